@@ -1,4 +1,4 @@
-//! What users are told about themselves and their rights.
+//! Users, their permissions and their groups.
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
@@ -8,20 +8,20 @@ use super::place::Place;
 use super::raw::{Api, JSON};
 
 checks! {
-    "A refusal names what was asked for: the object, its part, the namespace, the path.":
-        a_selected_name_is_the_name_that_is_asked_for, a_part_needs_a_right_of_its_own,
-        a_namespace_is_in_itself, a_path_is_named_with_its_verb;
-    "A review of one's own access says what the server would do, and is not kept.":
-        an_administrator_may_do_everything, nobody_may_not_list, everybody_may_discover_and_is_told_why;
-    "A review of somebody's access needs a right of its own.":
-        a_subject_is_reviewed_by_its_name_and_groups, nobody_may_not_ask_about_others,
-        a_local_review_stays_in_its_namespace;
-    "A review that asks nothing, or too much, is refused with 422.":
-        a_review_asks_one_thing, a_review_of_a_subject_needs_one;
-    "Reviews are created, and nothing else can be done with them.":
-        a_review_is_only_created;
-    "A user may ask for its name, its groups and its rules.":
-        a_user_knows_its_name, a_user_knows_its_rules;
+    "A forbidden response contains the object, the subresource, the namespace or the path of the request.":
+        field_selector_with_name_sets_requested_name, subresource_requires_separate_permission,
+        namespace_request_has_its_own_namespace, path_is_named_with_its_verb;
+    "A SelfSubjectAccessReview returns the decision of the server and is not stored.":
+        administrator_may_do_everything, user_without_permissions_cannot_list, discovery_is_permitted_with_reason;
+    "A SubjectAccessReview requires a separate permission.":
+        subject_is_reviewed_by_its_name_and_groups, user_without_permissions_cannot_review_other_users,
+        local_review_stays_in_its_namespace;
+    "A review without attributes, or with both kinds of attributes, is rejected with 422.":
+        review_has_one_kind_of_attributes, review_of_a_subject_needs_one;
+    "Reviews support only create.":
+        review_is_only_created;
+    "A user can request its name, its groups and its rules.":
+        self_review_contains_user_name, rules_review_contains_rules;
 }
 
 const GROUP: &str = "/apis/authorization.k8s.io/v1";
@@ -32,7 +32,7 @@ async fn told(reply: &super::raw::Reply, message: &str) -> Result<()> {
     Ok(())
 }
 
-async fn a_selected_name_is_the_name_that_is_asked_for(place: Place) -> Result<()> {
+async fn field_selector_with_name_sets_requested_name(place: Place) -> Result<()> {
     let namespace = &place.namespace;
     for (query, verb) in [("", "list"), ("&watch=true", "watch")] {
         let path = format!("{}?fieldSelector=metadata.name%3Dx{query}", place.all());
@@ -45,7 +45,7 @@ async fn a_selected_name_is_the_name_that_is_asked_for(place: Place) -> Result<(
     Ok(())
 }
 
-async fn a_part_needs_a_right_of_its_own(place: Place) -> Result<()> {
+async fn subresource_requires_separate_permission(place: Place) -> Result<()> {
     let namespace = &place.namespace;
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/x/scale");
     let message = format!(
@@ -55,7 +55,7 @@ async fn a_part_needs_a_right_of_its_own(place: Place) -> Result<()> {
     told(&place.nobody().get(&path).await?, &message).await
 }
 
-async fn a_namespace_is_in_itself(place: Place) -> Result<()> {
+async fn namespace_request_has_its_own_namespace(place: Place) -> Result<()> {
     let namespace = &place.namespace;
     let message = format!(
         "namespaces \"{namespace}\" is forbidden: User \"nobody\" cannot get resource \"namespaces\" in API group \"\" \
@@ -64,7 +64,7 @@ async fn a_namespace_is_in_itself(place: Place) -> Result<()> {
     told(&place.nobody().get(&format!("/api/v1/namespaces/{namespace}")).await?, &message).await
 }
 
-async fn a_path_is_named_with_its_verb(place: Place) -> Result<()> {
+async fn path_is_named_with_its_verb(place: Place) -> Result<()> {
     for (method, verb, path) in [
         (Method::GET, "get", "/healthz/ping"),
         (Method::POST, "post", "/nothing"),
@@ -87,7 +87,7 @@ async fn own(api: &Api, spec: Value) -> Result<Value> {
     reviewed(api, &format!("{GROUP}/selfsubjectaccessreviews"), &spec).await
 }
 
-async fn an_administrator_may_do_everything(place: Place) -> Result<()> {
+async fn administrator_may_do_everything(place: Place) -> Result<()> {
     for asked in [
         json!({"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": place.namespace}}),
         json!({"resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}}),
@@ -99,14 +99,14 @@ async fn an_administrator_may_do_everything(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nobody_may_not_list(place: Place) -> Result<()> {
+async fn user_without_permissions_cannot_list(place: Place) -> Result<()> {
     let pods = json!({"verb": "list", "resource": "pods", "namespace": place.namespace});
     let status = own(place.nobody(), json!({"resourceAttributes": pods})).await?;
     ensure!(status == json!({"allowed": false}), "{status}");
     Ok(())
 }
 
-async fn everybody_may_discover_and_is_told_why(place: Place) -> Result<()> {
+async fn discovery_is_permitted_with_reason(place: Place) -> Result<()> {
     let status =
         own(place.nobody(), json!({"nonResourceAttributes": {"verb": "get", "path": "/apis/apps"}})).await?;
     let reason = "RBAC: allowed by ClusterRoleBinding \"system:discovery\" of ClusterRole \"system:discovery\" to Group \
@@ -120,7 +120,7 @@ fn subject(user: &str, groups: &[&str], namespace: &str) -> Value {
     json!({"user": user, "groups": groups, "resourceAttributes": pods})
 }
 
-async fn a_subject_is_reviewed_by_its_name_and_groups(place: Place) -> Result<()> {
+async fn subject_is_reviewed_by_its_name_and_groups(place: Place) -> Result<()> {
     let path = format!("{GROUP}/subjectaccessreviews");
     for (group, allowed) in [("system:authenticated", false), ("system:masters", true)] {
         let spec = subject("somebody", &[group], &place.namespace);
@@ -130,7 +130,7 @@ async fn a_subject_is_reviewed_by_its_name_and_groups(place: Place) -> Result<()
     Ok(())
 }
 
-async fn nobody_may_not_ask_about_others(place: Place) -> Result<()> {
+async fn user_without_permissions_cannot_review_other_users(place: Place) -> Result<()> {
     let spec = json!({"spec": subject("admin", &[], &place.namespace)});
     let reply = place.nobody().post(&format!("{GROUP}/subjectaccessreviews"), &spec).await?;
     let status = reply.refused(403, "Forbidden")?;
@@ -139,7 +139,7 @@ async fn nobody_may_not_ask_about_others(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_local_review_stays_in_its_namespace(place: Place) -> Result<()> {
+async fn local_review_stays_in_its_namespace(place: Place) -> Result<()> {
     let path = format!("{GROUP}/namespaces/{}/localsubjectaccessreviews", place.namespace);
     let status = reviewed(place.admin(), &path, &subject("a", &["system:masters"], &place.namespace)).await?;
     ensure!(status == json!({"allowed": true}), "{status}");
@@ -153,7 +153,7 @@ async fn a_local_review_stays_in_its_namespace(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_review_asks_one_thing(place: Place) -> Result<()> {
+async fn review_has_one_kind_of_attributes(place: Place) -> Result<()> {
     let path = format!("{GROUP}/selfsubjectaccessreviews");
     let both = json!({"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"path": "/x", "verb": "get"}});
     for (spec, why) in [
@@ -178,7 +178,7 @@ async fn a_review_asks_one_thing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_review_of_a_subject_needs_one(place: Place) -> Result<()> {
+async fn review_of_a_subject_needs_one(place: Place) -> Result<()> {
     let spec = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
     let reply = place.admin().post(&format!("{GROUP}/subjectaccessreviews"), &json!({"spec": spec})).await?;
     let status = reply.refused(422, "Invalid")?;
@@ -186,7 +186,7 @@ async fn a_review_of_a_subject_needs_one(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_review_is_only_created(place: Place) -> Result<()> {
+async fn review_is_only_created(place: Place) -> Result<()> {
     let path = format!("{GROUP}/selfsubjectaccessreviews");
     for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
         let reply = place.admin().send(method.clone(), &path, JSON, &json!({})).await?;
@@ -198,7 +198,7 @@ async fn a_review_is_only_created(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_user_knows_its_name(place: Place) -> Result<()> {
+async fn self_review_contains_user_name(place: Place) -> Result<()> {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = place.nobody().post(path, &json!({})).await?.expect(201)?;
     let info = &review["status"]["userInfo"];
@@ -207,7 +207,7 @@ async fn a_user_knows_its_name(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_user_knows_its_rules(place: Place) -> Result<()> {
+async fn rules_review_contains_rules(place: Place) -> Result<()> {
     let path = format!("{GROUP}/selfsubjectrulesreviews");
     let asked = json!({"spec": {"namespace": place.namespace}});
     let everything = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});

@@ -10,34 +10,34 @@ use super::raw::{MERGE_PATCH, Reply};
 use super::values::version;
 
 checks! {
-    "An apply creates what is not there, with 201, and owns just what it names.":
-        an_apply_creates, an_apply_of_a_status_creates_nothing;
-    "An apply that changes nothing keeps the version.":
-        an_apply_without_change_keeps_the_version;
+    "An apply of a missing object creates it with 201, and owns only the applied fields.":
+        apply_creates, apply_of_status_does_not_create;
+    "An apply without changes keeps the version.":
+        apply_without_change_keeps_the_version;
     "Appliers share a field on whose value they agree.":
         appliers_share_a_field;
-    "An apply to a field of another is refused with 409, which names each field and its owner, unless it forces.":
-        a_conflict_names_fields_and_owners, a_single_conflict_is_said_in_one_line, a_forced_apply_takes_fields;
-    "What an applier names no more goes, unless another owns it.":
-        an_unnamed_field_goes, a_shared_field_stays, a_field_of_an_updater_stays;
-    "Lists are merged by what their items are known by, and others are replaced.":
-        lists_are_merged_by_key, sets_are_merged, an_item_named_twice_is_refused;
-    "A status is applied apart, and what stands beside it is left alone.":
-        a_status_is_applied_apart;
-    "What nobody owned belongs to before-first-apply once somebody applies.":
-        the_unowned_has_an_owner_at_the_first_apply;
-    "An apply needs a manager, and says kind, apiVersion and name, but no owners.":
-        an_apply_needs_a_manager, an_apply_says_what_it_is, an_apply_names_no_owners;
+    "An apply to a field of a second manager fails with 409, and lists each field and its owner. Force overrides it.":
+        conflict_names_fields_and_owners, single_conflict_has_one_line, forced_apply_takes_fields;
+    "A field that an applier omits is removed, if no other manager owns it.":
+        omitted_field_is_removed, shared_field_stays, field_of_an_updater_stays;
+    "Lists are merged by their keys; atomic lists are replaced.":
+        lists_are_merged_by_key, sets_are_merged, duplicate_item_is_rejected;
+    "A status is applied separately, and the other fields do not change.":
+        status_is_applied_separately;
+    "Fields without an owner are assigned to before-first-apply at the first apply.":
+        unowned_has_an_owner_at_the_first_apply;
+    "An apply requires a field manager, kind, apiVersion and name, and rejects managedFields.":
+        apply_needs_a_manager, apply_requires_kind_and_name, apply_with_managed_fields_is_rejected;
     "An apply names an identity or a version only as a condition.":
-        an_apply_from_an_old_version_conflicts, an_apply_to_another_identity_is_refused;
+        apply_from_an_old_version_conflicts, apply_with_other_uid_is_rejected;
     "An apply is YAML, and neither +json nor +cbor.":
-        an_apply_is_yaml, an_apply_of_another_format_is_refused;
+        apply_is_yaml, apply_with_other_content_type_is_rejected;
     "Only an apply forces.":
         only_an_apply_forces;
-    "A dry-run apply stores nothing.":
-        a_dry_run_apply_stores_nothing;
-    "By apply kubectl takes over what it has applied by itself before.":
-        kubectl_takes_over_what_it_applied;
+    "A dry-run apply is not stored.":
+        dry_run_apply_is_not_stored;
+    "The first server-side apply of kubectl takes over the fields of earlier client-side applies.":
+        kubectl_apply_takes_over_client_side_fields;
 }
 
 const APPLY: &str = "application/apply-patch+yaml";
@@ -63,7 +63,7 @@ fn applier(manager: &str, fields: &Value) -> Value {
     owner(manager, "Apply", fields)
 }
 
-async fn an_apply_creates(place: Place) -> Result<()> {
+async fn apply_creates(place: Place) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"},
         "metadata": {"name": "a", "labels": {"x": "1"}, "resourceVersion": "1"}});
     let created = send(&place, "one", &object, "").await?.expect(201)?;
@@ -73,7 +73,7 @@ async fn an_apply_creates(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_of_a_status_creates_nothing(place: Place) -> Result<()> {
+async fn apply_of_status_does_not_create(place: Place) -> Result<()> {
     let path = place.core("pods/p/status?fieldManager=one");
     let pod =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"message": "m"}});
@@ -81,7 +81,7 @@ async fn an_apply_of_a_status_creates_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_without_change_keeps_the_version(place: Place) -> Result<()> {
+async fn apply_without_change_keeps_the_version(place: Place) -> Result<()> {
     let created = send(&place, "one", &config(json!({"k": "1"})), "").await?.expect(201)?;
     ensure!(apply(&place, "one", json!({"k": "1"})).await? == created);
     Ok(())
@@ -96,13 +96,13 @@ async fn appliers_share_a_field(place: Place) -> Result<()> {
     ]);
     ensure!(sorted(owners(&shared)) == expected && version(&shared)? > version(&created)?, "{shared}");
     let times = |owner: &Value| owner["manager"] == "two" && owner.get("time").is_some();
-    // Who has changed nothing has no time.
+    // A manager without changes has no time.
     let list = shared["metadata"]["managedFields"].as_array().context("no owners")?;
     ensure!(!list.iter().any(times), "{shared}");
     Ok(())
 }
 
-async fn a_conflict_names_fields_and_owners(place: Place) -> Result<()> {
+async fn conflict_names_fields_and_owners(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1", "l": "1"})), "").await?.expect(201)?;
     let path = format!("{}?fieldManager=two", place.one("a"));
     place.admin().send(Method::PATCH, &path, MERGE_PATCH, &json!({"data": {"m": "2"}})).await?.ok()?;
@@ -120,14 +120,14 @@ async fn a_conflict_names_fields_and_owners(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_single_conflict_is_said_in_one_line(place: Place) -> Result<()> {
+async fn single_conflict_has_one_line(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1"})), "").await?.expect(201)?;
     let status = send(&place, "two", &config(json!({"k": "2"})), "").await?.refused(409, "Conflict")?;
     ensure!(status["message"] == "Apply failed with 1 conflict: conflict with \"one\": .data.k", "{status}");
     Ok(())
 }
 
-async fn a_forced_apply_takes_fields(place: Place) -> Result<()> {
+async fn forced_apply_takes_fields(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1", "l": "1"})), "").await?.expect(201)?;
     let taken = send(&place, "two", &config(json!({"k": "2"})), "&force=true").await?.ok()?;
     let expected = json!([
@@ -138,7 +138,7 @@ async fn a_forced_apply_takes_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unnamed_field_goes(place: Place) -> Result<()> {
+async fn omitted_field_is_removed(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1", "l": "1"})), "").await?.expect(201)?;
     let applied = apply(&place, "one", json!({"l": "1"})).await?;
     ensure!(applied["data"] == json!({"l": "1"}), "{applied}");
@@ -148,7 +148,7 @@ async fn an_unnamed_field_goes(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_shared_field_stays(place: Place) -> Result<()> {
+async fn shared_field_stays(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1", "l": "1"})), "").await?.expect(201)?;
     apply(&place, "two", json!({"k": "1"})).await?;
     let applied = apply(&place, "one", json!({})).await?;
@@ -156,7 +156,7 @@ async fn a_shared_field_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_field_of_an_updater_stays(place: Place) -> Result<()> {
+async fn field_of_an_updater_stays(place: Place) -> Result<()> {
     send(&place, "one", &config(json!({"k": "1", "l": "1"})), "").await?.expect(201)?;
     place.set("a", "2").await?;
     let applied = apply(&place, "one", json!({})).await?;
@@ -220,7 +220,7 @@ async fn sets_are_merged(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_item_named_twice_is_refused(place: Place) -> Result<()> {
+async fn duplicate_item_is_rejected(place: Place) -> Result<()> {
     let twice = json!([{"name": "a", "image": "1"}, {"name": "a", "image": "2"}]);
     let status = apply_template(&place, "one", twice).await?.refused(500, "")?;
     let message = "failed to create typed patch object (/t; /v1, Kind=PodTemplate): \
@@ -229,7 +229,7 @@ async fn an_item_named_twice_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_status_is_applied_apart(place: Place) -> Result<()> {
+async fn status_is_applied_separately(place: Place) -> Result<()> {
     place.create_pod("p", None).await?;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"dnsPolicy": "None"}, "status": {"message": "m"}});
@@ -248,7 +248,7 @@ async fn a_status_is_applied_apart(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_unowned_has_an_owner_at_the_first_apply(place: Place) -> Result<()> {
+async fn unowned_has_an_owner_at_the_first_apply(place: Place) -> Result<()> {
     place.create_object(&json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await?;
     place.patch("a", json!({"metadata": {"managedFields": [{}]}})).await?;
     let applied = apply(&place, "one", json!({"l": "1"})).await?;
@@ -260,7 +260,7 @@ async fn the_unowned_has_an_owner_at_the_first_apply(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn an_apply_needs_a_manager(place: Place) -> Result<()> {
+async fn apply_needs_a_manager(place: Place) -> Result<()> {
     let reply = place.admin().send(Method::PATCH, &place.one("a"), APPLY, &config(json!({}))).await?;
     let status = reply.refused(422, "Invalid")?;
     let message =
@@ -269,7 +269,7 @@ async fn an_apply_needs_a_manager(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_says_what_it_is(place: Place) -> Result<()> {
+async fn apply_requires_kind_and_name(place: Place) -> Result<()> {
     let path = format!("{}?fieldManager=one", place.one("a"));
     for (object, message) in [
         (json!({}), "invalid object type: /, Kind="),
@@ -294,7 +294,7 @@ async fn an_apply_says_what_it_is(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_names_no_owners(place: Place) -> Result<()> {
+async fn apply_with_managed_fields_is_rejected(place: Place) -> Result<()> {
     let mut object = config(json!({}));
     object["metadata"]["managedFields"] = json!([]);
     let status = send(&place, "one", &object, "").await?.refused(400, "BadRequest")?;
@@ -302,7 +302,7 @@ async fn an_apply_names_no_owners(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_from_an_old_version_conflicts(place: Place) -> Result<()> {
+async fn apply_from_an_old_version_conflicts(place: Place) -> Result<()> {
     let old = send(&place, "one", &config(json!({"k": "1"})), "").await?.expect(201)?;
     apply(&place, "one", json!({"k": "2"})).await?;
     let mut object = config(json!({"k": "3"}));
@@ -311,7 +311,7 @@ async fn an_apply_from_an_old_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_to_another_identity_is_refused(place: Place) -> Result<()> {
+async fn apply_with_other_uid_is_rejected(place: Place) -> Result<()> {
     let mut object = config(json!({"k": "1"}));
     object["metadata"]["uid"] = json!("other");
     let status = send(&place, "one", &object, "").await?.refused(409, "Conflict")?;
@@ -323,7 +323,7 @@ async fn an_apply_to_another_identity_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_is_yaml(place: Place) -> Result<()> {
+async fn apply_is_yaml(place: Place) -> Result<()> {
     let path = format!("{}?fieldManager=one", place.one("a"));
     let request = || Request::patch(&path).header(header::CONTENT_TYPE, APPLY);
     let yaml = "# who reads this?\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    1\n    2\n";
@@ -335,7 +335,7 @@ async fn an_apply_is_yaml(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_apply_of_another_format_is_refused(place: Place) -> Result<()> {
+async fn apply_with_other_content_type_is_rejected(place: Place) -> Result<()> {
     for format in ["application/apply-patch+json", "application/apply-patch+cbor"] {
         let path = format!("{}?fieldManager=one", place.one("a"));
         let reply = place.admin().send(Method::PATCH, &path, format, &config(json!({}))).await?;
@@ -353,14 +353,14 @@ async fn only_an_apply_forces(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_apply_stores_nothing(place: Place) -> Result<()> {
+async fn dry_run_apply_is_not_stored(place: Place) -> Result<()> {
     let shown = send(&place, "one", &config(json!({"k": "1"})), "&dryRun=All").await?.expect(201)?;
     ensure!(shown["data"] == json!({"k": "1"}) && !owners(&shown).is_null(), "{shown}");
     place.admin().get(&place.one("a")).await?.refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn kubectl_takes_over_what_it_applied(place: Place) -> Result<()> {
+async fn kubectl_apply_takes_over_client_side_fields(place: Place) -> Result<()> {
     const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let last = config(json!({"k": "1", "l": "1"})).to_string();
     let mut object = config(json!({"k": "1", "l": "1"}));

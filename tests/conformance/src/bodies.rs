@@ -1,4 +1,4 @@
-//! Bodies that are no JSON, or no object.
+//! Bodies that are not JSON, or not an object.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, header};
@@ -7,10 +7,10 @@ use super::place::Place;
 use super::raw::{JSON, MERGE_PATCH};
 
 checks! {
-    "A body that is no JSON is refused with 400, and told where it ceases to be.":
-        broken_json_is_told_where, an_empty_body_is_no_json, a_broken_patch_is_told_where, broken_options_are_told_where;
-    "A body that is no map, or says its kind by no text, is refused with 400 and told what it is.":
-        a_body_is_a_map, a_kind_is_a_text, metadata_is_a_map;
+    "A body that is not JSON is rejected with 400 and the position of the error.":
+        malformed_json_is_rejected_with_position, empty_body_is_not_json, malformed_patch_is_rejected_with_position, malformed_options_are_rejected_with_position;
+    "A body that is not a map, or has a kind that is not a string, is rejected with 400 and the found type.":
+        body_is_a_map, kind_is_a_text, metadata_is_a_map;
 }
 
 async fn message(place: &Place, method: Method, path: &str, kind: &str, body: &str) -> Result<String> {
@@ -19,7 +19,7 @@ async fn message(place: &Place, method: Method, path: &str, kind: &str, body: &s
     Ok(status["message"].as_str().unwrap_or("").to_owned())
 }
 
-/// What is said of a body that can't be read at all: `why`, and the body's start.
+/// Checks the message for a body that cannot be parsed: `why`, and the start of the body.
 async fn unrecognized(place: &Place, body: &str, why: &str, shown: &str) -> Result<()> {
     let found = message(place, Method::POST, &place.all(), JSON, body).await?;
     let start = "the object provided is unrecognized (must be of type ConfigMap)";
@@ -28,7 +28,7 @@ async fn unrecognized(place: &Place, body: &str, why: &str, shown: &str) -> Resu
     Ok(())
 }
 
-async fn broken_json_is_told_where(place: Place) -> Result<()> {
+async fn malformed_json_is_rejected_with_position(place: Place) -> Result<()> {
     for (body, why) in [
         ("{\"a\":1", "unexpected end of JSON input"),
         ("{a:1}", "invalid character 'a' looking for beginning of object key string"),
@@ -52,11 +52,11 @@ async fn broken_json_is_told_where(place: Place) -> Result<()> {
     unrecognized(&place, "a: 1", "invalid character 'a' looking for beginning of value", "613a2031").await
 }
 
-async fn an_empty_body_is_no_json(place: Place) -> Result<()> {
+async fn empty_body_is_not_json(place: Place) -> Result<()> {
     unrecognized(&place, "", "unexpected end of JSON input", "<empty>").await
 }
 
-async fn a_broken_patch_is_told_where(place: Place) -> Result<()> {
+async fn malformed_patch_is_rejected_with_position(place: Place) -> Result<()> {
     place.create("a").await?;
     for kind in [MERGE_PATCH, "application/json-patch+json"] {
         let found = message(&place, Method::PATCH, &place.one("a"), kind, "[1,]").await?;
@@ -66,7 +66,7 @@ async fn a_broken_patch_is_told_where(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn broken_options_are_told_where(place: Place) -> Result<()> {
+async fn malformed_options_are_rejected_with_position(place: Place) -> Result<()> {
     place.create("a").await?;
     for (body, why) in [
         ("{a", "invalid character 'a' looking for beginning of object key string"),
@@ -80,7 +80,7 @@ async fn broken_options_are_told_where(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_body_is_a_map(place: Place) -> Result<()> {
+async fn body_is_a_map(place: Place) -> Result<()> {
     let into = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     for (body, found, shown) in [
         ("[1]", "array", "5b315d"),
@@ -94,7 +94,7 @@ async fn a_body_is_a_map(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_kind_is_a_text(place: Place) -> Result<()> {
+async fn kind_is_a_text(place: Place) -> Result<()> {
     for (body, found, key) in [
         ("{\"kind\":1}", "number", "kind"),
         ("{\"kind\":[]}", "array", "kind"),

@@ -1,4 +1,4 @@
-//! BOOKMARK: when one comes, and what it says.
+//! BOOKMARK events: their time and their content.
 
 use anyhow::{Result, ensure};
 
@@ -7,27 +7,27 @@ use super::raw::Event;
 use super::values::version;
 
 checks! {
-    "A WATCH that allows bookmarks gets one shortly before it ends, even if nothing else was to be told."
+    "A WATCH with bookmarks gets a bookmark shortly before it closes, also without other events."
         if has_watch_cache:
-        a_bookmark_comes_before_the_end, a_bookmark_comes_after_the_events_it_covers;
-    "The metadata of a bookmark is its version and nothing else.":
-        a_bookmark_has_its_version_only;
-    "A bookmark's version is above the one the watch began with, and nothing at or below it is told after it."
+        bookmark_arrives_before_watch_closes, bookmark_follows_events_up_to_its_version;
+    "The metadata of a bookmark contains only its version.":
+        bookmark_has_its_version_only;
+    "The version of a bookmark is higher than the start version. No later event is at or below it."
         if has_watch_cache:
-        a_bookmark_is_above_the_start, a_watch_goes_on_from_a_bookmark;
-    "Without a watch cache no bookmark comes but the one at the end of an initial state."
+        bookmark_is_above_the_start, watch_resumes_from_bookmark;
+    "Without a watch cache, the only bookmark is the bookmark after the initial events."
         if lacks_watch_cache:
-        without_watch_cache_no_bookmark_comes;
+        without_watch_cache_there_is_no_bookmark;
     "A WATCH that does not allow bookmarks gets none.":
         no_bookmark_without_permission, permission_can_be_denied;
-    "A WATCH that allows bookmarks and begins without a version, or at 0, gets one where its initial state ends."
+    "A WATCH with bookmarks and without a version, or at version 0, gets a bookmark after its initial state."
         if has_watch_list:
-        a_bookmark_ends_the_state_of_a_watch_without_version, a_bookmark_ends_the_state_of_a_watch_at_zero;
-    "No bookmark ends a state that was not sent, or that is watched without bookmarks.":
-        no_bookmark_ends_a_state_without_permission, no_bookmark_ends_a_state_that_was_not_sent;
+        bookmark_completes_state_of_watch_without_version, bookmark_completes_state_of_watch_at_zero;
+    "There is no bookmark after an initial state that was not requested, or without allowWatchBookmarks.":
+        state_without_allow_bookmarks_has_no_bookmark, watch_without_initial_state_has_no_initial_bookmark;
 }
 
-/// All lines of a watch from `n` that allows bookmarks and lasts long enough for one.
+/// Returns all lines of a watch from `n`, with bookmarks and with enough time for a bookmark.
 async fn lines_with_bookmarks(place: &Place, n: u64) -> Result<Vec<Event>> {
     place.watch(&format!("resourceVersion={n}&allowWatchBookmarks=true&timeoutSeconds=4")).await?.rest().await
 }
@@ -39,14 +39,14 @@ async fn an_older_version(place: &Place) -> Result<u64> {
     Ok(n)
 }
 
-async fn a_bookmark_comes_before_the_end(place: Place) -> Result<()> {
+async fn bookmark_arrives_before_watch_closes(place: Place) -> Result<()> {
     let n = an_older_version(&place).await?;
     let lines = lines_with_bookmarks(&place, n).await?;
     ensure!(!lines.is_empty() && lines.iter().all(|line| line.kind == "BOOKMARK"), "{lines:?}");
     Ok(())
 }
 
-async fn a_bookmark_comes_after_the_events_it_covers(place: Place) -> Result<()> {
+async fn bookmark_follows_events_up_to_its_version(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     place.create("b").await?;
     let c = place.create("c").await?;
@@ -60,14 +60,14 @@ async fn a_bookmark_comes_after_the_events_it_covers(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn without_watch_cache_no_bookmark_comes(place: Place) -> Result<()> {
+async fn without_watch_cache_there_is_no_bookmark(place: Place) -> Result<()> {
     let n = an_older_version(&place).await?;
     let lines = lines_with_bookmarks(&place, n).await?;
     ensure!(lines.is_empty(), "{lines:?}");
     Ok(())
 }
 
-async fn a_bookmark_has_its_version_only(place: Place) -> Result<()> {
+async fn bookmark_has_its_version_only(place: Place) -> Result<()> {
     let n = an_older_version(&place).await?;
     for line in lines_with_bookmarks(&place, n).await? {
         let expected = serde_json::json!({
@@ -79,7 +79,7 @@ async fn a_bookmark_has_its_version_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_bookmark_is_above_the_start(place: Place) -> Result<()> {
+async fn bookmark_is_above_the_start(place: Place) -> Result<()> {
     let n = an_older_version(&place).await?;
     let mut last = n;
     for line in lines_with_bookmarks(&place, n).await? {
@@ -90,7 +90,7 @@ async fn a_bookmark_is_above_the_start(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_goes_on_from_a_bookmark(place: Place) -> Result<()> {
+async fn watch_resumes_from_bookmark(place: Place) -> Result<()> {
     let n = an_older_version(&place).await?;
     let query = format!("resourceVersion={n}&allowWatchBookmarks=true&timeoutSeconds=4");
     let bookmark = place.watch(&query).await?.event().await?;
@@ -112,7 +112,7 @@ async fn permission_can_be_denied(place: Place) -> Result<()> {
     place.watch(&query).await?.expect_end().await
 }
 
-async fn a_bookmark_ends_the_state(place: &Place, query: &str) -> Result<()> {
+async fn bookmark_completes_initial_state(place: &Place, query: &str) -> Result<()> {
     let a = place.create("a").await?;
     place.seen(&a).await?;
     let mut watch = place.watch(&format!("{query}allowWatchBookmarks=true")).await?;
@@ -124,22 +124,22 @@ async fn a_bookmark_ends_the_state(place: &Place, query: &str) -> Result<()> {
     Ok(())
 }
 
-async fn a_bookmark_ends_the_state_of_a_watch_without_version(place: Place) -> Result<()> {
-    a_bookmark_ends_the_state(&place, "").await
+async fn bookmark_completes_state_of_watch_without_version(place: Place) -> Result<()> {
+    bookmark_completes_initial_state(&place, "").await
 }
 
-async fn a_bookmark_ends_the_state_of_a_watch_at_zero(place: Place) -> Result<()> {
-    a_bookmark_ends_the_state(&place, "resourceVersion=0&").await
+async fn bookmark_completes_state_of_watch_at_zero(place: Place) -> Result<()> {
+    bookmark_completes_initial_state(&place, "resourceVersion=0&").await
 }
 
-async fn no_bookmark_ends_a_state_without_permission(place: Place) -> Result<()> {
+async fn state_without_allow_bookmarks_has_no_bookmark(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch = place.watch("timeoutSeconds=1").await?;
     watch.expect("ADDED", "a").await?;
     watch.expect_end().await
 }
 
-async fn no_bookmark_ends_a_state_that_was_not_sent(place: Place) -> Result<()> {
+async fn watch_without_initial_state_has_no_initial_bookmark(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let mut watch = place.watch(&format!("resourceVersion={n}&allowWatchBookmarks=true")).await?;
     place.set("a", "1").await?;

@@ -1,5 +1,5 @@
-//! Bodies of built-in kinds: each is read into its type and written again, so what the type doesn't know, what is empty
-//! and what is of another type does not come through.
+//! Bodies of built-in kinds. The server decodes and encodes each body as its type, so unknown and empty
+//! fields are removed, and values of a wrong type are rejected.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::place::Place;
 
 checks! {
-    "What is empty or null is not kept, unless its type always shows it.":
-        empty_fields_are_not_kept, what_a_patch_empties_is_not_kept, some_fields_are_always_there,
+    "Empty and null fields are removed, except fields that the type always writes.":
+        empty_fields_are_not_kept, fields_emptied_by_patch_are_removed, some_fields_are_always_present,
         entries_without_a_value_get_an_empty_one;
-    "Values of another type are refused, with 400 in a body and with 422 in what a patch makes.":
-        values_of_other_types_are_refused, patches_to_other_types_are_refused, numbers_must_fit_their_fields,
-        applies_of_unreadable_values_are_refused;
+    "Values of a wrong type are rejected, with 400 in a body and with 422 in the result of a patch.":
+        values_of_wrong_type_are_rejected, patches_to_wrong_type_are_rejected, numbers_must_fit_their_fields,
+        applies_of_undecodable_values_are_rejected;
     "A body of null is an empty object.":
-        a_body_of_null_is_an_empty_object;
+        body_of_null_is_an_empty_object;
 }
 
 pub(super) fn config_map(rest: &Value) -> Value {
@@ -72,7 +72,7 @@ async fn empty_fields_are_not_kept(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn what_a_patch_empties_is_not_kept(place: Place) -> Result<()> {
+async fn fields_emptied_by_patch_are_removed(place: Place) -> Result<()> {
     let body = config_map(&json!({"data": {"k": "1"}, "binaryData": {"b": "YQ=="}}));
     place.create_object(&body).await?;
     for patch in [json!({"data": null}), json!({"data": {"k": null}})] {
@@ -82,7 +82,7 @@ async fn what_a_patch_empties_is_not_kept(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn some_fields_are_always_there(place: Place) -> Result<()> {
+async fn some_fields_are_always_present(place: Place) -> Result<()> {
     let inside =
         |group: &str, plural: &str| dry(&format!("/apis/{group}/v1/namespaces/{}/{plural}", place.namespace));
     let budget =
@@ -125,7 +125,7 @@ async fn entries_without_a_value_get_an_empty_one(place: Place) -> Result<()> {
     Ok(())
 }
 
-/// Values that no field of a ConfigMap takes, and what Go says about them.
+/// Returns invalid values of ConfigMap fields, and the error messages of Go.
 fn wrong_config_maps() -> Vec<(Value, &'static str)> {
     let unmarshal = [
         (json!({"data": {"k": 1}}), "number into Go struct field ConfigMap.data of type string"),
@@ -138,7 +138,7 @@ fn wrong_config_maps() -> Vec<(Value, &'static str)> {
     unmarshal.into()
 }
 
-async fn values_of_other_types_are_refused(place: Place) -> Result<()> {
+async fn values_of_wrong_type_are_rejected(place: Place) -> Result<()> {
     place.create("b").await?;
     for (rest, why) in wrong_config_maps() {
         let why = format!(
@@ -181,7 +181,7 @@ async fn values_of_other_types_are_refused(place: Place) -> Result<()> {
     are_unreadable(&place, &unreadable).await
 }
 
-async fn patches_to_other_types_are_refused(place: Place) -> Result<()> {
+async fn patches_to_wrong_type_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (patch, why) in wrong_config_maps() {
         let status = place.admin().patch(&place.one("a"), &patch).await?.refused(422, "Invalid")?;
@@ -226,7 +226,7 @@ async fn numbers_must_fit_their_fields(place: Place) -> Result<()> {
     are_unreadable(&place, &unreadable).await
 }
 
-/// Pods that Go can't read, and what it says of each.
+/// Checks that Go cannot decode these Pods, and its error messages.
 async fn are_unreadable(place: &Place, pods: &[(Value, &str)]) -> Result<()> {
     for (body, why) in pods {
         let status = place.admin().post(&place.core("pods"), body).await?.refused(400, "BadRequest")?;
@@ -237,7 +237,7 @@ async fn are_unreadable(place: &Place, pods: &[(Value, &str)]) -> Result<()> {
     Ok(())
 }
 
-async fn applies_of_unreadable_values_are_refused(place: Place) -> Result<()> {
+async fn applies_of_undecodable_values_are_rejected(place: Place) -> Result<()> {
     let path = format!("{}?fieldManager=m", place.one("a"));
     let body =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": {"b": "!"}});
@@ -255,7 +255,7 @@ async fn applies_of_unreadable_values_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_body_of_null_is_an_empty_object(place: Place) -> Result<()> {
+async fn body_of_null_is_an_empty_object(place: Place) -> Result<()> {
     let send = |method: Method, path: String| {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         place.admin().request_bytes(request, "null".into())

@@ -1,5 +1,5 @@
-//! Values and fields of built-in kinds that the server changes or refuses as its types say: quantities, times and bytes
-//! have one form each, and what no type knows is dropped, told or refused.
+//! Values and fields of built-in kinds. Quantities, times and bytes are normalized. Unknown fields are
+//! dropped, reported or rejected.
 
 use anyhow::{Result, ensure};
 use http::Request;
@@ -13,10 +13,10 @@ use super::values::name;
 checks! {
     "Quantities, times and bytes are stored in one form.":
         quantities_get_their_shortest_form, times_are_stored_in_utc, bytes_are_stored_in_canonical_base64;
-    "Fields that the type does not know are dropped, and told or refused as the client wants it.":
-        unknown_fields_are_dropped, unknown_fields_are_told, unknown_fields_are_refused_strictly;
-    "An apply of unknown fields, or of values of another type, is refused.":
-        applies_are_held_against_their_schema;
+    "Unknown fields are dropped, and reported or rejected as fieldValidation requests.":
+        unknown_fields_are_dropped, unknown_fields_are_reported, unknown_fields_are_rejected_strictly;
+    "An apply of unknown fields, or of values of a wrong type, is rejected.":
+        applies_are_validated_against_schema;
 }
 
 async fn quantities_get_their_shortest_form(place: Place) -> Result<()> {
@@ -144,7 +144,7 @@ async fn unknown_fields_are_dropped(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_fields_are_told(place: Place) -> Result<()> {
+async fn unknown_fields_are_reported(place: Place) -> Result<()> {
     for (path, body, fields) in unknown(&place) {
         let answer = place.admin().post(&dry(&path), &body).await?;
         let mut told = warnings(&answer);
@@ -157,7 +157,7 @@ async fn unknown_fields_are_told(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_fields_are_refused_strictly(place: Place) -> Result<()> {
+async fn unknown_fields_are_rejected_strictly(place: Place) -> Result<()> {
     let [(path, body, fields), _] = unknown(&place);
     let path = format!("{path}?fieldValidation=Strict");
     let status = place.admin().post(&path, &body).await?.refused(400, "BadRequest")?;
@@ -174,7 +174,7 @@ async fn unknown_fields_are_refused_strictly(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn applies_are_held_against_their_schema(place: Place) -> Result<()> {
+async fn applies_are_validated_against_schema(place: Place) -> Result<()> {
     let path = format!("{}?fieldManager=m&dryRun=All", place.core("pods/p"));
     let volume = json!({"volumes": [{"name": "v", "emptyDir": 5}]});
     let none = json!({});

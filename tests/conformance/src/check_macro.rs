@@ -1,11 +1,11 @@
 //! The macro that declares the checks of one topic.
 
-/// The checks of one topic: sentences, and below each the functions that check it. A sentence that not every variant of
-/// a server keeps names the method of `Variant` that says which do.
+/// Defines the checks of one topic: sentences, and the functions that check each sentence. A sentence
+/// that only some variants of a server satisfy has a method of `Variant` that selects the variants.
 macro_rules! checks {
     ($($sentence:literal $(if $on:ident)?: $($check:ident),+;)+) => {
         pub(super) const CHECKS: &[&[$crate::Check]] = &[$({
-            // Of one or two predicates the first counts.
+            // The first of one or two predicates is used.
             const ON: fn($crate::Variant) -> bool =
                 [$($crate::Variant::$on as fn(_) -> _,)? $crate::Variant::any][0];
             &[$($crate::Check {

@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: what their keys may be, how large they may get, and which of them stay as they are.
+//! ConfigMaps and Secrets: valid keys, the maximum size, and immutable objects.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::place::Place;
 
 checks! {
-    "Keys are names of files, and stand in one of the two maps.":
-        keys_of_config_maps_are_checked, keys_of_secrets_are_checked, a_key_is_text_or_bytes;
+    "Keys are valid file names and occur in only one of the two maps.":
+        keys_of_config_maps_are_checked, keys_of_secrets_are_checked, key_is_text_or_bytes;
     "A ConfigMap or a Secret may hold a megabyte.":
-        a_config_map_may_not_be_too_large, a_secret_may_not_be_too_large;
-    "What is immutable stays, and so does that it is.":
-        an_immutable_config_map_stays, an_immutable_secret_stays, the_type_of_a_secret_stays;
-    "Secrets of some types must hold what the types are for.":
-        secrets_hold_what_their_types_need;
+        config_map_may_not_be_too_large, secret_may_not_be_too_large;
+    "Immutable data and the immutable field cannot change.":
+        immutable_config_map_stays, immutable_secret_stays, type_of_a_secret_stays;
+    "Secrets of some types must contain the fields of the type.":
+        secrets_contain_required_fields_of_their_types;
 }
 
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
@@ -64,7 +64,7 @@ async fn keys_of_secrets_are_checked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_key_is_text_or_bytes(place: Place) -> Result<()> {
+async fn key_is_text_or_bytes(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "1"}, "binaryData": {"k": "YQ=="}});
     let status = place.admin().post(&place.all(), &body).await?.refused(422, "Invalid")?;
     ensure!(
@@ -74,7 +74,7 @@ async fn a_key_is_text_or_bytes(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_config_map_may_not_be_too_large(place: Place) -> Result<()> {
+async fn config_map_may_not_be_too_large(place: Place) -> Result<()> {
     let with = |bytes: usize| json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(bytes - 1)}, "binaryData": {"b": "YQ=="}});
     let status = place.admin().post(&place.all(), &with(MEGABYTE + 1)).await?.refused(422, "Invalid")?;
     ensure!(causes(&status) == ["[]: Too long: may not be more than 1048576 bytes"], "{status}");
@@ -84,7 +84,7 @@ async fn a_config_map_may_not_be_too_large(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_secret_may_not_be_too_large(place: Place) -> Result<()> {
+async fn secret_may_not_be_too_large(place: Place) -> Result<()> {
     let with = |bytes: usize| json!({"metadata": {"name": "a"}, "stringData": {"k": "x".repeat(bytes)}});
     let secrets = place.core("secrets");
     let status = place.admin().post(&secrets, &with(MEGABYTE + 1)).await?.refused(422, "Invalid")?;
@@ -93,7 +93,7 @@ async fn a_secret_may_not_be_too_large(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_immutable_config_map_stays(place: Place) -> Result<()> {
+async fn immutable_config_map_stays(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a"}, "immutable": true, "data": {"k": "1"}});
     place.create_object(&body).await?;
     let one = place.one("a");
@@ -112,7 +112,7 @@ async fn an_immutable_config_map_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_immutable_secret_stays(place: Place) -> Result<()> {
+async fn immutable_secret_stays(place: Place) -> Result<()> {
     let secrets = place.core("secrets");
     let body = json!({"metadata": {"name": "a"}, "immutable": true, "stringData": {"k": "1"}});
     place.admin().post(&secrets, &body).await?.expect(201)?;
@@ -129,7 +129,7 @@ async fn an_immutable_secret_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_type_of_a_secret_stays(place: Place) -> Result<()> {
+async fn type_of_a_secret_stays(place: Place) -> Result<()> {
     place.admin().post(&place.core("secrets"), &json!({"metadata": {"name": "a"}})).await?.expect(201)?;
     let patch = json!({"type": "other"});
     let status = place.admin().patch(&place.core("secrets/a"), &patch).await?.refused(422, "Invalid")?;
@@ -137,7 +137,7 @@ async fn the_type_of_a_secret_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn secrets_hold_what_their_types_need(place: Place) -> Result<()> {
+async fn secrets_contain_required_fields_of_their_types(place: Place) -> Result<()> {
     let secrets = place.core("secrets?dryRun=All");
     for (kind, data, missing) in [
         ("tls", json!({}), vec!["data[tls.crt]", "data[tls.key]"]),
@@ -166,7 +166,7 @@ async fn secrets_hold_what_their_types_need(place: Place) -> Result<()> {
         let expected: Vec<String> = missing.iter().map(|field| format!("{field}: Required value")).collect();
         ensure!(causes(&status) == expected, "{status}");
     }
-    // A text that is no JSON, and a list.
+    // A text that is not JSON, and a list.
     for (bytes, why) in
         [("eA==", ""), ("W10=", "json: cannot unmarshal array into Go value of type map[string]interface {}")]
     {

@@ -1,4 +1,4 @@
-//! Kinds that come and go while the server runs.
+//! Kinds that are installed and removed while the server runs.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -11,21 +11,21 @@ use super::values::{item, items, names, version};
 
 checks! {
     "A kind is served soon after its CRD is created, without a restart.":
-        an_installed_kind_is_served, an_installed_kind_is_established, an_installed_kind_is_watched;
-    "The items of a custom kind say their kind and apiVersion, and a create must say them.":
-        custom_items_say_their_kind, a_custom_create_says_its_kind;
+        installed_kind_is_served, installed_kind_is_established, installed_kind_is_watched;
+    "Items of a custom kind contain kind and apiVersion, and a create requires both.":
+        custom_items_contain_their_kind, custom_create_requires_kind;
     "A custom kind with a status part counts changes of the spec in its generation.":
-        a_custom_status_is_written_apart;
-    "The fields that a CRD names can be selected by, and no others.":
+        custom_status_is_written_separately;
+    "Only the selectableFields of a CRD can be used in field selectors.":
         custom_fields_are_selected_by;
     "All served versions of a kind show the same objects, each with its own apiVersion.":
         versions_share_their_objects;
     "When a CRD changes its watches end without an error, and the kind stays.":
-        a_changed_kind_ends_its_watches;
-    "When a CRD is deleted its objects are told as DELETED, its watches end without an error, and 404 follows.":
-        a_removed_kind_ends_its_watches, a_removed_kind_is_not_found, a_removed_kind_can_come_back_empty;
-    "A version that is no longer served ends its watches without an error, 404 follows, and its objects stay.":
-        a_kind_that_is_not_served_ends_its_watches, objects_outlive_a_time_without_service;
+        change_of_kind_closes_its_watches;
+    "After the delete of a CRD, watches get DELETED for its objects and close without an error, and requests fail with 404.":
+        removal_of_kind_closes_its_watches, removed_kind_is_not_found, reinstalled_kind_is_empty;
+    "If a version is no longer served, its watches close without an error, requests fail with 404, and objects remain stored.":
+        unserved_version_closes_its_watches, objects_outlive_a_time_without_service;
 }
 
 /// The kind `Widget` in a group that belongs to one check.
@@ -108,7 +108,7 @@ impl<'a> Widgets<'a> {
         self.place.admin().watch(&path).await
     }
 
-    /// Deletes the CRD and waits until the kind is gone, so that it can be installed again.
+    /// Deletes the CRD and waits until the kind is removed, so that it can be installed a second time.
     async fn remove(&self) -> Result<()> {
         self.place.admin().delete(&self.crd()).await?.ok()?;
         while self.place.admin().get(&self.crd()).await?.status != 404 {
@@ -133,7 +133,7 @@ impl<'a> Widgets<'a> {
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-async fn an_installed_kind_is_served(place: Place) -> Result<()> {
+async fn installed_kind_is_served(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     ensure!(names(&place.admin().get(&widgets.all()).await?.ok()?).is_empty());
     let created = widgets.create("w").await?;
@@ -143,7 +143,7 @@ async fn an_installed_kind_is_served(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_installed_kind_is_established(place: Place) -> Result<()> {
+async fn installed_kind_is_established(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let definition = place.admin().get(&widgets.crd()).await?.ok()?;
     let conditions = definition["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -154,7 +154,7 @@ async fn an_installed_kind_is_established(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_installed_kind_is_watched(place: Place) -> Result<()> {
+async fn installed_kind_is_watched(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let first = widgets.create("w").await?;
     let mut watch = widgets.watch(&first).await?;
@@ -166,7 +166,7 @@ async fn an_installed_kind_is_watched(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn custom_items_say_their_kind(place: Place) -> Result<()> {
+async fn custom_items_contain_their_kind(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let created = widgets.create("w").await?;
     let list = place.admin().get(&widgets.all()).await?.ok()?;
@@ -174,14 +174,14 @@ async fn custom_items_say_their_kind(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_create_says_its_kind(place: Place) -> Result<()> {
+async fn custom_create_requires_kind(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let body = json!({"metadata": {"name": "w"}});
     place.admin().post(&widgets.all(), &body).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_custom_status_is_written_apart(place: Place) -> Result<()> {
+async fn custom_status_is_written_separately(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     widgets.create("w").await?;
     let both = json!({"spec": {"color": "blue"}, "status": {"ok": true}});
@@ -236,7 +236,7 @@ async fn versions_share_their_objects(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_changed_kind_ends_its_watches(place: Place) -> Result<()> {
+async fn change_of_kind_closes_its_watches(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let created = widgets.create("w").await?;
     let mut watch = widgets.watch(&created).await?;
@@ -252,7 +252,7 @@ async fn a_changed_kind_ends_its_watches(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_removed_kind_ends_its_watches(place: Place) -> Result<()> {
+async fn removal_of_kind_closes_its_watches(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let last = [widgets.create("v").await?, widgets.create("w").await?];
     let mut watch = widgets.watch(&last[1]).await?;
@@ -264,7 +264,7 @@ async fn a_removed_kind_ends_its_watches(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_removed_kind_is_not_found(place: Place) -> Result<()> {
+async fn removed_kind_is_not_found(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     widgets.create("w").await?;
     widgets.remove().await?;
@@ -275,7 +275,7 @@ async fn a_removed_kind_is_not_found(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_removed_kind_can_come_back_empty(place: Place) -> Result<()> {
+async fn reinstalled_kind_is_empty(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let first = widgets.create("w").await?;
     widgets.remove().await?;
@@ -286,7 +286,7 @@ async fn a_removed_kind_can_come_back_empty(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_kind_that_is_not_served_ends_its_watches(place: Place) -> Result<()> {
+async fn unserved_version_closes_its_watches(place: Place) -> Result<()> {
     let widgets = Widgets::install(&place).await?;
     let mut watch = widgets.watch(&widgets.create("w").await?).await?;
     widgets.set_served(false).await?;

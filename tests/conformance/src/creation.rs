@@ -1,4 +1,4 @@
-//! What a new object must be like: its name, its labels and annotations, its owners and finalizers.
+//! Requirements for new objects: name, labels, annotations, owners and finalizers.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -9,19 +9,19 @@ use super::values::uid;
 checks! {
     "A name follows the rule of its kind.":
         names_are_subdomains, some_names_have_no_dots, some_names_are_only_path_segments,
-        the_name_of_a_cron_job_leaves_room;
-    "A generated name begins with its base, which is cut to leave room and checked as a name is.":
-        a_long_base_is_cut, a_bad_base_is_refused, a_name_wins_over_a_base;
+        name_of_a_cron_job_leaves_room;
+    "A generated name starts with generateName, which is truncated and validated as a name.":
+        long_generate_name_is_truncated, invalid_generate_name_is_rejected, name_takes_precedence_over_generate_name;
     "Labels, annotations and finalizers are qualified names, and annotations have a size.":
-        bad_labels_are_refused, bad_annotations_are_refused, bad_finalizers_are_refused, annotations_have_a_size;
+        invalid_labels_are_rejected, invalid_annotations_are_rejected, invalid_finalizers_are_rejected, annotations_have_a_size;
     "An owner reference has an apiVersion, a kind, a name and a uid, and one of them at most is the controller.":
-        an_owner_has_all_its_names, two_controllers_are_refused, an_owner_named_twice_is_kept_once;
-    "Metadata of the wrong type is refused with the name of the field.":
-        metadata_of_the_wrong_type_is_refused;
-    "An update is held to the same rules as a creation.":
-        an_update_is_checked_too;
-    "An object that is too large for the storage is refused.":
-        a_large_object_is_refused;
+        owner_has_all_its_names, two_controllers_are_rejected, duplicate_owner_is_stored_once;
+    "Metadata of a wrong type is rejected with the name of the field.":
+        metadata_of_wrong_type_is_rejected;
+    "An update is validated with the rules of a create.":
+        update_is_also_validated;
+    "An object above the size limit of the storage is rejected.":
+        large_object_is_rejected;
 }
 
 async fn refused(place: &Place, path: &str, body: Value) -> Result<Vec<String>> {
@@ -83,7 +83,7 @@ async fn some_names_are_only_path_segments(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_name_of_a_cron_job_leaves_room(place: Place) -> Result<()> {
+async fn name_of_a_cron_job_leaves_room(place: Place) -> Result<()> {
     let jobs = format!("/apis/batch/v1/namespaces/{}/cronjobs", place.namespace);
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let spec = json!({"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}});
@@ -95,7 +95,7 @@ async fn the_name_of_a_cron_job_leaves_room(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_long_base_is_cut(place: Place) -> Result<()> {
+async fn long_generate_name_is_truncated(place: Place) -> Result<()> {
     for (base, kept) in [("a-".to_owned(), 2), ("a".repeat(58), 58), ("a".repeat(100), 58)] {
         let created = place.create_object(&json!({"metadata": {"generateName": base}})).await?;
         let name = created["metadata"]["name"].as_str().unwrap_or("");
@@ -105,7 +105,7 @@ async fn a_long_base_is_cut(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_bad_base_is_refused(place: Place) -> Result<()> {
+async fn invalid_generate_name_is_rejected(place: Place) -> Result<()> {
     let found = complaints(&place, json!({"generateName": "a."})).await?;
     ensure!(found == [format!("metadata.generateName: Invalid value: \"a.\": {SUBDOMAIN}")], "{found:?}");
     let found = complaints(&place, json!({"generateName": "A-"})).await?;
@@ -118,13 +118,13 @@ async fn a_bad_base_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_name_wins_over_a_base(place: Place) -> Result<()> {
+async fn name_takes_precedence_over_generate_name(place: Place) -> Result<()> {
     let both = place.create_object(&json!({"metadata": {"generateName": "a-", "name": "b"}})).await?;
     ensure!(both["metadata"]["name"] == "b" && both["metadata"]["generateName"] == "a-", "{both}");
     Ok(())
 }
 
-async fn bad_labels_are_refused(place: Place) -> Result<()> {
+async fn invalid_labels_are_rejected(place: Place) -> Result<()> {
     let field = "metadata.labels: Invalid value:";
     let long = "x".repeat(64);
     for (labels, expected) in [
@@ -140,7 +140,7 @@ async fn bad_labels_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn bad_annotations_are_refused(place: Place) -> Result<()> {
+async fn invalid_annotations_are_rejected(place: Place) -> Result<()> {
     let found = complaints(&place, json!({"name": "a", "annotations": {"Bad Key": "x"}})).await?;
     ensure!(found == [format!("metadata.annotations: Invalid value: \"Bad Key\": {NAME_PART}")], "{found:?}");
     let found = complaints(&place, json!({"name": "a", "annotations": {"a/b/c": "x"}})).await?;
@@ -154,7 +154,7 @@ async fn bad_annotations_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn bad_finalizers_are_refused(place: Place) -> Result<()> {
+async fn invalid_finalizers_are_rejected(place: Place) -> Result<()> {
     let plain = "name is neither a standard finalizer name nor is it fully qualified";
     for (finalizers, expected) in [
         (json!(["bad"]), format!("metadata.finalizers[0]: Invalid value: \"bad\": {plain}")),
@@ -187,7 +187,7 @@ fn owner(object: &Value) -> Result<Value> {
     Ok(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid(object)?}))
 }
 
-async fn an_owner_has_all_its_names(place: Place) -> Result<()> {
+async fn owner_has_all_its_names(place: Place) -> Result<()> {
     let found = complaints(&place, json!({"name": "a", "ownerReferences": [{}]})).await?;
     let field = "metadata.ownerReferences";
     let mut expected = vec![format!("{field}.apiVersion: Invalid value: \"\": version must not be empty")];
@@ -204,7 +204,7 @@ async fn an_owner_has_all_its_names(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn two_controllers_are_refused(place: Place) -> Result<()> {
+async fn two_controllers_are_rejected(place: Place) -> Result<()> {
     let mut owners = Vec::new();
     for object in place.create_all(["o", "p"]).await? {
         let mut owner = owner(&object)?;
@@ -218,7 +218,7 @@ async fn two_controllers_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_owner_named_twice_is_kept_once(place: Place) -> Result<()> {
+async fn duplicate_owner_is_stored_once(place: Place) -> Result<()> {
     let owner = owner(&place.create("o").await?)?;
     let created =
         place.create_object(&json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}})).await?;
@@ -226,7 +226,7 @@ async fn an_owner_named_twice_is_kept_once(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn metadata_of_the_wrong_type_is_refused(place: Place) -> Result<()> {
+async fn metadata_of_wrong_type_is_rejected(place: Place) -> Result<()> {
     for (metadata, expected) in [
         (json!({"namespace": 5}), "number into Go struct field ObjectMeta.metadata.namespace of type string"),
         (
@@ -252,7 +252,7 @@ async fn metadata_of_the_wrong_type_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_is_checked_too(place: Place) -> Result<()> {
+async fn update_is_also_validated(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     for metadata in [
         json!({"labels": {"Bad Key": "x"}}),
@@ -267,7 +267,7 @@ async fn an_update_is_checked_too(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_large_object_is_refused(place: Place) -> Result<()> {
+async fn large_object_is_rejected(place: Place) -> Result<()> {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", place.namespace);
     let lease =
         |bytes: usize| json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x".repeat(bytes)}});

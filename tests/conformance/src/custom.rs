@@ -1,4 +1,4 @@
-//! A custom kind that belongs to one check: installed, served, and changed while it is.
+//! A custom kind for one check. The check installs, serves and changes it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::values::version;
 
 pub(super) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Between two looks at a server that takes up a change by and by.
+/// The interval between two reads of a server that applies a change with a delay.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// The kind `Widget` with a schema, in a group of its own.
+/// The kind `Widget` with a schema, in a separate group.
 pub(super) struct Custom<'a> {
     pub(super) place: &'a Place,
     pub(super) group: String,
@@ -93,7 +93,7 @@ impl<'a> Custom<'a> {
         Ok(())
     }
 
-    /// Changes the schema of `v1` and waits until it is taken up, which ends watches.
+    /// Changes the schema of `v1` and waits until the server uses it. The change closes watches.
     pub(super) async fn change_schema(&self, seen: &Value, schema: Value) -> Result<()> {
         let mut watch = {
             let path = format!("{}?watch=true&resourceVersion={}", self.all(), version(seen)?);
@@ -108,8 +108,8 @@ impl<'a> Custom<'a> {
     }
 }
 
-/// Waits until a CRD says Established. A server serves the kind from the moment its names are accepted, a moment before,
-/// and keeps only the names and the scope of an established one from being changed.
+/// Waits until a CRD is Established. A server serves the kind shortly before, when its names are
+/// accepted. Only the names and the scope of an established CRD are immutable.
 pub(super) async fn wait_established(place: &Place, crd: &str) -> Result<()> {
     loop {
         let definition = place.admin().get(crd).await?.ok()?;

@@ -1,4 +1,4 @@
-//! `/scale` of custom resources, which is where their definition says.
+//! `/scale` of custom resources, at the paths in their definition.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,15 +10,15 @@ use super::scale::{listed, scale};
 use super::values::uid;
 
 checks! {
-    "The scale of a custom resource is where its definition says.":
-        a_custom_scale_follows_its_paths, a_custom_scale_is_discovered, a_custom_scale_can_only_be_read_and_written;
-    "The scale of a custom resource without replicas is not patched without saying how many.":
-        a_patch_of_an_empty_custom_scale_says_how_many;
-    "A custom resource has counts where its scale is, and the selector is a text.":
-        a_custom_resource_has_counts_in_its_scale;
+    "The scale of a custom resource uses the paths of its definition.":
+        custom_scale_follows_its_paths, custom_scale_is_discovered, custom_scale_can_only_be_read_and_written;
+    "A patch of the scale of a custom resource without replicas requires a number of replicas.":
+        patch_of_empty_custom_scale_requires_replicas;
+    "The status counts of a custom scale come from its paths, and its selector is a string.":
+        custom_resource_has_counts_in_its_scale;
 }
 
-/// Installs a kind whose replicas are `spec.size` and gives the path of its objects.
+/// Installs a kind whose replicas are `spec.size` and returns the path of its objects.
 async fn install(place: &Place) -> Result<String> {
     let group = format!("{}.test", place.namespace);
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -54,7 +54,7 @@ async fn create_fleet(place: &Place, all: &str, spec: Value) -> Result<Value> {
     place.admin().post(all, &fleet).await?.expect(201)
 }
 
-async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
+async fn custom_scale_follows_its_paths(place: Place) -> Result<()> {
     let all = install(&place).await?;
     let fleet = create_fleet(&place, &all, json!({})).await?;
     let path = format!("{all}/d/scale");
@@ -80,9 +80,9 @@ async fn a_custom_scale_follows_its_paths(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_scale_is_discovered(place: Place) -> Result<()> {
+async fn custom_scale_is_discovered(place: Place) -> Result<()> {
     install(&place).await?;
-    // A server tells of a kind a moment after it serves it.
+    // Discovery contains a kind shortly after the server serves it.
     let path = format!("/apis/{}.test/v1", place.namespace);
     let list = loop {
         let reply = place.admin().get(&path).await?;
@@ -96,7 +96,7 @@ async fn a_custom_scale_is_discovered(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_scale_can_only_be_read_and_written(place: Place) -> Result<()> {
+async fn custom_scale_can_only_be_read_and_written(place: Place) -> Result<()> {
     let path = format!("{}/d", install(&place).await?);
     for part in ["scale", "status"] {
         let path = format!("{path}/{part}");
@@ -113,7 +113,7 @@ async fn a_custom_scale_can_only_be_read_and_written(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn a_patch_of_an_empty_custom_scale_says_how_many(place: Place) -> Result<()> {
+async fn patch_of_empty_custom_scale_requires_replicas(place: Place) -> Result<()> {
     let all = install(&place).await?;
     create_fleet(&place, &all, json!({})).await?;
     let path = format!("{all}/d/scale");
@@ -127,7 +127,7 @@ async fn a_patch_of_an_empty_custom_scale_says_how_many(place: Place) -> Result<
     Ok(())
 }
 
-async fn a_custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
+async fn custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
     let all = install(&place).await?;
     create_fleet(&place, &all, json!({"size": 1})).await?;
     let accessor = |path: &str, what: &str| (path.to_owned(), format!("{path} accessor error: {what}"));

@@ -1,4 +1,4 @@
-//! CRDs themselves: what is filled in, refused and said of them, and what changes of them do to their objects.
+//! CRDs: defaults, validation and conditions, and the effects of their changes on objects.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -9,28 +9,28 @@ use super::place::Place;
 use super::values::{names, version};
 
 checks! {
-    "A CRD is answered with its defaults and an empty status; its conditions follow in a fixed order.":
-        a_definition_gets_its_defaults, a_definition_is_established_in_steps;
-    "A careless CRD is refused with 422 Invalid and all that is wrong with it.":
-        an_empty_definition_is_refused, a_schema_must_be_structural, storage_and_names_of_versions_are_checked,
-        list_maps_need_their_keys, a_group_has_a_dot_and_a_name_is_plural_and_group;
-    "What objects depend on can't be changed: scope, kind, group and plural of a CRD, versions that were stored.":
-        names_and_scope_stay, a_stored_version_stays;
-    "A name that another CRD of the group has is not accepted; it is when the other one lets go of it.":
+    "The response for a CRD contains its defaults and an empty status; its conditions follow in a fixed order.":
+        definition_gets_its_defaults, definition_is_established_in_steps;
+    "An invalid CRD is rejected with 422 Invalid and all its errors.":
+        empty_definition_is_rejected, schema_must_be_structural, storage_and_names_of_versions_are_checked,
+        list_maps_need_their_keys, group_has_a_dot_and_a_name_is_plural_and_group;
+    "Fields that objects depend on are immutable: scope, kind, group and plural of a CRD, and stored versions.":
+        names_and_scope_stay, stored_version_stays;
+    "A name is not accepted while a second CRD of the group uses it, and is accepted after that CRD releases the name.":
         names_of_others_are_not_accepted;
-    "A change of a CRD's metadata neither counts up its generation nor ends watches.":
-        a_change_of_metadata_is_none_of_the_kind;
+    "A change of the metadata of a CRD does not increment its generation or close watches.":
+        change_of_metadata_does_not_change_kind;
     "A change of a CRD's spec counts up its generation, and expires older versions for the watches of its kind."
         if has_watch_cache:
-        a_change_of_the_schema_expires_the_past;
+        change_of_the_schema_expires_the_past;
     "A changed schema shows in stored objects at once, under their old version.":
-        a_changed_schema_shows_in_what_is_stored;
-    "Each version reads and writes by its own schema, and what the stored one does not know is lost.":
-        versions_have_schemas_of_their_own;
-    "What a custom kind does not have is not found, in the words for custom kinds.":
+        changed_schema_applies_to_stored_objects;
+    "Each version reads and writes with its own schema, and fields that the stored version does not contain are lost.":
+        versions_have_separate_schemas;
+    "A missing custom object or kind is not found, with the messages of custom kinds.":
         absent_parts_of_custom_kinds_are_not_found;
-    "A finalizer of a custom object holds its CRD, which takes no new objects meanwhile.":
-        a_finalizer_holds_the_definition;
+    "A finalizer of a custom object delays the delete of its CRD, which then rejects new objects.":
+        finalizer_holds_the_definition;
 }
 
 fn schema(spec: Value) -> Value {
@@ -63,7 +63,7 @@ async fn refusal(place: &Place, definition: &Value) -> Result<String> {
     Ok(status["message"].as_str().unwrap_or("").to_owned())
 }
 
-async fn a_definition_gets_its_defaults(place: Place) -> Result<()> {
+async fn definition_gets_its_defaults(place: Place) -> Result<()> {
     let definition = unborn(&place).definition("widgets", "Widget", json!([v1(plain())]));
     let created = place.admin().post(&format!("{CRDS}?dryRun=All"), &definition).await?.expect(201)?;
     let names =
@@ -76,7 +76,7 @@ async fn a_definition_gets_its_defaults(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_definition_is_established_in_steps(place: Place) -> Result<()> {
+async fn definition_is_established_in_steps(place: Place) -> Result<()> {
     let kind = unborn(&place);
     let name = format!("widgets.{}", kind.group);
     let path = format!("{CRDS}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
@@ -104,7 +104,7 @@ async fn a_definition_is_established_in_steps(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_empty_definition_is_refused(place: Place) -> Result<()> {
+async fn empty_definition_is_rejected(place: Place) -> Result<()> {
     let message = refusal(&place, &json!({"metadata": {"name": "x"}})).await?;
     ensure!(
         message
@@ -119,7 +119,7 @@ async fn an_empty_definition_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-/// The message of the refusal of a schema, without what all have in front.
+/// Returns the message for a rejected schema, without the common prefix.
 async fn of_schema(place: &Place, schema: Value) -> Result<String> {
     let definition = unborn(place).definition("widgets", "Widget", json!([v1(schema)]));
     let message = refusal(place, &definition).await?;
@@ -129,7 +129,7 @@ async fn of_schema(place: &Place, schema: Value) -> Result<String> {
     Ok(rest.replace("spec.validation.openAPIV3Schema", "S"))
 }
 
-async fn a_schema_must_be_structural(place: Place) -> Result<()> {
+async fn schema_must_be_structural(place: Place) -> Result<()> {
     let field = |field: Value| json!({"type": "object", "properties": {"a": field}});
     for (schema, expected) in [
         (json!({}), "S.type: Required value: must not be empty at the root"),
@@ -196,7 +196,7 @@ async fn storage_and_names_of_versions_are_checked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_group_has_a_dot_and_a_name_is_plural_and_group(place: Place) -> Result<()> {
+async fn group_has_a_dot_and_a_name_is_plural_and_group(place: Place) -> Result<()> {
     let mut definition = unborn(&place).definition("widgets", "Widget", json!([v1(plain())]));
     definition["metadata"]["name"] = json!("others.test.dev");
     let message = refusal(&place, &definition).await?;
@@ -227,7 +227,7 @@ async fn names_and_scope_stay(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_stored_version_stays(place: Place) -> Result<()> {
+async fn stored_version_stays(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let mut first = v1(plain());
     first["storage"] = json!(false);
@@ -273,7 +273,7 @@ async fn names_of_others_are_not_accepted(place: Place) -> Result<()> {
     kind.wait_served(&path).await
 }
 
-async fn a_change_of_metadata_is_none_of_the_kind(place: Place) -> Result<()> {
+async fn change_of_metadata_does_not_change_kind(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let created = kind.create("w", json!({"a": 1})).await?;
     let path = format!("{}?watch=true&resourceVersion={}", kind.all(), version(&created)?);
@@ -286,7 +286,7 @@ async fn a_change_of_metadata_is_none_of_the_kind(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_change_of_the_schema_expires_the_past(place: Place) -> Result<()> {
+async fn change_of_the_schema_expires_the_past(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let created = kind.create("w", json!({"a": 1})).await?;
     kind.change_schema(&created, schema(json!({"a": {"type": "integer"}, "b": {"type": "string"}}))).await?;
@@ -299,7 +299,7 @@ async fn a_change_of_the_schema_expires_the_past(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_changed_schema_shows_in_what_is_stored(place: Place) -> Result<()> {
+async fn changed_schema_applies_to_stored_objects(place: Place) -> Result<()> {
     let kind = Custom::install(
         &place,
         schema(json!({"a": {"type": "integer"}, "b": {"type": "string"}})),
@@ -316,7 +316,7 @@ async fn a_changed_schema_shows_in_what_is_stored(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn versions_have_schemas_of_their_own(place: Place) -> Result<()> {
+async fn versions_have_separate_schemas(place: Place) -> Result<()> {
     let mut first = v1(plain());
     first["storage"] = json!(false);
     let mut second = v1(schema(json!({"a": {"type": "integer"}, "b": {"type": "string", "default": "d"}})));
@@ -352,7 +352,7 @@ async fn absent_parts_of_custom_kinds_are_not_found(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn a_finalizer_holds_the_definition(place: Place) -> Result<()> {
+async fn finalizer_holds_the_definition(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     kind.create("w", json!({"a": 1})).await?;
     let hold = json!({"metadata": {"finalizers": ["conformance.test/hold"]}});

@@ -1,4 +1,5 @@
-//! What a DELETE can ask for: in its body or its query, of dependents, of a pod's time, of a collection.
+//! The options of DELETE: in its body or its query, for dependents, for the grace period of a pod, and
+//! for a collection.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, header};
@@ -9,23 +10,23 @@ use super::raw::{JSON, Reply};
 use super::values::{names, uid, version};
 
 checks! {
-    "The options of a delete are read from its body, and from its query only where there is no body.":
-        a_body_counts_and_the_query_does_not, a_query_has_every_option;
-    "Wrong options of a delete are refused, and nothing is deleted.":
-        unreadable_options_are_refused, invalid_options_are_refused, the_options_of_another_kind_are_refused;
-    "A delete that asks for its dependents marks the object with the finalizer of the garbage collector.":
-        foreground_and_orphan_are_finalizers, the_last_policy_counts, the_old_option_says_the_same;
-    "Jobs and replication controllers orphan their dependents unless a delete says otherwise, events never do.":
-        the_oldest_kinds_orphan, events_have_no_dependents;
-    "A delete of the old kind that lets dependents go is accepted while the object is still there.":
+    "The options of a delete are read from its body, or from its query if there is no body.":
+        body_counts_and_the_query_does_not, query_has_every_option;
+    "A delete with invalid options is rejected and deletes no object.":
+        malformed_options_are_rejected, invalid_options_are_rejected, options_of_other_kind_are_rejected;
+    "A delete with a propagation policy adds the finalizer of the garbage collector.":
+        foreground_and_orphan_are_finalizers, last_policy_counts, orphan_dependents_is_equivalent_to_policy;
+    "By default, a delete orphans the dependents of Jobs and replication controllers, and never those of events.":
+        oldest_kinds_orphan, events_have_no_dependents;
+    "A delete with the old orphanDependents option succeeds while the object still exists.":
         not_orphaned_is_accepted;
-    "A later delete of a pod can only shorten its time.":
-        a_pods_time_gets_shorter, a_negative_grace_is_a_second;
-    "A delete of a collection takes every option, and holds to its limit and its conditions.":
-        a_page_of_a_collection_is_deleted, nothing_selected_is_an_empty_list, a_condition_fails_for_the_collection,
-        what_is_held_stays_marked;
-    "A delete of a namespace can be asked to wait, too.":
-        a_namespace_takes_the_finalizer;
+    "A later delete of a pod can only shorten its grace period.":
+        pods_time_gets_shorter, negative_grace_is_a_second;
+    "A delete of a collection supports all options, and respects its limit and its preconditions.":
+        page_of_a_collection_is_deleted, empty_selection_returns_empty_list, condition_fails_for_the_collection,
+        objects_with_finalizers_stay_marked;
+    "A delete of a namespace also supports a propagation policy.":
+        namespace_takes_the_finalizer;
 }
 
 async fn delete_with(place: &Place, path: &str, options: &Value) -> Result<Reply> {
@@ -41,7 +42,7 @@ fn finalizers(object: &Value) -> &Value {
     &object["metadata"]["finalizers"]
 }
 
-async fn a_body_counts_and_the_query_does_not(place: Place) -> Result<()> {
+async fn body_counts_and_the_query_does_not(place: Place) -> Result<()> {
     place.create("a").await?;
     let path = format!("{}?propagationPolicy=Bogus&gracePeriodSeconds=x", place.one("a"));
     delete_with(&place, &path, &json!({})).await?.ok()?;
@@ -49,7 +50,7 @@ async fn a_body_counts_and_the_query_does_not(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_query_has_every_option(place: Place) -> Result<()> {
+async fn query_has_every_option(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     for query in ["uid=other", "resourceVersion=1"] {
         place.admin().delete(&format!("{}?{query}", place.one("a"))).await?.refused(409, "Conflict")?;
@@ -64,7 +65,7 @@ async fn a_query_has_every_option(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn unreadable_options_are_refused(place: Place) -> Result<()> {
+async fn malformed_options_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (body, message) in [
         ("{", "couldn't get version/kind; json parse error: unexpected end of JSON input"),
@@ -95,7 +96,7 @@ async fn unreadable_options_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn invalid_options_are_refused(place: Place) -> Result<()> {
+async fn invalid_options_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (options, message) in [
         (
@@ -123,7 +124,7 @@ async fn invalid_options_are_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_options_of_another_kind_are_refused(place: Place) -> Result<()> {
+async fn options_of_other_kind_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     let other = json!({"kind": "ConfigMap", "apiVersion": "v1"});
     let status = delete_with(&place, &place.one("a"), &other).await?.refused(400, "BadRequest")?;
@@ -146,7 +147,7 @@ async fn foreground_and_orphan_are_finalizers(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_last_policy_counts(place: Place) -> Result<()> {
+async fn last_policy_counts(place: Place) -> Result<()> {
     held(&place).await?;
     for (policy, expected) in [
         (json!("Orphan"), json!(["x.test/f", "orphan"])),
@@ -161,7 +162,7 @@ async fn the_last_policy_counts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_old_option_says_the_same(place: Place) -> Result<()> {
+async fn orphan_dependents_is_equivalent_to_policy(place: Place) -> Result<()> {
     place.create("a").await?;
     let marked = delete_with(&place, &place.one("a"), &json!({"orphanDependents": true})).await?.ok()?;
     ensure!(finalizers(&marked) == &json!(["orphan"]), "{marked}");
@@ -171,7 +172,7 @@ async fn the_old_option_says_the_same(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_oldest_kinds_orphan(place: Place) -> Result<()> {
+async fn oldest_kinds_orphan(place: Place) -> Result<()> {
     let pod = json!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"});
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", place.namespace);
     let job = json!({"metadata": {"name": "j"}, "spec": {"suspend": true, "template": {"spec": pod}}});
@@ -202,7 +203,7 @@ async fn not_orphaned_is_accepted(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_pods_time_gets_shorter(place: Place) -> Result<()> {
+async fn pods_time_gets_shorter(place: Place) -> Result<()> {
     place.create_pod("p", Some("n")).await?;
     let path = |query: &str| place.core(&format!("pods/p{query}"));
     let first = place.admin().delete(&path("")).await?.ok()?;
@@ -220,14 +221,14 @@ async fn a_pods_time_gets_shorter(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_negative_grace_is_a_second(place: Place) -> Result<()> {
+async fn negative_grace_is_a_second(place: Place) -> Result<()> {
     place.create_pod("p", Some("n")).await?;
     let marked = place.admin().delete(&place.core("pods/p?gracePeriodSeconds=-7")).await?.ok()?;
     ensure!(marked["metadata"]["deletionGracePeriodSeconds"] == 1, "{marked}");
     Ok(())
 }
 
-async fn a_page_of_a_collection_is_deleted(place: Place) -> Result<()> {
+async fn page_of_a_collection_is_deleted(place: Place) -> Result<()> {
     place.create_all(["a", "b", "c"]).await?;
     let page = place.admin().delete(&format!("{}?limit=2", place.all())).await?.ok()?;
     ensure!(names(&page) == ["a", "b"] && page["metadata"]["continue"].is_string(), "{page}");
@@ -235,7 +236,7 @@ async fn a_page_of_a_collection_is_deleted(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_selected_is_an_empty_list(place: Place) -> Result<()> {
+async fn empty_selection_returns_empty_list(place: Place) -> Result<()> {
     place.create("a").await?;
     let none = place.admin().delete(&format!("{}?labelSelector=x", place.all())).await?.ok()?;
     ensure!(none["kind"] == "ConfigMapList" && none["items"] == json!([]), "{none}");
@@ -243,7 +244,7 @@ async fn nothing_selected_is_an_empty_list(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_condition_fails_for_the_collection(place: Place) -> Result<()> {
+async fn condition_fails_for_the_collection(place: Place) -> Result<()> {
     place.create("a").await?;
     let options = json!({"preconditions": {"uid": "other"}});
     let status = delete_with(&place, &place.all(), &options).await?.refused(409, "Conflict")?;
@@ -252,7 +253,7 @@ async fn a_condition_fails_for_the_collection(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn what_is_held_stays_marked(place: Place) -> Result<()> {
+async fn objects_with_finalizers_stay_marked(place: Place) -> Result<()> {
     held(&place).await?;
     place.create("b").await?;
     let options = json!({"propagationPolicy": "Orphan"});
@@ -265,7 +266,7 @@ async fn what_is_held_stays_marked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_namespace_takes_the_finalizer(place: Place) -> Result<()> {
+async fn namespace_takes_the_finalizer(place: Place) -> Result<()> {
     let other = place.beside().await?;
     let path = format!("/api/v1/namespaces/{}?propagationPolicy=Foreground", other.namespace);
     let marked = place.admin().delete(&path).await?.ok()?;

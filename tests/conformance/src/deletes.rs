@@ -1,4 +1,4 @@
-//! Delete: at once, after finalizers, of pods, of collections, of namespaces.
+//! Delete: immediately, after finalizers, of pods, of collections, of namespaces.
 
 use anyhow::{Result, ensure};
 use http::Method;
@@ -9,23 +9,23 @@ use super::raw::{JSON, Reply};
 use super::values::{names, uid, version};
 
 checks! {
-    "A delete answers with a Status of success that names what is gone.":
-        a_delete_says_what_is_gone, a_delete_of_nothing_is_refused;
-    "Of some kinds a delete answers with the object that is gone.":
-        some_kinds_answer_with_what_is_gone;
+    "A delete returns a Status of success with the name of the object.":
+        delete_returns_name_of_object, delete_of_missing_object_is_rejected;
+    "For some kinds, a delete returns the deleted object.":
+        some_kinds_return_deleted_object;
     "A delete with preconditions that do not hold conflicts.":
-        a_delete_of_another_version_conflicts, a_delete_of_another_uid_conflicts, a_delete_whose_conditions_hold_succeeds;
-    "An object with finalizers is only marked by a delete, and goes with its last finalizer.":
-        finalizers_hold_an_object_back, a_second_delete_changes_nothing, the_last_finalizer_lets_an_object_go,
-        a_marked_object_gets_no_new_finalizer;
-    "A delete of a collection deletes what is selected and answers with what it was.":
-        a_collection_is_deleted, a_selection_is_deleted;
-    "A pod that no node runs goes at once, told as MODIFIED and DELETED.":
-        an_unbound_pod_goes_at_once;
+        delete_of_another_version_conflicts, delete_of_another_uid_conflicts, delete_whose_conditions_hold_succeeds;
+    "A delete only marks an object with finalizers. The removal of the last finalizer removes the object.":
+        finalizers_hold_an_object_back, repeated_delete_does_not_change_object, last_finalizer_lets_an_object_go,
+        marked_object_gets_no_new_finalizer;
+    "A delete of a collection deletes the selected objects and returns their earlier state.":
+        collection_is_deleted, selection_is_deleted;
+    "A pod without a node is removed immediately, with the events MODIFIED and DELETED.":
+        pod_without_node_is_removed_immediately;
     "A pod on a node is marked with its grace period and stays until a delete without grace.":
-        a_bound_pod_stays_for_its_grace_period;
-    "A namespace that is being deleted takes no new objects while it waits for those it has.":
-        a_terminating_namespace_takes_nothing_new;
+        bound_pod_stays_for_its_grace_period;
+    "A terminating namespace rejects new objects while it still contains objects.":
+        terminating_namespace_rejects_new_objects;
 }
 
 async fn delete_with(place: &Place, path: &str, options: &Value) -> Result<Reply> {
@@ -37,7 +37,7 @@ async fn is_gone(place: &Place, path: &str) -> Result<()> {
     Ok(())
 }
 
-async fn a_delete_says_what_is_gone(place: Place) -> Result<()> {
+async fn delete_returns_name_of_object(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let status = place.delete("a").await?;
     ensure!(status["kind"] == "Status" && status["status"] == "Success", "{status}");
@@ -46,13 +46,13 @@ async fn a_delete_says_what_is_gone(place: Place) -> Result<()> {
     is_gone(&place, &place.one("a")).await
 }
 
-async fn a_delete_of_nothing_is_refused(place: Place) -> Result<()> {
+async fn delete_of_missing_object_is_rejected(place: Place) -> Result<()> {
     let status = place.admin().delete(&place.one("a")).await?.refused(404, "NotFound")?;
     ensure!(status["details"] == json!({"name": "a", "kind": "configmaps"}), "{status}");
     Ok(())
 }
 
-async fn some_kinds_answer_with_what_is_gone(place: Place) -> Result<()> {
+async fn some_kinds_return_deleted_object(place: Place) -> Result<()> {
     let metadata = json!({"name": "a"});
     for (plural, body, object) in [
         ("serviceaccounts", json!({"metadata": metadata}), true),
@@ -71,7 +71,7 @@ async fn some_kinds_answer_with_what_is_gone(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_delete_of_another_version_conflicts(place: Place) -> Result<()> {
+async fn delete_of_another_version_conflicts(place: Place) -> Result<()> {
     let old = place.create("a").await?;
     place.set("a", "1").await?;
     let options = json!({"preconditions": {"resourceVersion": old["metadata"]["resourceVersion"]}});
@@ -80,7 +80,7 @@ async fn a_delete_of_another_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_delete_of_another_uid_conflicts(place: Place) -> Result<()> {
+async fn delete_of_another_uid_conflicts(place: Place) -> Result<()> {
     let old = place.create("a").await?;
     place.delete("a").await?;
     let new = place.create("a").await?;
@@ -90,7 +90,7 @@ async fn a_delete_of_another_uid_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_delete_whose_conditions_hold_succeeds(place: Place) -> Result<()> {
+async fn delete_whose_conditions_hold_succeeds(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let options = json!({
         "kind": "DeleteOptions", "apiVersion": "v1",
@@ -100,7 +100,7 @@ async fn a_delete_whose_conditions_hold_succeeds(place: Place) -> Result<()> {
     is_gone(&place, &place.one("a")).await
 }
 
-/// `a` with two finalizers, deleted: what the delete answered.
+/// Creates `a` with two finalizers, deletes it, and returns the response.
 async fn marked(place: &Place) -> Result<Value> {
     place.create_object(&json!({"metadata": {"name": "a", "finalizers": ["x.test/1", "x.test/2"]}})).await?;
     place.delete("a").await
@@ -119,13 +119,13 @@ async fn finalizers_hold_an_object_back(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_second_delete_changes_nothing(place: Place) -> Result<()> {
+async fn repeated_delete_does_not_change_object(place: Place) -> Result<()> {
     let marked = marked(&place).await?;
     ensure!(place.delete("a").await? == marked);
     Ok(())
 }
 
-async fn the_last_finalizer_lets_an_object_go(place: Place) -> Result<()> {
+async fn last_finalizer_lets_an_object_go(place: Place) -> Result<()> {
     let n = version(&marked(&place).await?)?;
     let fewer = place.patch("a", json!({"metadata": {"finalizers": ["x.test/2"]}})).await?;
     ensure!(version(&fewer)? > n && place.get("a").await? == fewer);
@@ -137,14 +137,14 @@ async fn the_last_finalizer_lets_an_object_go(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_marked_object_gets_no_new_finalizer(place: Place) -> Result<()> {
+async fn marked_object_gets_no_new_finalizer(place: Place) -> Result<()> {
     marked(&place).await?;
     let patch = json!({"metadata": {"finalizers": ["x.test/1", "x.test/2", "x.test/3"]}});
     place.admin().patch(&place.one("a"), &patch).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn a_collection_is_deleted(place: Place) -> Result<()> {
+async fn collection_is_deleted(place: Place) -> Result<()> {
     let [_, b] = place.create_all(["a", "b"]).await?;
     let deleted = place.admin().delete(&place.all()).await?.ok()?;
     ensure!(deleted["kind"] == "ConfigMapList" && names(&deleted) == ["a", "b"], "{deleted}");
@@ -156,7 +156,7 @@ async fn a_collection_is_deleted(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_selection_is_deleted(place: Place) -> Result<()> {
+async fn selection_is_deleted(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"x": "1"})).await?;
     place.create("b").await?;
     let deleted = place.admin().delete(&format!("{}?labelSelector=x", place.all())).await?.ok()?;
@@ -164,7 +164,7 @@ async fn a_selection_is_deleted(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unbound_pod_goes_at_once(place: Place) -> Result<()> {
+async fn pod_without_node_is_removed_immediately(place: Place) -> Result<()> {
     let n = version(&place.create_pod("p", None).await?)?;
     let path = place.core("pods/p");
     let deleted = place.admin().delete(&path).await?.ok()?;
@@ -176,7 +176,7 @@ async fn an_unbound_pod_goes_at_once(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_bound_pod_stays_for_its_grace_period(place: Place) -> Result<()> {
+async fn bound_pod_stays_for_its_grace_period(place: Place) -> Result<()> {
     place.create_pod("p", Some("n1")).await?;
     let path = place.core("pods/p");
     let marked = place.admin().delete(&path).await?.ok()?;
@@ -187,9 +187,9 @@ async fn a_bound_pod_stays_for_its_grace_period(place: Place) -> Result<()> {
     is_gone(&place, &path).await
 }
 
-async fn a_terminating_namespace_takes_nothing_new(place: Place) -> Result<()> {
+async fn terminating_namespace_rejects_new_objects(place: Place) -> Result<()> {
     let beside = place.beside().await?;
-    // Whoever empties namespaces on this server can't remove it.
+    // The namespace controller of this server cannot remove this object.
     beside.create_object(&json!({"metadata": {"name": "a", "finalizers": ["x.test/1"]}})).await?;
     let path = format!("/api/v1/namespaces/{}", beside.namespace);
     let terminating = place.admin().delete(&path).await?.ok()?;

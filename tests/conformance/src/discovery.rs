@@ -1,4 +1,4 @@
-//! What a server says it serves.
+//! Discovery.
 
 use anyhow::{Context as _, Result, ensure};
 use http::{Method, Request, header};
@@ -9,17 +9,17 @@ use super::raw::{JSON, Reply};
 
 checks! {
     "Groups are listed by their priority, each with its preferred version first.":
-        groups_come_by_priority, a_group_describes_itself;
+        groups_are_sorted_by_priority, group_describes_itself;
     "A resource is listed with its names, its scope, its verbs and its parts.":
         resources_are_described, reviews_can_be_created_only;
-    "All groups come in one document to who accepts that, and only if it changed.":
-        one_document_says_what_the_others_say, an_unchanged_document_is_not_sent_again;
-    "The form of discovery is negotiated, and an unknown one is refused with 406.":
-        a_known_form_is_sent, a_form_that_is_not_known_is_refused;
-    "Discovery is read, and a version that is not there is not found.":
-        discovery_is_only_read, an_unknown_version_of_a_known_group_is_not_found;
-    "Health is told by check, too.":
-        each_check_answers, all_checks_are_listed_if_wanted;
+    "Aggregated discovery returns all groups in one document, and an ETag permits 304 Not Modified.":
+        aggregated_document_matches_separate_documents, unchanged_document_is_not_sent_again;
+    "The format of discovery is negotiated, and an unknown format is rejected with 406.":
+        known_form_is_sent, unknown_format_is_rejected;
+    "Discovery is read-only, and an unknown version is not found.":
+        discovery_is_only_read, unknown_version_of_a_known_group_is_not_found;
+    "Each health check has a separate path.":
+        each_health_check_has_a_path, all_checks_are_listed_if_wanted;
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -31,7 +31,7 @@ fn find<'a>(list: &'a Value, key: &str, name: &str) -> Result<&'a Value> {
     all.iter().find(|element| element[key] == name).with_context(|| format!("no {name}"))
 }
 
-async fn groups_come_by_priority(place: Place) -> Result<()> {
+async fn groups_are_sorted_by_priority(place: Place) -> Result<()> {
     let list = place.admin().get("/apis").await?.ok()?;
     ensure!(list["kind"] == "APIGroupList" && list["apiVersion"] == "v1", "{list}");
     let names: Vec<&str> = list["groups"]
@@ -72,7 +72,7 @@ async fn groups_come_by_priority(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_group_describes_itself(place: Place) -> Result<()> {
+async fn group_describes_itself(place: Place) -> Result<()> {
     let group = place.admin().get("/apis/apps").await?.ok()?;
     let version = json!({"groupVersion": "apps/v1", "version": "v1"});
     let expected = json!({
@@ -139,7 +139,7 @@ async fn resources_are_described(place: Place) -> Result<()> {
     ] {
         let list = place.admin().get(path).await?.ok()?;
         ensure!(list["kind"] == "APIResourceList", "{}", list["kind"]);
-        // The core group does not say it.
+        // The list of the core group has no kind and apiVersion in its entries.
         ensure!((list["apiVersion"] == "v1") == path.starts_with("/apis/"), "{}", list["apiVersion"]);
         let name = expected["name"].as_str().unwrap_or("");
         let found = find(&list["resources"], "name", name)?;
@@ -157,7 +157,7 @@ async fn reviews_can_be_created_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn one_document_says_what_the_others_say(place: Place) -> Result<()> {
+async fn aggregated_document_matches_separate_documents(place: Place) -> Result<()> {
     let reply = place.admin().get_as("/apis", AGGREGATED).await?;
     ensure!(reply.header(header::CONTENT_TYPE) == AGGREGATED, "{:?}", reply.headers);
     ensure!(
@@ -191,7 +191,7 @@ async fn one_document_says_what_the_others_say(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unchanged_document_is_not_sent_again(place: Place) -> Result<()> {
+async fn unchanged_document_is_not_sent_again(place: Place) -> Result<()> {
     let first = place.admin().get_as("/api", AGGREGATED).await?;
     let tag = first.header(header::ETAG);
     ensure!(tag.len() > 2 && tag.starts_with('"') && tag.ends_with('"'), "{tag}");
@@ -201,7 +201,7 @@ async fn an_unchanged_document_is_not_sent_again(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_known_form_is_sent(place: Place) -> Result<()> {
+async fn known_form_is_sent(place: Place) -> Result<()> {
     let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
     for (accept, kind) in [
         (format!("{beta},{AGGREGATED},application/json"), "APIGroupDiscoveryList"),
@@ -218,7 +218,7 @@ async fn a_known_form_is_sent(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_form_that_is_not_known_is_refused(place: Place) -> Result<()> {
+async fn unknown_format_is_rejected(place: Place) -> Result<()> {
     let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
     for (path, accept) in [("/apis", beta.as_str()), ("/apis/apps", AGGREGATED), ("/api/v1", AGGREGATED)] {
         place.admin().get_as(path, accept).await?.refused(406, "NotAcceptable")?;
@@ -237,7 +237,7 @@ async fn discovery_is_only_read(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unknown_version_of_a_known_group_is_not_found(place: Place) -> Result<()> {
+async fn unknown_version_of_a_known_group_is_not_found(place: Place) -> Result<()> {
     for path in
         ["/api/v2", "/api/v2/pods", "/apis/apps/v9", "/apis/apps/v9/deployments", "/api/v1/pods/a/b/c/d"]
     {
@@ -253,7 +253,7 @@ fn is_ok(reply: &Reply) -> Result<()> {
     Ok(())
 }
 
-async fn each_check_answers(place: Place) -> Result<()> {
+async fn each_health_check_has_a_path(place: Place) -> Result<()> {
     for path in [
         "/healthz",
         "/livez",

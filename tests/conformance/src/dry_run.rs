@@ -1,4 +1,4 @@
-//! Dry runs: the answer as if, and nothing happened.
+//! Dry runs: the response is as for a write, and the state does not change.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, header};
@@ -9,20 +9,20 @@ use super::raw::{JSON, MERGE_PATCH};
 use super::values::{names, version};
 
 checks! {
-    "A dry run answers as if it had been a write, and nothing is stored or told.":
-        a_dry_run_creates_nothing, a_dry_update_changes_nothing, a_dry_run_deletes_nothing, a_dry_run_is_not_watched;
-    "A dry run marks what a delete would mark.":
-        a_dry_delete_shows_the_mark, a_dry_delete_of_a_namespace_shows_its_end;
-    "A dry run of a collection answers with what would go.":
-        a_dry_delete_of_a_collection_lists_it;
-    "A dry run reaches subresources, too.":
-        a_dry_status_stays, a_dry_binding_binds_nothing;
-    "A dry run is checked as a write is.":
-        a_dry_run_finds_conflicts;
-    "A dry run answers in the form that is asked for.":
-        a_dry_run_shows_metadata_alone;
+    "A dry run has the response of a write, and is not stored or sent to watches.":
+        dry_run_does_not_create, dry_run_does_not_update, dry_run_does_not_delete, dry_run_is_not_watched;
+    "A dry run returns the deletion timestamp that a delete would set.":
+        dry_run_delete_returns_deletion_timestamp, dry_run_delete_of_namespace_returns_terminating_phase;
+    "A dry run of deletecollection returns the objects that it would delete.":
+        dry_delete_of_a_collection_lists_it;
+    "Subresources also support dry runs.":
+        dry_status_stays, dry_run_binding_does_not_bind;
+    "A dry run is validated as a write.":
+        dry_run_finds_conflicts;
+    "A dry run is returned in the requested representation.":
+        dry_run_returns_metadata_only;
     "The only value of dryRun is All.":
-        other_dry_runs_are_refused;
+        other_dry_run_values_are_rejected;
 }
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -31,7 +31,7 @@ fn dry(path: &str) -> String {
     format!("{path}?dryRun=All")
 }
 
-async fn a_dry_run_creates_nothing(place: Place) -> Result<()> {
+async fn dry_run_does_not_create(place: Place) -> Result<()> {
     let body = json!({"metadata": {"generateName": "a-"}, "data": {"k": "1"}});
     let would = place.admin().post(&dry(&place.all()), &body).await?.expect(201)?;
     ensure!(would["metadata"]["uid"].is_string() && would["data"]["k"] == "1", "{would}");
@@ -41,7 +41,7 @@ async fn a_dry_run_creates_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_update_changes_nothing(place: Place) -> Result<()> {
+async fn dry_run_does_not_update(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     let mut wanted = a.clone();
     wanted["data"] = json!({"k": "1"});
@@ -55,7 +55,7 @@ async fn a_dry_update_changes_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_deletes_nothing(place: Place) -> Result<()> {
+async fn dry_run_does_not_delete(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     let would = place.admin().delete(&dry(&place.one("a"))).await?.ok()?;
     ensure!(would["status"] == "Success" && would["details"]["uid"] == a["metadata"]["uid"], "{would}");
@@ -65,7 +65,7 @@ async fn a_dry_run_deletes_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_is_not_watched(place: Place) -> Result<()> {
+async fn dry_run_is_not_watched(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let body = json!({"metadata": {"name": "b"}});
     place.admin().post(&dry(&place.all()), &body).await?.expect(201)?;
@@ -77,7 +77,7 @@ async fn a_dry_run_is_not_watched(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_delete_shows_the_mark(place: Place) -> Result<()> {
+async fn dry_run_delete_returns_deletion_timestamp(place: Place) -> Result<()> {
     let a = place.create_object(&json!({"metadata": {"name": "a", "finalizers": ["x.test/f"]}})).await?;
     let path = format!("{}&propagationPolicy=Foreground", dry(&place.one("a")));
     let would = place.admin().delete(&path).await?.ok()?;
@@ -95,7 +95,7 @@ async fn a_dry_delete_shows_the_mark(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_delete_of_a_namespace_shows_its_end(place: Place) -> Result<()> {
+async fn dry_run_delete_of_namespace_returns_terminating_phase(place: Place) -> Result<()> {
     let path = format!("/api/v1/namespaces/{}", place.namespace);
     let would = place.admin().delete(&dry(&path)).await?.ok()?;
     ensure!(would["status"]["phase"] == "Terminating", "{would}");
@@ -103,14 +103,14 @@ async fn a_dry_delete_of_a_namespace_shows_its_end(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_delete_of_a_collection_lists_it(place: Place) -> Result<()> {
+async fn dry_delete_of_a_collection_lists_it(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     ensure!(names(&place.admin().delete(&dry(&place.all())).await?.ok()?) == ["a", "b"]);
     ensure!(names(&place.list("").await?) == ["a", "b"]);
     Ok(())
 }
 
-async fn a_dry_status_stays(place: Place) -> Result<()> {
+async fn dry_status_stays(place: Place) -> Result<()> {
     let pod = place.create_pod("p", None).await?;
     let path = dry(&place.core("pods/p/status"));
     let would = place.admin().patch(&path, &json!({"status": {"phase": "Running"}})).await?.ok()?;
@@ -119,7 +119,7 @@ async fn a_dry_status_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_binding_binds_nothing(place: Place) -> Result<()> {
+async fn dry_run_binding_does_not_bind(place: Place) -> Result<()> {
     let pod = place.create_pod("p", None).await?;
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     place.admin().post(&dry(&place.core("pods/p/binding")), &binding).await?.expect(201)?;
@@ -127,7 +127,7 @@ async fn a_dry_binding_binds_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_finds_conflicts(place: Place) -> Result<()> {
+async fn dry_run_finds_conflicts(place: Place) -> Result<()> {
     place.create("a").await?;
     let body = json!({"metadata": {"name": "a"}});
     place.admin().post(&dry(&place.all()), &body).await?.refused(409, "AlreadyExists")?;
@@ -139,7 +139,7 @@ async fn a_dry_run_finds_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_shows_metadata_alone(place: Place) -> Result<()> {
+async fn dry_run_returns_metadata_only(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "1"}});
     let send = |method: Method, path: String, kind: &'static str, body: Value| {
         let request = Request::builder().method(method).uri(dry(&path)).header(header::ACCEPT, METADATA);
@@ -159,7 +159,7 @@ async fn a_dry_run_shows_metadata_alone(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn other_dry_runs_are_refused(place: Place) -> Result<()> {
+async fn other_dry_run_values_are_rejected(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     let body = json!({"metadata": {"name": "b"}});
     for (value, shown) in [("x", "[\"x\"]"), ("", "[\"\"]"), ("All&dryRun=all", "[\"All\",\"all\"]")] {

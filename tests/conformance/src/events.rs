@@ -1,4 +1,5 @@
-//! Events, which two groups show as one resource, and leases: what recorders and leader electors rely on.
+//! Events, which two groups serve as one resource, and leases: the requirements of event recorders and
+//! leader election.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,17 +9,17 @@ use super::values::{names, version};
 
 checks! {
     "An event of either group is the same object in both, each with its own words.":
-        a_core_event_is_seen_in_the_new_group, a_new_event_is_seen_in_the_core_group, both_groups_list_all_events,
-        both_groups_watch_all_events, a_delete_in_one_group_deletes_in_both;
+        core_event_is_seen_in_the_new_group, new_event_is_seen_in_the_core_group, both_groups_list_all_events,
+        both_groups_watch_all_events, delete_in_one_group_deletes_in_both;
     "Each group selects events by its own fields.":
-        the_core_group_selects_by_its_fields, the_new_group_selects_by_its_fields;
-    "A core event belongs to the namespace of its object, and a new one says who reports what.":
-        a_core_event_is_in_the_namespace_of_its_object, a_new_event_is_complete;
-    "A core event is counted up; of a new one only the series changes.":
-        a_core_event_is_counted, only_the_series_of_a_new_event_changes;
-    "A lease is taken, renewed at its version, and lost to whoever was faster.":
-        a_lease_is_taken_and_renewed, a_lease_needs_a_version, the_times_of_a_lease_have_microseconds,
-        a_lease_has_a_duration;
+        core_group_selects_by_its_fields, new_group_selects_by_its_fields;
+    "A core event is in the namespace of its object, and a new event requires a reporter and an action.":
+        core_event_is_in_the_namespace_of_its_object, new_event_is_complete;
+    "The count of a core event can increase; for events of events.k8s.io only the series changes.":
+        core_event_is_counted, only_the_series_of_a_new_event_changes;
+    "A lease is created, renewed at its version, and lost to a faster client.":
+        lease_is_created_and_renewed, lease_needs_a_version, times_of_a_lease_have_microseconds,
+        lease_has_a_duration;
 }
 
 fn new_events(place: &Place) -> String {
@@ -47,7 +48,7 @@ async fn create_new(place: &Place) -> Result<Value> {
     place.admin().post(&new_events(place), &new_event(place)).await?.expect(201)
 }
 
-/// The object without what says where it was asked for.
+/// Returns the object without metadata, kind and apiVersion.
 fn content(object: &Value) -> Value {
     let mut content = object.clone();
     if let Some(map) = content.as_object_mut() {
@@ -58,7 +59,7 @@ fn content(object: &Value) -> Value {
     content
 }
 
-async fn a_core_event_is_seen_in_the_new_group(place: Place) -> Result<()> {
+async fn core_event_is_seen_in_the_new_group(place: Place) -> Result<()> {
     let core = create_core(&place).await?;
     ensure!(core["eventTime"].is_null() && core["reportingComponent"] == "", "{core}");
     let new = place.admin().get(&format!("{}/c", new_events(&place))).await?.ok()?;
@@ -73,7 +74,7 @@ async fn a_core_event_is_seen_in_the_new_group(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_new_event_is_seen_in_the_core_group(place: Place) -> Result<()> {
+async fn new_event_is_seen_in_the_core_group(place: Place) -> Result<()> {
     let new = create_new(&place).await?;
     ensure!(new["deprecatedSource"] == json!({}) && new["deprecatedFirstTimestamp"].is_null(), "{new}");
     let core = place.admin().get(&place.core("events/n")).await?.ok()?;
@@ -114,7 +115,7 @@ async fn both_groups_watch_all_events(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_delete_in_one_group_deletes_in_both(place: Place) -> Result<()> {
+async fn delete_in_one_group_deletes_in_both(place: Place) -> Result<()> {
     create_core(&place).await?;
     let path = format!("{}/c", new_events(&place));
     let gone = place.admin().delete(&path).await?.ok()?;
@@ -133,7 +134,7 @@ async fn selected(place: &Place, path: String, cases: &[(&str, &[&str])]) -> Res
     Ok(())
 }
 
-async fn the_core_group_selects_by_its_fields(place: Place) -> Result<()> {
+async fn core_group_selects_by_its_fields(place: Place) -> Result<()> {
     create_core(&place).await?;
     create_new(&place).await?;
     let cases: &[(&str, &[&str])] = &[
@@ -154,7 +155,7 @@ async fn the_core_group_selects_by_its_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_new_group_selects_by_its_fields(place: Place) -> Result<()> {
+async fn new_group_selects_by_its_fields(place: Place) -> Result<()> {
     create_core(&place).await?;
     create_new(&place).await?;
     let cases: &[(&str, &[&str])] = &[
@@ -171,7 +172,7 @@ async fn the_new_group_selects_by_its_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_core_event_is_in_the_namespace_of_its_object(place: Place) -> Result<()> {
+async fn core_event_is_in_the_namespace_of_its_object(place: Place) -> Result<()> {
     for namespace in ["other", ""] {
         let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": namespace}});
         let status = place.admin().post(&place.core("events"), &event).await?.refused(422, "Invalid")?;
@@ -186,7 +187,7 @@ async fn a_core_event_is_in_the_namespace_of_its_object(place: Place) -> Result<
     Ok(())
 }
 
-async fn a_new_event_is_complete(place: Place) -> Result<()> {
+async fn new_event_is_complete(place: Place) -> Result<()> {
     let long = "x".repeat(1025);
     for (key, value, expected) in [
         ("type", json!("Bogus"), "type: Invalid value: \"\": has invalid value: Bogus"),
@@ -211,7 +212,7 @@ async fn a_new_event_is_complete(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_core_event_is_counted(place: Place) -> Result<()> {
+async fn core_event_is_counted(place: Place) -> Result<()> {
     create_core(&place).await?;
     let patch = json!({"count": 4, "lastTimestamp": "2026-01-01T00:01:00Z", "message": "again"});
     let counted = place.admin().patch(&place.core("events/c"), &patch).await?.ok()?;
@@ -235,7 +236,7 @@ fn leases(place: &Place) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", place.namespace)
 }
 
-async fn a_lease_is_taken_and_renewed(place: Place) -> Result<()> {
+async fn lease_is_created_and_renewed(place: Place) -> Result<()> {
     let spec = json!({
         "holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": 0,
         "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z",
@@ -255,7 +256,7 @@ async fn a_lease_is_taken_and_renewed(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_lease_needs_a_version(place: Place) -> Result<()> {
+async fn lease_needs_a_version(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
     let path = format!("{}/l", leases(&place));
     place.admin().put(&path, &body).await?.expect(201)?;
@@ -266,7 +267,7 @@ async fn a_lease_needs_a_version(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_times_of_a_lease_have_microseconds(place: Place) -> Result<()> {
+async fn times_of_a_lease_have_microseconds(place: Place) -> Result<()> {
     let body = |time: &str| json!({"metadata": {"name": "l"}, "spec": {"renewTime": time}});
     let status = place.admin().post(&leases(&place), &body("2026-01-01T00:00:00Z")).await?;
     let status = status.refused(400, "BadRequest")?;
@@ -279,7 +280,7 @@ async fn the_times_of_a_lease_have_microseconds(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_lease_has_a_duration(place: Place) -> Result<()> {
+async fn lease_has_a_duration(place: Place) -> Result<()> {
     let body =
         json!({"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}});
     let status = place.admin().post(&leases(&place), &body).await?.refused(422, "Invalid")?;

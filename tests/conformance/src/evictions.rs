@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::place::Place;
 
 checks! {
-    "An eviction deletes a pod and says in its status why it goes.":
-        an_eviction_deletes_a_pod, an_evicted_pod_says_why, an_eviction_takes_the_options_of_a_delete;
-    "An eviction that a disruption budget does not allow is refused with 429 and its cause.":
-        a_budget_holds_up_an_eviction;
-    "An eviction names its pod, and can only be created.":
-        an_eviction_names_its_pod;
-    "A binding names its pod and a node, or it is refused.":
-        a_binding_names_its_pod_and_a_node;
-    "Finalize writes the finalizers of a namespace's spec, which no other write does.":
-        finalize_writes_the_finalizers, finalize_is_only_put, a_namespace_goes_with_its_last_finalizer;
+    "An eviction deletes a pod and writes the reason to its status.":
+        eviction_deletes_a_pod, evicted_pod_has_reason, eviction_takes_the_options_of_a_delete;
+    "An eviction that a disruption budget does not permit is rejected with 429 and a cause.":
+        budget_holds_up_an_eviction;
+    "An eviction contains the name of its pod, and only supports create.":
+        eviction_requires_pod_name;
+    "A binding requires the name of its pod and a node.":
+        binding_requires_pod_and_node;
+    "Finalize writes spec.finalizers of a namespace. Other writes cannot change this field.":
+        finalize_writes_the_finalizers, finalize_is_only_put, namespace_is_removed_with_last_finalizer;
 }
 
 fn eviction(pod: &str) -> Value {
@@ -26,7 +26,7 @@ fn path(place: &Place) -> String {
     place.core("pods/p/eviction")
 }
 
-async fn an_eviction_deletes_a_pod(place: Place) -> Result<()> {
+async fn eviction_deletes_a_pod(place: Place) -> Result<()> {
     place.create_pod("p", None).await?;
     place.admin().post(&format!("{}?dryRun=All", path(&place)), &eviction("p")).await?.expect(201)?;
     place.admin().get(&place.core("pods/p")).await?.ok()?;
@@ -36,7 +36,7 @@ async fn an_eviction_deletes_a_pod(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_binding_names_its_pod_and_a_node(place: Place) -> Result<()> {
+async fn binding_requires_pod_and_node(place: Place) -> Result<()> {
     place.create_pod("p", None).await?;
     let path = place.core("pods/p/binding");
     for (binding, message) in [
@@ -60,7 +60,7 @@ async fn a_binding_names_its_pod_and_a_node(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_evicted_pod_says_why(place: Place) -> Result<()> {
+async fn evicted_pod_has_reason(place: Place) -> Result<()> {
     place.create_pod("p", Some("n")).await?;
     place.admin().post(&path(&place), &eviction("p")).await?.expect(201)?;
     let pod = place.admin().get(&place.core("pods/p")).await?.ok()?;
@@ -71,7 +71,7 @@ async fn an_evicted_pod_says_why(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_eviction_takes_the_options_of_a_delete(place: Place) -> Result<()> {
+async fn eviction_takes_the_options_of_a_delete(place: Place) -> Result<()> {
     place.create_pod("p", Some("n")).await?;
     let mut now = eviction("p");
     now["deleteOptions"] = json!({"gracePeriodSeconds": 0});
@@ -80,7 +80,7 @@ async fn an_eviction_takes_the_options_of_a_delete(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_budget_holds_up_an_eviction(place: Place) -> Result<()> {
+async fn budget_holds_up_an_eviction(place: Place) -> Result<()> {
     place.create_pod("p", Some("n")).await?;
     let labels = json!({"metadata": {"labels": {"x": "1"}}});
     place.admin().patch(&place.core("pods/p"), &labels).await?.ok()?;
@@ -112,7 +112,7 @@ async fn a_budget_holds_up_an_eviction(place: Place) -> Result<()> {
         "reason": "DisruptionBudget", "message": "The disruption budget b needs 1 healthy pods and has 1 currently",
     });
     ensure!(status["details"]["causes"] == json!([cause]), "{status}");
-    // The eviction of a pod that is not ready costs nothing while enough others are.
+    // The eviction of a pod that is not ready is permitted while enough other pods are ready.
     ready("False").await?;
     place.admin().post(&format!("{}?dryRun=All", path(&place)), &eviction("p")).await?.expect(201)?;
     ready("True").await?;
@@ -124,7 +124,7 @@ async fn a_budget_holds_up_an_eviction(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_eviction_names_its_pod(place: Place) -> Result<()> {
+async fn eviction_requires_pod_name(place: Place) -> Result<()> {
     place.create_pod("p", None).await?;
     for other in [eviction("q"), json!({})] {
         let status = place.admin().post(&path(&place), &other).await?.refused(400, "BadRequest")?;
@@ -159,7 +159,7 @@ async fn finalize_is_only_put(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_namespace_goes_with_its_last_finalizer(place: Place) -> Result<()> {
+async fn namespace_is_removed_with_last_finalizer(place: Place) -> Result<()> {
     let other = place.beside().await?;
     finalize(&other, json!(["x.test/f"])).await?.ok()?;
     let marked = place.admin().delete(&namespace(&other)).await?.ok()?;

@@ -1,4 +1,4 @@
-//! Versions that the server does not have: those it has forgotten, and those still to come.
+//! Versions that the server does not have: compacted and future versions.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -8,26 +8,26 @@ use super::raw::{JSON, is_failure};
 use super::values::{item, names, next_page, version};
 
 checks! {
-    "A WATCH from a forgotten version is accepted, tells one ERROR with code 410 and reason Expired, and ends.":
-        a_watch_from_a_forgotten_version_tells_an_error, a_forgotten_version_is_a_status_where_metadata_is_asked_for,
-        a_forgotten_version_expires_with_bookmarks_too;
-    "A LIST of exactly a forgotten version is refused with 410 and reason Expired.":
-        an_exact_list_of_a_forgotten_version_expires, a_limited_list_of_a_forgotten_version_expires;
-    "A LIST not older than a forgotten version shows the newest state.":
-        a_list_not_older_than_a_forgotten_version_is_the_newest;
-    "A streaming list not older than a forgotten version shows the newest state."
+    "A WATCH from a compacted version is accepted, gets one ERROR with code 410 and reason Expired, and closes.":
+        watch_from_compacted_version_gets_error_event, metadata_only_watch_from_compacted_version_gets_status,
+        compacted_version_also_expires_with_bookmarks;
+    "A LIST with Exact at a compacted version is rejected with 410 and reason Expired.":
+        exact_list_of_compacted_version_expires, limited_list_of_a_forgotten_version_expires;
+    "A LIST with NotOlderThan at a compacted version returns the most recent state.":
+        list_not_older_than_a_forgotten_version_is_the_newest;
+    "A streaming list with NotOlderThan at a compacted version returns the most recent state."
         if has_watch_list:
-        a_streaming_list_of_a_forgotten_version_is_the_newest;
-    "An expired continue token is refused with 410, and the refusal has a token for the rest of the newest state.":
-        an_expired_token_gives_another, the_other_token_shows_the_rest_as_it_is_now, the_rest_has_pages_of_its_own;
-    "After a refusal for a forgotten version a LIST without a version gives one to go on from.":
-        a_fresh_list_gives_a_version_to_watch_from;
+        streaming_list_of_a_forgotten_version_is_the_newest;
+    "An expired continue token is rejected with 410, and the response has a token for the rest of the most recent state.":
+        expired_token_returns_second_token, second_token_returns_rest_of_current_state, rest_of_list_has_further_pages;
+    "After a 410, a LIST without a version returns a version from which a WATCH can start.":
+        list_without_version_returns_version_for_watch;
     "A LIST or GET at a version of the future fails with 504, reason Timeout and cause ResourceVersionTooLarge.":
-        a_list_of_the_future_is_too_large, an_exact_list_of_the_future_is_too_large,
-        a_limited_list_of_the_future_is_too_large, a_get_of_the_future_is_too_large;
-    "The refusal of too large a version says when to try again."
+        list_of_the_future_is_too_large, exact_list_of_the_future_is_too_large,
+        limited_list_of_the_future_is_too_large, get_of_the_future_is_too_large;
+    "The error for a version that is too large contains a retry delay."
         if has_watch_cache:
-        too_large_a_version_says_when_to_try_again;
+        version_too_large_error_has_retry_delay;
 }
 
 const FUTURE: &str = "999999999999";
@@ -42,19 +42,19 @@ async fn watch_expires(place: &Place, query: &str, accept: &str) -> Result<()> {
     watch.expect_end().await
 }
 
-async fn a_watch_from_a_forgotten_version_tells_an_error(place: Place) -> Result<()> {
+async fn watch_from_compacted_version_gets_error_event(place: Place) -> Result<()> {
     watch_expires(&place, "", JSON).await
 }
 
-async fn a_forgotten_version_is_a_status_where_metadata_is_asked_for(place: Place) -> Result<()> {
+async fn metadata_only_watch_from_compacted_version_gets_status(place: Place) -> Result<()> {
     watch_expires(&place, "", ONE).await
 }
 
-async fn a_forgotten_version_expires_with_bookmarks_too(place: Place) -> Result<()> {
+async fn compacted_version_also_expires_with_bookmarks(place: Place) -> Result<()> {
     watch_expires(&place, "&allowWatchBookmarks=true", JSON).await
 }
 
-async fn an_exact_list_of_a_forgotten_version_expires(place: Place) -> Result<()> {
+async fn exact_list_of_compacted_version_expires(place: Place) -> Result<()> {
     let past = place.past();
     let path = format!("{}?resourceVersionMatch=Exact&resourceVersion={}", past.path, past.version);
     for accept in [JSON, SEVERAL] {
@@ -64,14 +64,14 @@ async fn an_exact_list_of_a_forgotten_version_expires(place: Place) -> Result<()
     Ok(())
 }
 
-async fn a_limited_list_of_a_forgotten_version_expires(place: Place) -> Result<()> {
+async fn limited_list_of_a_forgotten_version_expires(place: Place) -> Result<()> {
     let past = place.past();
     let path = format!("{}?limit=1&resourceVersion={}", past.path, past.version);
     place.admin().get(&path).await?.refused(410, "Expired")?;
     Ok(())
 }
 
-async fn a_list_not_older_than_a_forgotten_version_is_the_newest(place: Place) -> Result<()> {
+async fn list_not_older_than_a_forgotten_version_is_the_newest(place: Place) -> Result<()> {
     let past = place.past();
     for query in ["", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=NotOlderThan&limit=9"] {
         let path = format!("{}?resourceVersion={}{query}", past.path, past.version);
@@ -81,7 +81,7 @@ async fn a_list_not_older_than_a_forgotten_version_is_the_newest(place: Place) -
     Ok(())
 }
 
-async fn a_streaming_list_of_a_forgotten_version_is_the_newest(place: Place) -> Result<()> {
+async fn streaming_list_of_a_forgotten_version_is_the_newest(place: Place) -> Result<()> {
     let past = place.past();
     let query =
         "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -94,7 +94,7 @@ async fn a_streaming_list_of_a_forgotten_version_is_the_newest(place: Place) -> 
     Ok(())
 }
 
-/// The token in the refusal of the expired one.
+/// Returns the continue token in the 410 response for the expired token.
 async fn other_token(place: &Place) -> Result<String> {
     let past = place.past();
     let path = format!("{}?limit=2&continue={}", past.path, past.token);
@@ -102,14 +102,14 @@ async fn other_token(place: &Place) -> Result<String> {
     Ok(next_page(&status).with_context(|| format!("no token in {status}"))?.to_owned())
 }
 
-async fn an_expired_token_gives_another(place: Place) -> Result<()> {
+async fn expired_token_returns_second_token(place: Place) -> Result<()> {
     let token = other_token(&place).await?;
     ensure!(token != place.past().token);
-    ensure!(other_token(&place).await? == token, "another one each time");
+    ensure!(other_token(&place).await? == token, "the response contains a different token each time");
     Ok(())
 }
 
-async fn the_other_token_shows_the_rest_as_it_is_now(place: Place) -> Result<()> {
+async fn second_token_returns_rest_of_current_state(place: Place) -> Result<()> {
     let token = other_token(&place).await?;
     let newest = place.create("a").await?;
     let rest = place.admin().get(&format!("{}?continue={token}", place.past().path)).await?.ok()?;
@@ -119,7 +119,7 @@ async fn the_other_token_shows_the_rest_as_it_is_now(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn the_rest_has_pages_of_its_own(place: Place) -> Result<()> {
+async fn rest_of_list_has_further_pages(place: Place) -> Result<()> {
     let path = &place.past().path;
     let token = other_token(&place).await?;
     let first = place.admin().get(&format!("{path}?limit=2&continue={token}")).await?.ok()?;
@@ -130,7 +130,7 @@ async fn the_rest_has_pages_of_its_own(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_fresh_list_gives_a_version_to_watch_from(place: Place) -> Result<()> {
+async fn list_without_version_returns_version_for_watch(place: Place) -> Result<()> {
     let path = &place.past().path;
     let list = place.admin().get(path).await?.ok()?;
     let query = format!("watch=true&resourceVersion={}&timeoutSeconds=1", version(&list)?);
@@ -146,24 +146,24 @@ async fn is_too_large(place: &Place, path: &str) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_of_the_future_is_too_large(place: Place) -> Result<()> {
+async fn list_of_the_future_is_too_large(place: Place) -> Result<()> {
     is_too_large(&place, &format!("{}?resourceVersion={FUTURE}", place.all())).await
 }
 
-async fn an_exact_list_of_the_future_is_too_large(place: Place) -> Result<()> {
+async fn exact_list_of_the_future_is_too_large(place: Place) -> Result<()> {
     is_too_large(&place, &format!("{}?resourceVersion={FUTURE}&resourceVersionMatch=Exact", place.all()))
         .await
 }
 
-async fn a_limited_list_of_the_future_is_too_large(place: Place) -> Result<()> {
+async fn limited_list_of_the_future_is_too_large(place: Place) -> Result<()> {
     is_too_large(&place, &format!("{}?resourceVersion={FUTURE}&limit=1", place.all())).await
 }
 
-async fn a_get_of_the_future_is_too_large(place: Place) -> Result<()> {
+async fn get_of_the_future_is_too_large(place: Place) -> Result<()> {
     is_too_large(&place, &format!("{}?resourceVersion={FUTURE}", place.one("a"))).await
 }
 
-async fn too_large_a_version_says_when_to_try_again(place: Place) -> Result<()> {
+async fn version_too_large_error_has_retry_delay(place: Place) -> Result<()> {
     let path = format!("{}?resourceVersion={FUTURE}&resourceVersionMatch=NotOlderThan", place.all());
     let reply = place.admin().get(&path).await?;
     let status = reply.refused(504, "Timeout")?;

@@ -1,4 +1,4 @@
-//! Bodies and answers in other forms than plain JSON.
+//! Bodies and responses in formats other than plain JSON.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, header};
@@ -8,14 +8,14 @@ use super::custom::Custom;
 use super::place::Place;
 
 checks! {
-    "A body in YAML is read as the JSON it means.":
-        yaml_creates_an_object, the_first_document_counts_and_the_last_of_a_key, broken_yaml_is_shown_byte_by_byte;
-    "Who accepts YAML gets it, refusals included, but no watch.":
-        yaml_is_answered, a_refusal_comes_in_yaml, a_watch_in_yaml_is_refused;
-    "The most wanted of the accepted types that is known is sent, and 406 where none is.":
-        weights_count, an_unknown_type_is_refused, a_form_is_of_a_group_and_a_version;
-    "The type of a body is read without its case and with its parameters; custom resources name the patches they know.":
-        the_type_of_a_body_is_read, an_unknown_patch_of_a_custom_resource_is_told_what_is_known;
+    "A body in YAML is converted to the equivalent JSON.":
+        yaml_creates_an_object, first_document_counts_and_the_last_of_a_key, malformed_yaml_error_contains_bytes;
+    "A client that accepts YAML gets YAML, also for errors, but not for watches.":
+        yaml_is_returned, error_is_returned_as_yaml, watch_as_yaml_is_rejected;
+    "The server sends the known type with the highest quality, or responds with 406.":
+        weights_count, unknown_type_is_rejected, form_is_of_a_group_and_a_version;
+    "The content type of a body is read without case and parameters; errors of custom resources list the supported patch types.":
+        type_of_a_body_is_read, unknown_patch_of_custom_resource_lists_supported_types;
 }
 
 const YAML: &str = "application/yaml";
@@ -34,7 +34,7 @@ async fn yaml_creates_an_object(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_first_document_counts_and_the_last_of_a_key(place: Place) -> Result<()> {
+async fn first_document_counts_and_the_last_of_a_key(place: Place) -> Result<()> {
     create(&place, "metadata: {name: a}\nmetadata: {name: b}\n---\nmetadata: {name: c}\n")
         .await?
         .expect(201)?;
@@ -43,7 +43,7 @@ async fn the_first_document_counts_and_the_last_of_a_key(place: Place) -> Result
     Ok(())
 }
 
-async fn broken_yaml_is_shown_byte_by_byte(place: Place) -> Result<()> {
+async fn malformed_yaml_error_contains_bytes(place: Place) -> Result<()> {
     let status = create(&place, "metadata: [\n").await?.refused(400, "BadRequest")?;
     let message = status["message"].as_str().unwrap_or("");
     let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
@@ -51,7 +51,7 @@ async fn broken_yaml_is_shown_byte_by_byte(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn yaml_is_answered(place: Place) -> Result<()> {
+async fn yaml_is_returned(place: Place) -> Result<()> {
     let object = json!({"metadata": {"name": "a"}, "data": {"number": "1", "text": "plain", "yes": "yes"}});
     place.create_object(&object).await?;
     let reply = place.admin().get_as(&place.one("a"), YAML).await?;
@@ -63,7 +63,7 @@ async fn yaml_is_answered(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_refusal_comes_in_yaml(place: Place) -> Result<()> {
+async fn error_is_returned_as_yaml(place: Place) -> Result<()> {
     let reply = place.admin().get_as(&place.one("absent"), YAML).await?;
     let text = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: absent\nkind: Status\nmessage: \
                 configmaps \"absent\" not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n";
@@ -73,7 +73,7 @@ async fn a_refusal_comes_in_yaml(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_in_yaml_is_refused(place: Place) -> Result<()> {
+async fn watch_as_yaml_is_rejected(place: Place) -> Result<()> {
     let reply = place.admin().get_as(&format!("{}?watch=true&timeoutSeconds=1", place.all()), YAML).await?;
     ensure!(reply.status == 406 && reply.header(header::CONTENT_TYPE) == YAML, "{reply}");
     ensure!(
@@ -102,7 +102,7 @@ async fn weights_count(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unknown_type_is_refused(place: Place) -> Result<()> {
+async fn unknown_type_is_rejected(place: Place) -> Result<()> {
     let whole = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let streamed =
         format!("{whole}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");
@@ -114,7 +114,7 @@ async fn an_unknown_type_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_form_is_of_a_group_and_a_version(place: Place) -> Result<()> {
+async fn form_is_of_a_group_and_a_version(place: Place) -> Result<()> {
     let form = "application/json;as=PartialObjectMetadataList";
     for (accept, status) in [
         (format!("{form};g=meta.k8s.io;v=v1"), 200),
@@ -130,7 +130,7 @@ async fn a_form_is_of_a_group_and_a_version(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_type_of_a_body_is_read(place: Place) -> Result<()> {
+async fn type_of_a_body_is_read(place: Place) -> Result<()> {
     for (kind, status) in [
         ("application/json", 201),
         ("APPLICATION/Json", 201),
@@ -149,7 +149,7 @@ async fn the_type_of_a_body_is_read(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unknown_patch_of_a_custom_resource_is_told_what_is_known(place: Place) -> Result<()> {
+async fn unknown_patch_of_custom_resource_lists_supported_types(place: Place) -> Result<()> {
     let kind = Custom::install(&place, json!({"type": "object"}), json!({})).await?;
     kind.create("a", json!({})).await?;
     for sent in ["application/json", "text/plain", "application/strategic-merge-patch+json"] {

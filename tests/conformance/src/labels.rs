@@ -1,4 +1,4 @@
-//! What keys and values of labels and annotations may look like, and what is said of others.
+//! Keys and values of labels and annotations, and the errors for invalid ones.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::place::Place;
 checks! {
     "A key of a label or an annotation has a name of at most 63 bytes and perhaps a prefix that is a DNS name.":
         keys_are_names, each_part_of_a_key_is_complained_about;
-    "A selector with an impossible key or value is refused, and the value's place is named.":
-        a_selector_names_the_value;
+    "A selector with an invalid key or value is rejected, and the error contains the path of the value.":
+        selector_error_contains_value;
     "Empty labels, annotations, finalizers and owners are not kept.":
-        nothing_is_not_kept;
+        empty_maps_are_removed;
 }
 
 const NAME: &str = "name part must consist of alphanumeric characters";
@@ -42,7 +42,7 @@ async fn keys_are_names(place: Place) -> Result<()> {
             "{key}: {found:?}"
         );
     }
-    let found = causes(&place, json!({"name": "x", "annotations": {"a b": "anything goes"}})).await?;
+    let found = causes(&place, json!({"name": "x", "annotations": {"a b": "any text"}})).await?;
     ensure!(
         found.len() == 1 && found[0].contains(NAME) && found[0].starts_with("metadata.annotations"),
         "{found:?}"
@@ -63,7 +63,7 @@ async fn each_part_of_a_key_is_complained_about(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_selector_names_the_value(place: Place) -> Result<()> {
+async fn selector_error_contains_value(place: Place) -> Result<()> {
     for (selector, why) in [
         (
             "a%20in%20(x/y,b)",
@@ -81,7 +81,7 @@ async fn a_selector_names_the_value(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_is_not_kept(place: Place) -> Result<()> {
+async fn empty_maps_are_removed(place: Place) -> Result<()> {
     let empty =
         json!({"name": "a", "labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": []});
     let created = place.create_object(&json!({"metadata": empty})).await?;

@@ -1,10 +1,12 @@
-//! What a Kubernetes API server promises its watchers, as checks that run unchanged against any server.
+//! Checks the guarantees of a Kubernetes API server for its clients. The checks run unchanged against
+//! any server.
 //!
-//! Each check stands under the sentence that it checks. A [`Target`] says how to reach the server; the one thing that
-//! servers do by different means, forgetting history, has happened before the checks start (see [`Past`]). No check
-//! knows which server it talks to: where two servers differ, one of them fails.
+//! Each check belongs to a sentence. A [`Target`] describes how to reach the server. Servers compact
+//! their history in different ways, so the caller compacts it before the checks start (see [`Past`]). A
+//! check has no information about the server. If two servers behave differently, a check fails for one
+//! server.
 //!
-//! Checks don't share objects. Each has a namespace named after it, so they run side by side.
+//! Checks do not share objects. Each check uses a namespace with its name, so checks run in parallel.
 
 #[macro_use]
 mod check_macro;

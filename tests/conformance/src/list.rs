@@ -1,4 +1,4 @@
-//! LIST: which moment it shows, and in what shape. Pages are in `paging`.
+//! LIST: the state that it returns, and its format. The module `paging` checks pages.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -7,27 +7,27 @@ use super::place::Place;
 use super::values::{item, items, names, uid, version};
 
 checks! {
-    "A LIST without a version shows all that was written before it was asked.":
-        a_list_shows_each_write_before_it, a_list_is_not_older_than_the_last_write;
-    "A LIST at version 0 shows some state, without waiting for the newest, and comes to show each write.":
-        a_list_at_zero_comes_to_show_each_write;
-    "A LIST at N without limit, and one that asks for NotOlderThan, shows the state at N or a newer one.":
-        a_list_at_a_version_is_not_older, a_list_not_older_than_a_version_is_not_older,
-        a_list_not_older_than_zero_is_some_state;
-    "A LIST that asks for Exact shows the state at N and says N.":
-        an_exact_list_shows_what_was_then, an_exact_list_of_the_newest_version_shows_the_newest;
+    "A LIST without a version returns all writes before the request.":
+        list_contains_each_earlier_write, list_is_not_older_than_the_last_write;
+    "A LIST at version 0 returns any state without a delay, and eventually returns each write.":
+        list_at_zero_eventually_contains_each_write;
+    "A LIST at N without limit, and a LIST with NotOlderThan, returns the state at N or later.":
+        list_at_a_version_is_not_older, list_not_older_than_a_version_is_not_older,
+        list_not_older_than_zero_is_some_state;
+    "A LIST with Exact returns the state at N and the version N.":
+        exact_list_returns_earlier_state, exact_list_of_latest_version_returns_latest_state;
     "A version is a decimal number without leading zeros, and all resources share its sequence.":
-        versions_are_decimal_numbers, a_write_of_another_resource_counts_too;
+        versions_are_decimal_numbers, write_of_other_resource_increments_version;
     "The items of a LIST are ordered by the text NAMESPACE/NAME.":
         items_are_ordered_by_name, items_are_ordered_by_namespace_and_slash;
-    "A LIST is named after its kind, and the items of a built-in kind say neither kind nor apiVersion.":
-        a_list_has_a_kind_and_its_items_have_none, an_empty_list_has_an_empty_array_of_items,
-        a_list_of_a_namespace_that_is_not_there_is_empty;
-    "A GET shows the newest state, and at version 0 some state.":
-        a_get_shows_each_write_before_it, a_get_at_zero_comes_to_show_the_object;
+    "A list has the kind of its items plus List, and items of built-in kinds have no kind and apiVersion.":
+        list_has_kind_and_items_have_no_kind, empty_list_has_an_empty_array_of_items,
+        list_of_a_namespace_that_is_not_there_is_empty;
+    "A GET returns the most recent state, and at version 0 any state.":
+        get_returns_each_earlier_write, get_at_zero_eventually_returns_object;
 }
 
-async fn a_list_shows_each_write_before_it(place: Place) -> Result<()> {
+async fn list_contains_each_earlier_write(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     ensure!(names(&place.list("").await?) == ["a", "b"]);
     place.set("a", "1").await?;
@@ -37,7 +37,7 @@ async fn a_list_shows_each_write_before_it(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_is_not_older_than_the_last_write(place: Place) -> Result<()> {
+async fn list_is_not_older_than_the_last_write(place: Place) -> Result<()> {
     let created = version(&place.create("a").await?)?;
     ensure!(version(&place.list("").await?)? >= created);
     place.delete("a").await?;
@@ -45,7 +45,7 @@ async fn a_list_is_not_older_than_the_last_write(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_at_zero_comes_to_show_each_write(place: Place) -> Result<()> {
+async fn list_at_zero_eventually_contains_each_write(place: Place) -> Result<()> {
     let [_, b] = place.create_all(["a", "b"]).await?;
     loop {
         let list = place.list("resourceVersion=0").await?;
@@ -59,7 +59,7 @@ async fn a_list_at_zero_comes_to_show_each_write(place: Place) -> Result<()> {
     }
 }
 
-async fn a_list_at_a_version_is_not_older(place: Place) -> Result<()> {
+async fn list_at_a_version_is_not_older(place: Place) -> Result<()> {
     let [a, b] = place.create_all(["a", "b"]).await?;
     for n in [version(&a)?, version(&b)?] {
         let list = place.list(&format!("resourceVersion={n}")).await?;
@@ -72,7 +72,7 @@ async fn a_list_at_a_version_is_not_older(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_not_older_than_a_version_is_not_older(place: Place) -> Result<()> {
+async fn list_not_older_than_a_version_is_not_older(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     place.delete("a").await?;
     let n = version(&place.list("").await?)?;
@@ -81,13 +81,13 @@ async fn a_list_not_older_than_a_version_is_not_older(place: Place) -> Result<()
     Ok(())
 }
 
-async fn a_list_not_older_than_zero_is_some_state(place: Place) -> Result<()> {
+async fn list_not_older_than_zero_is_some_state(place: Place) -> Result<()> {
     let list = place.list("resourceVersion=0&resourceVersionMatch=NotOlderThan").await?;
     ensure!(names(&list).is_empty() && version(&list)? > 0);
     Ok(())
 }
 
-async fn an_exact_list_shows_what_was_then(place: Place) -> Result<()> {
+async fn exact_list_returns_earlier_state(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     let changed = place.set("a", "old").await?;
     let n = version(&changed)?;
@@ -96,13 +96,13 @@ async fn an_exact_list_shows_what_was_then(place: Place) -> Result<()> {
     place.create("c").await?;
 
     let list = place.list(&format!("resourceVersion={n}&resourceVersionMatch=Exact")).await?;
-    ensure!(version(&list)? == n, "asked for {n}: {list}");
+    ensure!(version(&list)? == n, "the request has version {n}: {list}");
     ensure!(names(&list) == ["a", "b"], "{list}");
     ensure!(item(&list, "a")?["data"]["k"] == "old" && version(item(&list, "a")?)? == n, "{list}");
     Ok(())
 }
 
-async fn an_exact_list_of_the_newest_version_shows_the_newest(place: Place) -> Result<()> {
+async fn exact_list_of_latest_version_returns_latest_state(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let list = place.list(&format!("resourceVersion={n}&resourceVersionMatch=Exact")).await?;
     ensure!(version(&list)? == n && names(&list) == ["a"], "{list}");
@@ -117,7 +117,7 @@ async fn versions_are_decimal_numbers(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_write_of_another_resource_counts_too(place: Place) -> Result<()> {
+async fn write_of_other_resource_increments_version(place: Place) -> Result<()> {
     let before = version(&place.create("a").await?)?;
     let secret =
         place.admin().post(&place.core("secrets"), &json!({"metadata": {"name": "s"}})).await?.expect(201)?;
@@ -135,7 +135,7 @@ async fn items_are_ordered_by_name(place: Place) -> Result<()> {
 }
 
 async fn items_are_ordered_by_namespace_and_slash(place: Place) -> Result<()> {
-    // `NAMESPACE-2/` comes before `NAMESPACE/`.
+    // `NAMESPACE-2/` is sorted before `NAMESPACE/`.
     let beside = place.beside().await?;
     let label = json!({"everywhere": place.namespace});
     beside.create_labelled("a", label.clone()).await?;
@@ -147,7 +147,7 @@ async fn items_are_ordered_by_namespace_and_slash(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_has_a_kind_and_its_items_have_none(place: Place) -> Result<()> {
+async fn list_has_kind_and_items_have_no_kind(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     ensure!(created["kind"] == "ConfigMap" && created["apiVersion"] == "v1");
     let list = place.list("").await?;
@@ -158,19 +158,19 @@ async fn a_list_has_a_kind_and_its_items_have_none(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_empty_list_has_an_empty_array_of_items(place: Place) -> Result<()> {
+async fn empty_list_has_an_empty_array_of_items(place: Place) -> Result<()> {
     let list = place.list("").await?;
     ensure!(list["items"] == json!([]) && version(&list)? > 0, "{list}");
     Ok(())
 }
 
-async fn a_list_of_a_namespace_that_is_not_there_is_empty(place: Place) -> Result<()> {
+async fn list_of_a_namespace_that_is_not_there_is_empty(place: Place) -> Result<()> {
     let list = place.admin().get("/api/v1/namespaces/was-never-there/configmaps").await?.ok()?;
     ensure!(items(&list).is_empty() && version(&list)? > 0, "{list}");
     Ok(())
 }
 
-async fn a_get_shows_each_write_before_it(place: Place) -> Result<()> {
+async fn get_returns_each_earlier_write(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     ensure!(place.get("a").await? == created);
     let changed = place.set("a", "1").await?;
@@ -180,7 +180,7 @@ async fn a_get_shows_each_write_before_it(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_get_at_zero_comes_to_show_the_object(place: Place) -> Result<()> {
+async fn get_at_zero_eventually_returns_object(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let path = format!("{}?resourceVersion=0", place.one("a"));
     loop {

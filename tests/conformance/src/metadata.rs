@@ -1,4 +1,4 @@
-//! What metadata and the type of an object may be, in a body and in what a patch makes of it.
+//! Metadata and type of an object, in a body and in the result of a patch.
 
 use anyhow::{Result, ensure};
 use http::Method;
@@ -10,30 +10,30 @@ use super::raw::{JSON, MERGE_PATCH, Reply};
 use super::values::version;
 
 checks! {
-    "A field of the metadata that is of the wrong type is refused with 400 in a body and 422 in what a patch makes.":
-        built_in_metadata_of_the_wrong_type_is_refused, custom_metadata_of_the_wrong_type_is_refused,
+    "A metadata field of a wrong type is rejected with 400 in a body and 422 in the result of a patch.":
+        built_in_metadata_of_wrong_type_is_rejected, custom_metadata_of_wrong_type_is_rejected,
         metadata_is_an_object;
-    "What is null in metadata is empty, and what the type does not know goes.":
-        nulls_are_empty, unknown_metadata_goes;
-    "Metadata that the server writes stays as it is; who would delete by a write is told that he can't.":
-        a_write_deletes_nothing, the_server_keeps_its_own_metadata, a_deletion_keeps_its_time,
-        a_custom_status_keeps_the_metadata;
-    "The generation of a kind that counts none is what its creator says, if that is not negative.":
-        a_generation_is_not_negative;
-    "A resourceVersion is a number: others are refused with 500 in an update, and ignored in a new object.":
-        a_version_is_a_number;
-    "An object keeps its kind and apiVersion: a body of another type is refused with 400.":
-        a_body_is_of_its_type, a_custom_body_is_of_its_type;
-    "What a patch has made is of the same type, or it is refused; a strategic merge patch does not change it.":
-        a_patch_keeps_the_type, a_patch_keeps_a_custom_type;
+    "Null fields of metadata are empty, and unknown fields are removed.":
+        nulls_are_empty, unknown_metadata_is_removed;
+    "Writes cannot change metadata of the server, and an error explains that a write cannot delete.":
+        write_does_not_delete, server_keeps_its_own_metadata, deletion_timestamp_is_immutable,
+        custom_status_keeps_the_metadata;
+    "For kinds without a generation, the creator can set it to a value that is not negative.":
+        generation_is_not_negative;
+    "A resourceVersion is a number: other values are rejected with 500 in an update, and ignored in a new object.":
+        version_is_a_number;
+    "An object keeps its kind and apiVersion: a body of a different type is rejected with 400.":
+        body_is_of_its_type, custom_body_is_of_its_type;
+    "The result of a patch has the same type or is rejected; a strategic merge patch cannot change the type.":
+        patch_keeps_the_type, patch_keeps_a_custom_type;
 }
 
-/// A kind and the object `a` of it.
+/// A kind and its object `a`.
 struct Subject<'a> {
     place: &'a Place,
     all: String,
     object: Value,
-    /// What Go calls the fields of its metadata.
+    /// The path of the metadata fields in errors of Go.
     path: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Subject<'a> {
         self.place.admin().patch(&self.one(), &json!({"metadata": metadata})).await
     }
 
-    /// Creates the object and has each of the metadata refused, whichever way it comes.
+    /// Creates the object and checks that each write method rejects these metadata.
     async fn refuses(&self, wrong: &[(Value, String)]) -> Result<()> {
         self.place.admin().post(&self.all, &self.object).await?.expect(201)?;
         let kind = self.object["kind"].as_str().unwrap_or("");
@@ -102,7 +102,7 @@ fn merge(into: &mut Value, fields: &Value) {
     }
 }
 
-/// Whether it is the refusal of what a patch has made, which stands quoted before `why`.
+/// Checks the error for the result of a patch. The message contains the result before `why`.
 fn refused_patch(reply: &Reply, why: &str) -> Result<()> {
     let status = reply.refused(422, "Invalid")?;
     let message = status["message"].as_str().unwrap_or("");
@@ -112,7 +112,7 @@ fn refused_patch(reply: &Reply, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Metadata, and what is wrong with it; `{}` stands for the path of its fields.
+/// Metadata and their error messages; `{}` is the path of the metadata fields.
 const WRONG: &[(&str, &str)] = &[
     (r#"{"labels": {"a": 1}}"#, "number into Go struct field ObjectMeta.{}labels of type string"),
     (r#"{"labels": []}"#, "array into Go struct field ObjectMeta.{}labels of type map[string]string"),
@@ -142,7 +142,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same for times.
+/// Invalid times and their error messages.
 const NO_TIMES: &[(&str, &str)] = &[
     (r#"{"creationTimestamp": "x"}"#, r#" "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#),
     (r#"{"creationTimestamp": "2020-02-30T00:00:00Z"}"#, r#" "2020-02-30T00:00:00Z": day out of range"#),
@@ -154,11 +154,11 @@ fn wrong_metadata() -> Result<Vec<(Value, String)>> {
     types.chain(times).map(|(sent, why)| Ok((serde_json::from_str(sent)?, why))).collect()
 }
 
-async fn built_in_metadata_of_the_wrong_type_is_refused(place: Place) -> Result<()> {
+async fn built_in_metadata_of_wrong_type_is_rejected(place: Place) -> Result<()> {
     Subject::builtin(&place).refuses(&wrong_metadata()?).await
 }
 
-async fn custom_metadata_of_the_wrong_type_is_refused(place: Place) -> Result<()> {
+async fn custom_metadata_of_wrong_type_is_rejected(place: Place) -> Result<()> {
     Subject::custom(&place).await?.refuses(&wrong_metadata()?).await
 }
 
@@ -188,7 +188,7 @@ async fn nulls_are_empty(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_metadata_goes(place: Place) -> Result<()> {
+async fn unknown_metadata_is_removed(place: Place) -> Result<()> {
     let sent = json!({"unknown": 1});
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
@@ -203,7 +203,7 @@ async fn unknown_metadata_goes(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_write_deletes_nothing(place: Place) -> Result<()> {
+async fn write_does_not_delete(place: Place) -> Result<()> {
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let before = place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
         for (key, value, shown) in [
@@ -226,7 +226,7 @@ async fn a_write_deletes_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_server_keeps_its_own_metadata(place: Place) -> Result<()> {
+async fn server_keeps_its_own_metadata(place: Place) -> Result<()> {
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let before = place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
         let sent = json!({"creationTimestamp": "2020-01-01T00:00:00Z", "selfLink": "x", "generation": 7});
@@ -239,7 +239,7 @@ async fn the_server_keeps_its_own_metadata(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_deletion_keeps_its_time(place: Place) -> Result<()> {
+async fn deletion_timestamp_is_immutable(place: Place) -> Result<()> {
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let held = subject.with(&json!({"finalizers": ["x.test/f"]}));
         place.admin().post(&subject.all, &held).await?.expect(201)?;
@@ -255,7 +255,7 @@ async fn a_deletion_keeps_its_time(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_status_keeps_the_metadata(place: Place) -> Result<()> {
+async fn custom_status_keeps_the_metadata(place: Place) -> Result<()> {
     let subject = Subject::custom(&place).await?;
     let before = place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
     let patch = json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z", "uid": "u"}});
@@ -264,7 +264,7 @@ async fn a_custom_status_keeps_the_metadata(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_generation_is_not_negative(place: Place) -> Result<()> {
+async fn generation_is_not_negative(place: Place) -> Result<()> {
     let subject = Subject::builtin(&place);
     let status = subject.post(&json!({"generation": -1})).await?.refused(422, "Invalid")?;
     let why = "metadata.generation: Invalid value: -1: must be greater than or equal to 0";
@@ -275,7 +275,7 @@ async fn a_generation_is_not_negative(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_version_is_a_number(place: Place) -> Result<()> {
+async fn version_is_a_number(place: Place) -> Result<()> {
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let created = place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
         for (text, why) in [
@@ -309,7 +309,7 @@ async fn a_version_is_a_number(place: Place) -> Result<()> {
 const UNKNOWN: &str = "is registered for version";
 const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
 
-async fn a_body_is_of_its_type(place: Place) -> Result<()> {
+async fn body_is_of_its_type(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";
     let no_text =
@@ -341,7 +341,7 @@ async fn a_body_is_of_its_type(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_body_is_of_its_type(place: Place) -> Result<()> {
+async fn custom_body_is_of_its_type(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let (group, created) = (&kind.group, kind.create("a", json!({})).await?);
     for (field, value, message) in [
@@ -378,7 +378,7 @@ async fn a_custom_body_is_of_its_type(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patch_keeps_the_type(place: Place) -> Result<()> {
+async fn patch_keeps_the_type(place: Place) -> Result<()> {
     let before = place.create("a").await?;
     let no_text =
         "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field";
@@ -420,7 +420,7 @@ async fn a_patch_keeps_the_type(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patch_keeps_a_custom_type(place: Place) -> Result<()> {
+async fn patch_keeps_a_custom_type(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let (group, one) = (&kind.group, kind.one("a"));
     kind.create("a", json!({})).await?;

@@ -1,4 +1,4 @@
-//! Answers that hold the metadata of objects and nothing else.
+//! Responses that contain only the metadata of objects.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,30 +8,30 @@ use super::raw::Watch;
 use super::values::{items, names, next_page, version};
 
 checks! {
-    "A metadata-only LIST is a PartialObjectMetadataList whose items say their kind and have metadata only.":
-        a_list_has_metadata_only, a_list_of_pods_has_metadata_only;
-    "A metadata-only LIST of nothing has null for items.":
-        an_empty_list_has_no_array_of_items;
+    "A metadata-only LIST is a PartialObjectMetadataList whose items have a kind and only metadata.":
+        list_has_metadata_only, list_of_pods_has_metadata_only;
+    "An empty metadata-only LIST has null items.":
+        empty_list_has_no_array_of_items;
     "A metadata-only LIST has the pages, selectors and versions of a full one.":
         metadata_has_pages, metadata_is_selected, metadata_has_exact_versions;
-    "A metadata-only GET, and the answer to a write that asks for it, is a PartialObjectMetadata.":
-        a_get_has_metadata_only, a_write_answers_with_metadata_only;
-    "A metadata-only WATCH tells every change of the object, also of what it does not show.":
-        a_watch_has_metadata_only, a_change_of_data_is_told_without_them, edges_have_metadata_only;
+    "A metadata-only GET, and the response of a write with this Accept header, is a PartialObjectMetadata.":
+        get_has_metadata_only, write_returns_metadata_only;
+    "A metadata-only WATCH gets each change of the object, also of fields that it does not contain.":
+        watch_has_metadata_only, change_of_data_is_sent_without_data, edges_have_metadata_only;
     "Bookmarks of a metadata-only WATCH are PartialObjectMetadata, with their annotation."
         if is_standard:
         bookmarks_have_metadata_only;
     "The first acceptable representation is sent.":
-        the_first_acceptable_representation_is_sent, without_accept_the_whole_object_is_sent;
-    "A representation that does not fit the request, or is unknown, is refused with 406.":
-        a_list_is_not_one_object, one_object_is_not_a_list, an_unknown_representation_is_refused;
-    "A WATCH that asks for lists ends at once and says nothing.":
-        a_watch_of_lists_ends_at_once;
+        first_acceptable_representation_is_sent, without_accept_header_complete_object_is_sent;
+    "A representation that does not match the request, or is unknown, is rejected with 406.":
+        list_is_not_one_object, one_object_cannot_be_a_list, unknown_representation_is_rejected;
+    "A WATCH that accepts lists closes immediately without events.":
+        watch_of_lists_closes_immediately;
 }
 
-/// What to accept where one object comes.
+/// The Accept header for one object.
 pub(super) const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-/// What to accept where a list comes.
+/// The Accept header for a list.
 pub(super) const SEVERAL: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// `partial` is the metadata of `full`.
@@ -59,7 +59,7 @@ async fn watch(place: &Place, query: &str) -> Result<Watch> {
     place.admin().watch_as(&format!("{}?watch=true&{query}", place.all()), ONE).await
 }
 
-async fn a_list_has_metadata_only(place: Place) -> Result<()> {
+async fn list_has_metadata_only(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"x": "1"})).await?;
     let a = place.set("a", "1").await?;
     let b = place.create("b").await?;
@@ -71,7 +71,7 @@ async fn a_list_has_metadata_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_of_pods_has_metadata_only(place: Place) -> Result<()> {
+async fn list_of_pods_has_metadata_only(place: Place) -> Result<()> {
     let pod = place.create_pod("p", Some("n1")).await?;
     let list = place.admin().get_as(&place.core("pods"), SEVERAL).await?.ok()?;
     is_metadata_list(&list)?;
@@ -79,7 +79,7 @@ async fn a_list_of_pods_has_metadata_only(place: Place) -> Result<()> {
     is_metadata_of(&items(&list)[0], &pod)
 }
 
-async fn an_empty_list_has_no_array_of_items(place: Place) -> Result<()> {
+async fn empty_list_has_no_array_of_items(place: Place) -> Result<()> {
     let list = list(&place, "").await?;
     ensure!(list.get("items") == Some(&Value::Null) && version(&list)? > 0, "{list}");
     Ok(())
@@ -112,13 +112,13 @@ async fn metadata_has_exact_versions(place: Place) -> Result<()> {
     is_metadata_of(&items(&list)[0], &a)
 }
 
-async fn a_get_has_metadata_only(place: Place) -> Result<()> {
+async fn get_has_metadata_only(place: Place) -> Result<()> {
     place.create("a").await?;
     let full = place.set("a", "1").await?;
     is_metadata_of(&place.admin().get_as(&place.one("a"), ONE).await?.ok()?, &full)
 }
 
-async fn a_write_answers_with_metadata_only(place: Place) -> Result<()> {
+async fn write_returns_metadata_only(place: Place) -> Result<()> {
     let request = http::Request::post(place.all())
         .header(http::header::ACCEPT, ONE)
         .header(http::header::CONTENT_TYPE, "application/json");
@@ -127,7 +127,7 @@ async fn a_write_answers_with_metadata_only(place: Place) -> Result<()> {
     is_metadata_of(&created, &place.get("a").await?)
 }
 
-async fn a_watch_has_metadata_only(place: Place) -> Result<()> {
+async fn watch_has_metadata_only(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     let mut watch = watch(&place, "").await?;
     is_metadata_of(&watch.expect("ADDED", "a").await?, &a)?;
@@ -139,7 +139,7 @@ async fn a_watch_has_metadata_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_change_of_data_is_told_without_them(place: Place) -> Result<()> {
+async fn change_of_data_is_sent_without_data(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let changed = place.set("a", "1").await?;
     let mut watch = watch(&place, &format!("resourceVersion={n}")).await?;
@@ -173,7 +173,7 @@ async fn bookmarks_have_metadata_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_first_acceptable_representation_is_sent(place: Place) -> Result<()> {
+async fn first_acceptable_representation_is_sent(place: Place) -> Result<()> {
     place.create("a").await?;
     let either = format!("{SEVERAL},application/json");
     is_metadata_list(&place.admin().get_as(&place.all(), &either).await?.ok()?)?;
@@ -183,7 +183,7 @@ async fn the_first_acceptable_representation_is_sent(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn without_accept_the_whole_object_is_sent(place: Place) -> Result<()> {
+async fn without_accept_header_complete_object_is_sent(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     for request in [
         http::Request::get(place.one("a")),
@@ -195,23 +195,23 @@ async fn without_accept_the_whole_object_is_sent(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_is_not_one_object(place: Place) -> Result<()> {
+async fn list_is_not_one_object(place: Place) -> Result<()> {
     place.admin().get_as(&place.all(), ONE).await?.refused(406, "NotAcceptable")?;
     Ok(())
 }
 
-async fn one_object_is_not_a_list(place: Place) -> Result<()> {
+async fn one_object_cannot_be_a_list(place: Place) -> Result<()> {
     place.create("a").await?;
     place.admin().get_as(&place.one("a"), SEVERAL).await?.refused(406, "NotAcceptable")?;
     Ok(())
 }
 
-async fn a_watch_of_lists_ends_at_once(place: Place) -> Result<()> {
+async fn watch_of_lists_closes_immediately(place: Place) -> Result<()> {
     place.create("a").await?;
     place.admin().watch_as(&format!("{}?watch=true", place.all()), SEVERAL).await?.expect_end().await
 }
 
-async fn an_unknown_representation_is_refused(place: Place) -> Result<()> {
+async fn unknown_representation_is_rejected(place: Place) -> Result<()> {
     for accept in ["application/json;as=Unknown;g=meta.k8s.io;v=v1", "text/html"] {
         place.admin().get_as(&place.all(), accept).await?.refused(406, "NotAcceptable")?;
     }

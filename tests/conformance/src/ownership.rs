@@ -1,4 +1,4 @@
-//! Who owns which fields: `managedFields` after creates, updates and patches.
+//! The owners of fields: `managedFields` after creates, updates and patches.
 
 use anyhow::{Result, ensure};
 use http::Method;
@@ -8,21 +8,21 @@ use super::place::Place;
 use super::raw::{JSON, MERGE_PATCH};
 
 checks! {
-    "Who creates an object owns all it set, and nothing that the server added.":
-        a_creator_owns_what_it_set, a_pods_owner_owns_its_defaults, nobody_owns_what_is_always_there;
-    "A changed field passes to who changed it, and one that is removed is nobody's.":
-        a_changed_field_passes_on, a_removed_field_is_nobodys;
-    "A write that changes nothing changes no owner.":
-        the_same_value_changes_no_owner;
-    "What is written to the status is owned apart from the rest, and a status write owns no spec.":
-        a_status_is_owned_apart;
-    "Items of lists are owned by what they are known by.":
+    "The creator of an object owns all fields of its request, and no field that the server added.":
+        creator_owns_its_fields, pods_owner_owns_its_defaults, default_fields_have_no_owner;
+    "A changed field moves to its writer, and a removed field has no owner.":
+        changed_field_passes_on, removed_field_is_nobodys;
+    "A write without changes does not change owners.":
+        same_value_does_not_change_owner;
+    "Fields of the status have a separate owner entry, and a status write owns no spec fields.":
+        status_has_separate_owner;
+    "Items of lists are owned by their keys.":
         list_items_are_owned_each;
-    "An empty list of owners, or one empty entry, forgets them all, and null or nonsense does not.":
-        an_empty_list_forgets_the_owners, null_and_nonsense_keep_the_owners;
-    "Owners that a client sends take the place of those that were known.":
-        sent_owners_are_taken;
-    "Of more than ten updaters the oldest are merged into one.":
+    "An empty list of owners, or one empty entry, removes all owners; null and invalid entries do not.":
+        empty_list_removes_owners, null_and_nonsense_keep_the_owners;
+    "Owner entries of a request replace the stored entries.":
+        managed_fields_of_request_are_stored;
+    "If there are more than ten updaters, the oldest are merged into one entry.":
         old_updaters_are_merged;
 }
 
@@ -37,7 +37,7 @@ pub(super) fn owners(object: &Value) -> Value {
     owners
 }
 
-/// An entry without its time.
+/// Returns an entry without `time`.
 pub(super) fn owner(manager: &str, operation: &str, fields: &Value) -> Value {
     json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
 }
@@ -46,7 +46,8 @@ fn updater(manager: &str, fields: &Value) -> Value {
     owner(manager, "Update", fields)
 }
 
-/// The owners in the order of their names: entries of one second are ordered by name, but not those of two.
+/// Sorts the owners by name. The server sorts entries of the same second by name, but not entries of
+/// different seconds.
 pub(super) fn sorted(mut owners: Value) -> Value {
     if let Some(list) = owners.as_array_mut() {
         list.sort_by_key(|owner| (owner["operation"].to_string(), owner["manager"].to_string()));
@@ -63,7 +64,7 @@ async fn patch_as(place: &Place, manager: &str, name: &str, patch: Value) -> Res
     place.admin().send(Method::PATCH, &path, MERGE_PATCH, &patch).await?.ok()
 }
 
-async fn a_creator_owns_what_it_set(place: Place) -> Result<()> {
+async fn creator_owns_its_fields(place: Place) -> Result<()> {
     let object = json!({"data": {"k": "1"}, "metadata": {
         "name": "a", "labels": {"x": "1"}, "annotations": {}, "finalizers": ["x.test/1"]}});
     let created = create_as(&place, "one", object).await?;
@@ -72,14 +73,14 @@ async fn a_creator_owns_what_it_set(place: Place) -> Result<()> {
         "f:metadata": {"f:labels": {".": {}, "f:x": {}}, "f:finalizers": {".": {}, "v:\"x.test/1\"": {}}},
     });
     ensure!(owners(&created) == json!([updater("one", &fields)]), "{created}");
-    // A server may look at its clock for each.
+    // A server may read its clock for each entry.
     let (owned, born) =
         (&created["metadata"]["managedFields"][0]["time"], &created["metadata"]["creationTimestamp"]);
     ensure!(owned.as_str().is_some_and(|time| Some(time) <= born.as_str()), "{created}");
     Ok(())
 }
 
-async fn a_pods_owner_owns_its_defaults(place: Place) -> Result<()> {
+async fn pods_owner_owns_its_defaults(place: Place) -> Result<()> {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
     let pod = place.admin().post(&place.core("pods?fieldManager=one"), &pod).await?.expect(201)?;
     let fields = json!({"f:spec": {
@@ -92,7 +93,7 @@ async fn a_pods_owner_owns_its_defaults(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nobody_owns_what_is_always_there(place: Place) -> Result<()> {
+async fn default_fields_have_no_owner(place: Place) -> Result<()> {
     let namespace = &place.namespace;
     let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
     let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles");
@@ -123,7 +124,7 @@ async fn nobody_owns_what_is_always_there(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_changed_field_passes_on(place: Place) -> Result<()> {
+async fn changed_field_passes_on(place: Place) -> Result<()> {
     create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
     let patched = patch_as(&place, "two", "a", json!({"data": {"k": "2", "m": "2"}})).await?;
     let expected = json!([
@@ -139,7 +140,7 @@ async fn a_changed_field_passes_on(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_removed_field_is_nobodys(place: Place) -> Result<()> {
+async fn removed_field_is_nobodys(place: Place) -> Result<()> {
     create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
     let patched = patch_as(&place, "two", "a", json!({"data": {"k": null}})).await?;
     ensure!(
@@ -151,14 +152,14 @@ async fn a_removed_field_is_nobodys(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_same_value_changes_no_owner(place: Place) -> Result<()> {
+async fn same_value_does_not_change_owner(place: Place) -> Result<()> {
     let created = create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await?;
     ensure!(patch_as(&place, "two", "a", json!({"data": {"k": "1"}})).await? == created);
     ensure!(place.get("a").await? == created);
     Ok(())
 }
 
-async fn a_status_is_owned_apart(place: Place) -> Result<()> {
+async fn status_has_separate_owner(place: Place) -> Result<()> {
     place.create_pod("p", None).await?;
     let path = place.core("pods/p/status?fieldManager=kubelet");
     let patch = json!({"metadata": {"labels": {"x": "1"}}, "spec": {"dnsPolicy": "None"}, "status": {"message": "m"}});
@@ -193,7 +194,7 @@ async fn list_items_are_owned_each(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_empty_list_forgets_the_owners(place: Place) -> Result<()> {
+async fn empty_list_removes_owners(place: Place) -> Result<()> {
     for (name, list) in [("a", json!([])), ("b", json!([{}]))] {
         create_as(&place, "one", json!({"metadata": {"name": name}, "data": {"k": "1"}})).await?;
         let patched = patch_as(&place, "two", name, json!({"metadata": {"managedFields": list}})).await?;
@@ -213,7 +214,7 @@ async fn null_and_nonsense_keep_the_owners(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn sent_owners_are_taken(place: Place) -> Result<()> {
+async fn managed_fields_of_request_are_stored(place: Place) -> Result<()> {
     create_as(&place, "one", json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}})).await?;
     let sent = json!([updater("other", &json!({"f:data": {"f:l": {}}}))]);
     let patched = patch_as(&place, "two", "a", json!({"metadata": {"managedFields": sent}})).await?;

@@ -1,4 +1,4 @@
-//! LIST in pages: that all pages show one moment, and what may come with a continue token.
+//! LIST in pages: all pages have the same state, and the parameters that a continue token permits.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -7,30 +7,30 @@ use super::place::Place;
 use super::values::{items, names, next_page, version};
 
 checks! {
-    "A LIST with a limit gives pages that together show one moment, however long the reader takes.":
-        pages_split_a_list_in_order, pages_show_the_moment_of_the_first,
-        pages_across_namespaces_miss_nothing, a_page_without_limit_is_the_whole_rest;
-    "A full page has a continue token, the last one has none.":
-        a_list_that_fits_has_no_token, a_list_that_just_fits_has_no_token;
-    "A page says how many items remain, unless a selector hides the number.":
-        a_page_counts_what_remains, a_page_of_a_selection_does_not_count;
+    "A LIST with a limit returns pages that together contain one state, independent of the time between requests.":
+        pages_split_a_list_in_order, pages_contain_state_of_first_page,
+        pages_across_namespaces_contain_all_objects, page_without_limit_contains_all_remaining_objects;
+    "A full page has a continue token, and the last page has no token.":
+        list_below_limit_has_no_token, list_equal_to_limit_has_no_token;
+    "A page contains remainingItemCount, except with a selector.":
+        page_counts_remaining_items, page_of_a_selection_does_not_count;
     "A limit counts the items that the selectors let through.":
-        a_limit_counts_selected_items_only, the_last_page_of_a_selection_may_be_empty;
-    "A LIST at version 0 ignores the limit, which is for those who read from a cache."
+        limit_counts_selected_items_only, last_page_of_a_selection_may_be_empty;
+    "A LIST at version 0 ignores the limit, because a watch cache serves it."
         if has_watch_cache:
-        a_list_at_zero_ignores_the_limit;
+        list_at_zero_ignores_the_limit;
     "Without a watch cache a LIST at version 0 is paged like any other."
         if lacks_watch_cache:
-        without_watch_cache_a_list_at_zero_is_paged;
+        without_watch_cache_list_at_zero_has_pages;
     "A LIST at N with a limit means exactly N.":
-        a_limit_at_a_version_means_exactly_it, exact_pages_go_on_at_their_version;
-    "NotOlderThan with a limit pages through the state at its version or a newer one.":
+        limit_at_a_version_means_exactly_it, exact_pages_continue_at_their_version;
+    "NotOlderThan with a limit returns pages of the state at its version or later.":
         pages_not_older_than_a_version_are_of_one_state;
-    "A limit of 0 or less is none.":
-        a_limit_of_zero_or_less_is_none;
+    "A limit of 0 or less means no limit.":
+        limit_of_zero_or_less_means_no_limit;
     "A request with a continue token carries neither version nor match.":
-        a_token_with_a_version_is_refused, a_token_with_a_match_is_refused, a_token_with_version_zero_is_accepted,
-        a_token_that_nobody_gave_is_refused;
+        token_with_version_is_rejected, token_with_match_is_rejected, token_with_version_zero_is_accepted,
+        invalid_token_is_rejected;
 }
 
 /// The page behind `page`.
@@ -54,7 +54,7 @@ async fn pages_split_a_list_in_order(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn pages_show_the_moment_of_the_first(place: Place) -> Result<()> {
+async fn pages_contain_state_of_first_page(place: Place) -> Result<()> {
     place.create_all(["a", "b", "d", "e"]).await?;
     let first = place.list("limit=1").await?;
     place.delete("b").await?;
@@ -71,7 +71,7 @@ async fn pages_show_the_moment_of_the_first(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn pages_across_namespaces_miss_nothing(place: Place) -> Result<()> {
+async fn pages_across_namespaces_contain_all_objects(place: Place) -> Result<()> {
     let beside = place.beside().await?;
     let label = json!({"everywhere": place.namespace});
     for (there, name) in [(&beside, "b"), (&beside, "c"), (&place, "a"), (&place, "b")] {
@@ -88,7 +88,7 @@ async fn pages_across_namespaces_miss_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_page_without_limit_is_the_whole_rest(place: Place) -> Result<()> {
+async fn page_without_limit_contains_all_remaining_objects(place: Place) -> Result<()> {
     place.create_all(["a", "b", "c", "d"]).await?;
     let first = place.list("limit=1").await?;
     let rest = following(&place, &first, "").await?;
@@ -96,7 +96,7 @@ async fn a_page_without_limit_is_the_whole_rest(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_that_fits_has_no_token(place: Place) -> Result<()> {
+async fn list_below_limit_has_no_token(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     let list = place.list("limit=500").await?;
     ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{list}");
@@ -104,14 +104,14 @@ async fn a_list_that_fits_has_no_token(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_that_just_fits_has_no_token(place: Place) -> Result<()> {
+async fn list_equal_to_limit_has_no_token(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     let list = place.list("limit=2").await?;
     ensure!(names(&list) == ["a", "b"] && next_page(&list).is_none(), "{list}");
     Ok(())
 }
 
-async fn a_page_counts_what_remains(place: Place) -> Result<()> {
+async fn page_counts_remaining_items(place: Place) -> Result<()> {
     place.create_all(["a", "b", "c", "d"]).await?;
     let first = place.list("limit=1").await?;
     ensure!(first["metadata"]["remainingItemCount"] == 3, "{first}");
@@ -120,7 +120,7 @@ async fn a_page_counts_what_remains(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_page_of_a_selection_does_not_count(place: Place) -> Result<()> {
+async fn page_of_a_selection_does_not_count(place: Place) -> Result<()> {
     place.create_all(["a", "b", "c"]).await?;
     for selector in ["labelSelector=!x", "fieldSelector=metadata.name!%3Dc"] {
         let page = place.list(&format!("limit=1&{selector}")).await?;
@@ -129,7 +129,7 @@ async fn a_page_of_a_selection_does_not_count(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_limit_counts_selected_items_only(place: Place) -> Result<()> {
+async fn limit_counts_selected_items_only(place: Place) -> Result<()> {
     for (name, x) in [("a", "0"), ("b", "1"), ("c", "0"), ("d", "1"), ("e", "0"), ("f", "1")] {
         place.create_labelled(name, json!({"x": x})).await?;
     }
@@ -140,7 +140,7 @@ async fn a_limit_counts_selected_items_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_last_page_of_a_selection_may_be_empty(place: Place) -> Result<()> {
+async fn last_page_of_a_selection_may_be_empty(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"x": "1"})).await?;
     place.create("b").await?;
     let first = place.list("limit=1&labelSelector=x").await?;
@@ -151,14 +151,14 @@ async fn the_last_page_of_a_selection_may_be_empty(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn without_watch_cache_a_list_at_zero_is_paged(place: Place) -> Result<()> {
+async fn without_watch_cache_list_at_zero_has_pages(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     let page = place.list("resourceVersion=0&limit=1").await?;
     ensure!(names(&page) == ["a"] && next_page(&page).is_some(), "{page}");
     Ok(())
 }
 
-async fn a_list_at_zero_ignores_the_limit(place: Place) -> Result<()> {
+async fn list_at_zero_ignores_the_limit(place: Place) -> Result<()> {
     let [_, b] = place.create_all(["a", "b"]).await?;
     place.seen(&b).await?;
     for query in ["resourceVersion=0&limit=1", "resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan"]
@@ -169,7 +169,7 @@ async fn a_list_at_zero_ignores_the_limit(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_limit_at_a_version_means_exactly_it(place: Place) -> Result<()> {
+async fn limit_at_a_version_means_exactly_it(place: Place) -> Result<()> {
     let [a, _] = place.create_all(["a", "b"]).await?;
     let n = version(&a)?;
     let list = place.list(&format!("resourceVersion={n}&limit=5")).await?;
@@ -177,7 +177,7 @@ async fn a_limit_at_a_version_means_exactly_it(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn exact_pages_go_on_at_their_version(place: Place) -> Result<()> {
+async fn exact_pages_continue_at_their_version(place: Place) -> Result<()> {
     let [_, _, c] = place.create_all(["a", "b", "c"]).await?;
     let n = version(&c)?;
     place.delete("b").await?;
@@ -204,7 +204,7 @@ async fn pages_not_older_than_a_version_are_of_one_state(place: Place) -> Result
     Ok(())
 }
 
-async fn a_limit_of_zero_or_less_is_none(place: Place) -> Result<()> {
+async fn limit_of_zero_or_less_means_no_limit(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     for query in ["limit=0", "limit=-1"] {
         let list = place.list(query).await?;
@@ -218,13 +218,13 @@ async fn token(place: &Place) -> Result<String> {
     Ok(next_page(&place.list("limit=1").await?).context("no token")?.to_owned())
 }
 
-async fn a_token_with_a_version_is_refused(place: Place) -> Result<()> {
+async fn token_with_version_is_rejected(place: Place) -> Result<()> {
     let path = format!("{}?continue={}&resourceVersion=1", place.all(), token(&place).await?);
     place.admin().get(&path).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_token_with_a_match_is_refused(place: Place) -> Result<()> {
+async fn token_with_match_is_rejected(place: Place) -> Result<()> {
     let path = format!("{}?continue={}", place.all(), token(&place).await?);
     for more in ["resourceVersionMatch=NotOlderThan", "resourceVersion=1&resourceVersionMatch=Exact"] {
         place.admin().get(&format!("{path}&{more}")).await?.refused(422, "Invalid")?;
@@ -232,13 +232,13 @@ async fn a_token_with_a_match_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_token_with_version_zero_is_accepted(place: Place) -> Result<()> {
+async fn token_with_version_zero_is_accepted(place: Place) -> Result<()> {
     let token = token(&place).await?;
     ensure!(names(&place.list(&format!("continue={token}&resourceVersion=0")).await?) == ["b"]);
     Ok(())
 }
 
-async fn a_token_that_nobody_gave_is_refused(place: Place) -> Result<()> {
+async fn invalid_token_is_rejected(place: Place) -> Result<()> {
     for token in ["bad", "!!", "e30"] {
         place.admin().get(&format!("{}?continue={token}", place.all())).await?.refused(400, "BadRequest")?;
     }

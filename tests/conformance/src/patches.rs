@@ -9,32 +9,32 @@ use super::raw::{MERGE_PATCH, Reply};
 use super::values::{uid, version};
 
 checks! {
-    "A merge patch sets what it names, removes what it names as null, and keeps the rest.":
-        a_merge_patch_sets_and_keeps, a_merge_patch_removes_nulls, a_merge_patch_replaces_arrays;
-    "A merge patch that changes nothing keeps the version.":
-        a_patch_without_change_keeps_the_version;
+    "A merge patch sets fields with a value, removes fields with null, and keeps other fields.":
+        merge_patch_sets_and_keeps, merge_patch_removes_nulls, merge_patch_replaces_arrays;
+    "A merge patch without changes keeps the version.":
+        patch_without_change_keeps_the_version;
     "A merge patch that names an old version conflicts.":
-        a_patch_from_an_old_version_conflicts, a_patch_from_the_newest_version_is_accepted;
-    "A merge patch can't give an object another name or identity.":
-        a_patch_keeps_the_name, a_patch_keeps_the_identity;
-    "A merge patch of what is not there is refused with 404.":
-        a_patch_of_nothing_is_refused;
+        patch_from_an_old_version_conflicts, patch_from_the_newest_version_is_accepted;
+    "A merge patch cannot change the name or the uid of an object.":
+        patch_keeps_the_name, patch_keeps_the_identity;
+    "A merge patch of a missing object is rejected with 404.":
+        patch_of_missing_object_is_rejected;
     "A JSON patch does all of its operations or none.":
-        a_json_patch_adds_replaces_and_removes, a_json_patch_whose_test_fails_changes_nothing,
-        a_json_patch_is_an_array;
-    "A JSON patch is taken widely: an index counts from the end too, and a value that is absent is null.":
-        an_index_counts_from_the_end, an_absent_value_is_null, the_whole_is_replaced_only;
-    "What is no JSON patch is refused with 400, and what does not apply with 422.":
-        what_is_no_json_patch_is_refused, what_does_not_apply_is_refused;
-    "Null is no merge patch, but a strategic merge patch and a JSON patch of nothing.":
-        null_is_a_patch_of_nothing;
-    "A strategic merge patch of a built-in kind sets and removes, and a custom kind has none.":
-        a_strategic_merge_patch_sets_and_removes;
-    "A patch that is no object is refused with 400, and one in an unknown format with 415.":
-        a_patch_is_an_object, a_patch_has_a_known_format;
+        json_patch_adds_replaces_and_removes, json_patch_with_failed_test_does_not_change_object,
+        json_patch_is_an_array;
+    "A JSON patch is decoded leniently: a negative index counts from the last item, and an absent value is null.":
+        index_counts_from_the_end, absent_value_is_null, root_can_only_be_replaced;
+    "An invalid JSON patch is rejected with 400, and a JSON patch that cannot be applied with 422.":
+        invalid_json_patch_is_rejected, inapplicable_json_patch_is_rejected;
+    "Null is not a merge patch, but is an empty strategic merge patch and an empty JSON patch.":
+        null_is_an_empty_patch;
+    "Built-in kinds support strategic merge patches, and custom kinds do not.":
+        strategic_merge_patch_sets_and_removes;
+    "A patch that is not an object is rejected with 400, and an unknown format with 415.":
+        patch_is_an_object, patch_has_a_known_format;
 }
 
-async fn a_merge_patch_sets_and_keeps(place: Place) -> Result<()> {
+async fn merge_patch_sets_and_keeps(place: Place) -> Result<()> {
     let created =
         place.create_object(&json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "2"}})).await?;
     let patched =
@@ -48,7 +48,7 @@ async fn a_merge_patch_sets_and_keeps(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_merge_patch_removes_nulls(place: Place) -> Result<()> {
+async fn merge_patch_removes_nulls(place: Place) -> Result<()> {
     place
         .create_object(
             &json!({"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "1", "l": "2"}}),
@@ -61,14 +61,14 @@ async fn a_merge_patch_removes_nulls(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_merge_patch_replaces_arrays(place: Place) -> Result<()> {
+async fn merge_patch_replaces_arrays(place: Place) -> Result<()> {
     place.create_object(&json!({"metadata": {"name": "a", "finalizers": ["x.test/1", "x.test/2"]}})).await?;
     let patched = place.patch("a", json!({"metadata": {"finalizers": ["x.test/2"]}})).await?;
     ensure!(patched["metadata"]["finalizers"] == json!(["x.test/2"]), "{patched}");
     Ok(())
 }
 
-async fn a_patch_without_change_keeps_the_version(place: Place) -> Result<()> {
+async fn patch_without_change_keeps_the_version(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = place.set("a", "1").await?;
     for patch in [json!({}), json!({"data": {"k": "1"}}), json!({"data": {"absent": null}})] {
@@ -77,7 +77,7 @@ async fn a_patch_without_change_keeps_the_version(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patch_from_an_old_version_conflicts(place: Place) -> Result<()> {
+async fn patch_from_an_old_version_conflicts(place: Place) -> Result<()> {
     let old = place.create("a").await?;
     let newer = place.set("a", "newer").await?;
     let patch =
@@ -87,7 +87,7 @@ async fn a_patch_from_an_old_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patch_from_the_newest_version_is_accepted(place: Place) -> Result<()> {
+async fn patch_from_the_newest_version_is_accepted(place: Place) -> Result<()> {
     let object = place.create("a").await?;
     let n = &object["metadata"]["resourceVersion"];
     let patched = place.patch("a", json!({"metadata": {"resourceVersion": n}, "data": {"k": "1"}})).await?;
@@ -95,21 +95,21 @@ async fn a_patch_from_the_newest_version_is_accepted(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn a_patch_keeps_the_name(place: Place) -> Result<()> {
+async fn patch_keeps_the_name(place: Place) -> Result<()> {
     place.create("a").await?;
     let patch = json!({"metadata": {"name": "b"}});
     place.admin().patch(&place.one("a"), &patch).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_patch_keeps_the_identity(place: Place) -> Result<()> {
+async fn patch_keeps_the_identity(place: Place) -> Result<()> {
     place.create("a").await?;
     let patch = json!({"metadata": {"uid": "11111111-1111-1111-1111-111111111111"}});
     place.admin().patch(&place.one("a"), &patch).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn a_patch_of_nothing_is_refused(place: Place) -> Result<()> {
+async fn patch_of_missing_object_is_rejected(place: Place) -> Result<()> {
     let status = place.admin().patch(&place.one("a"), &json!({"data": {"k": "1"}})).await?;
     let status = status.refused(404, "NotFound")?;
     ensure!(status["details"] == json!({"name": "a", "kind": "configmaps"}), "{status}");
@@ -123,7 +123,7 @@ async fn patch_as(place: &Place, kind: &str, patch: Value) -> Result<Reply> {
     place.admin().send(Method::PATCH, &place.one("a"), kind, &patch).await
 }
 
-async fn a_json_patch_adds_replaces_and_removes(place: Place) -> Result<()> {
+async fn json_patch_adds_replaces_and_removes(place: Place) -> Result<()> {
     place.create_object(&json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "2"}})).await?;
     let patch = json!([
         {"op": "test", "path": "/data/k", "value": "1"},
@@ -140,7 +140,7 @@ async fn a_json_patch_adds_replaces_and_removes(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_json_patch_whose_test_fails_changes_nothing(place: Place) -> Result<()> {
+async fn json_patch_with_failed_test_does_not_change_object(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = place.set("a", "1").await?;
     for operation in [
@@ -155,27 +155,27 @@ async fn a_json_patch_whose_test_fails_changes_nothing(place: Place) -> Result<(
     Ok(())
 }
 
-async fn a_json_patch_is_an_array(place: Place) -> Result<()> {
+async fn json_patch_is_an_array(place: Place) -> Result<()> {
     place.create("a").await?;
     patch_as(&place, JSON_PATCH, json!({})).await?.refused(400, "BadRequest")?;
     ensure!(patch_as(&place, JSON_PATCH, json!([])).await?.ok()? == place.get("a").await?);
     Ok(())
 }
 
-async fn a_strategic_merge_patch_sets_and_removes(place: Place) -> Result<()> {
+async fn strategic_merge_patch_sets_and_removes(place: Place) -> Result<()> {
     place.create_object(&json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "2"}})).await?;
     let patched = patch_as(&place, STRATEGIC, json!({"data": {"k": null, "m": "3"}})).await?.ok()?;
     ensure!(patched["data"] == json!({"l": "2", "m": "3"}), "{patched}");
     Ok(())
 }
 
-async fn a_patch_is_an_object(place: Place) -> Result<()> {
+async fn patch_is_an_object(place: Place) -> Result<()> {
     place.create("a").await?;
     place.admin().patch(&place.one("a"), &json!([])).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_patch_has_a_known_format(place: Place) -> Result<()> {
+async fn patch_has_a_known_format(place: Place) -> Result<()> {
     place.create("a").await?;
     let reply = place.admin().send(Method::PATCH, &place.one("a"), "application/json", &json!({})).await?;
     reply.refused(415, "UnsupportedMediaType")?;
@@ -189,7 +189,7 @@ async fn patch_finalizers(place: &Place, operation: Value) -> Result<Reply> {
     place.admin().send(Method::PATCH, &path, JSON_PATCH, &json!([two, operation])).await
 }
 
-async fn an_index_counts_from_the_end(place: Place) -> Result<()> {
+async fn index_counts_from_the_end(place: Place) -> Result<()> {
     place.create("a").await?;
     for (op, step, finalizers) in [
         ("remove", "-1", json!(["x.test/1"])),
@@ -218,7 +218,7 @@ async fn an_index_counts_from_the_end(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_absent_value_is_null(place: Place) -> Result<()> {
+async fn absent_value_is_null(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"x": "1"})).await?;
     for (operation, labels) in [
         (json!({"op": "add", "path": "/metadata/labels/y"}), json!({"x": "1", "y": ""})),
@@ -236,7 +236,7 @@ async fn an_absent_value_is_null(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_whole_is_replaced_only(place: Place) -> Result<()> {
+async fn root_can_only_be_replaced(place: Place) -> Result<()> {
     let mut object = place.create("a").await?;
     object["data"] = json!({"k": "1"});
     let replace = json!([{"op": "replace", "path": "", "value": object}]);
@@ -248,7 +248,7 @@ async fn the_whole_is_replaced_only(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn what_is_no_json_patch_is_refused(place: Place) -> Result<()> {
+async fn invalid_json_patch_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (patch, why) in [
         (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
@@ -267,7 +267,7 @@ async fn what_is_no_json_patch_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn what_does_not_apply_is_refused(place: Place) -> Result<()> {
+async fn inapplicable_json_patch_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for operation in [
         json!(null),
@@ -287,7 +287,7 @@ async fn what_does_not_apply_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn null_is_a_patch_of_nothing(place: Place) -> Result<()> {
+async fn null_is_an_empty_patch(place: Place) -> Result<()> {
     let object = place.create("a").await?;
     for kind in [JSON_PATCH, STRATEGIC] {
         ensure!(patch_as(&place, kind, Value::Null).await?.ok()? == object, "{kind}");

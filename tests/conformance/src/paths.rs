@@ -10,20 +10,20 @@ use super::raw::{JSON, MERGE_PATCH, Reply};
 use super::values::names;
 
 checks! {
-    "The escapes of a path are read before it is cut into steps, and slashes at its end say nothing.":
-        an_escaped_slash_is_a_slash, a_broken_escape_is_refused;
-    "Two slashes are a namespace without a name: that is all of them for a LIST, and none for anything else.":
-        a_list_of_no_namespace_is_of_all, an_object_needs_a_namespace;
-    "A name that can't be a step of a path is refused with 400, a namespace that can't with 500.":
-        a_name_is_a_step_of_a_path, a_namespace_is_a_step_of_a_path;
-    "A path of a watch can't be written to.":
-        a_path_of_a_watch_is_only_read;
+    "The server decodes the escapes of a path before it splits the path into segments, and ignores final slashes.":
+        escaped_slash_is_a_slash, invalid_escape_is_rejected;
+    "Two slashes are a namespace without a name: a LIST then reads all namespaces, and other requests fail.":
+        list_of_empty_namespace_reads_all, object_needs_a_namespace;
+    "A name that cannot be a path segment is rejected with 400, such a namespace with 500.":
+        name_is_a_step_of_a_path, namespace_is_a_step_of_a_path;
+    "A watch path does not support writes.":
+        path_of_a_watch_is_only_read;
     "The handler of custom resources looks at the verb, not at the method.":
-        a_head_of_custom_resources_is_a_get, a_custom_resource_has_words_of_its_own_for_odd_methods,
-        a_custom_resource_outside_of_namespaces_is_no_page;
+        head_of_custom_resources_is_a_get, custom_resource_has_separate_messages_for_unknown_methods,
+        namespaced_custom_resource_has_no_path_without_namespace;
 }
 
-async fn an_escaped_slash_is_a_slash(place: Place) -> Result<()> {
+async fn escaped_slash_is_a_slash(place: Place) -> Result<()> {
     place.create("a").await?;
     for end in ["", "/", "//", "/%2F", "%2f"] {
         let list = place.admin().get(&format!("{}{end}", place.all())).await?.ok()?;
@@ -37,7 +37,7 @@ async fn an_escaped_slash_is_a_slash(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_broken_escape_is_refused(place: Place) -> Result<()> {
+async fn invalid_escape_is_rejected(place: Place) -> Result<()> {
     for name in ["a%zz", "a%", "a%2"] {
         let reply = place.admin().get(&place.one(name)).await?;
         ensure!(reply.status == 400 && reply.text == "400 Bad Request", "{reply}");
@@ -45,7 +45,7 @@ async fn a_broken_escape_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_of_no_namespace_is_of_all(place: Place) -> Result<()> {
+async fn list_of_empty_namespace_reads_all(place: Place) -> Result<()> {
     place.create("a").await?;
     let chosen = format!("fieldSelector=metadata.name=a,metadata.namespace={}", place.namespace);
     let list = place.admin().get(&format!("/api/v1/namespaces//configmaps?{chosen}")).await?.ok()?;
@@ -53,7 +53,7 @@ async fn a_list_of_no_namespace_is_of_all(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_object_needs_a_namespace(place: Place) -> Result<()> {
+async fn object_needs_a_namespace(place: Place) -> Result<()> {
     let path = "/api/v1/namespaces//configmaps/a";
     for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
         let status = send(&place, &method, path).await?.refused(400, "BadRequest")?;
@@ -65,7 +65,7 @@ async fn an_object_needs_a_namespace(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_name_is_a_step_of_a_path(place: Place) -> Result<()> {
+async fn name_is_a_step_of_a_path(place: Place) -> Result<()> {
     for (name, shown, why) in [
         ("..", "..", "may not be '..'"),
         (".", ".", "may not be '.'"),
@@ -80,7 +80,7 @@ async fn a_name_is_a_step_of_a_path(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_namespace_is_a_step_of_a_path(place: Place) -> Result<()> {
+async fn namespace_is_a_step_of_a_path(place: Place) -> Result<()> {
     for (rest, key) in [
         ("configmaps", "/configmaps/.."),
         ("configmaps?watch=true", "/configmaps/.."),
@@ -97,7 +97,7 @@ async fn a_namespace_is_a_step_of_a_path(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_path_of_a_watch_is_only_read(place: Place) -> Result<()> {
+async fn path_of_a_watch_is_only_read(place: Place) -> Result<()> {
     place.create("a").await?;
     let path = place.one("a").replacen("/v1/", "/v1/watch/", 1);
     for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD] {
@@ -112,7 +112,7 @@ async fn install(place: &Place) -> Result<Custom<'_>> {
     Custom::install(place, json!({"type": "object"}), json!({})).await
 }
 
-async fn a_head_of_custom_resources_is_a_get(place: Place) -> Result<()> {
+async fn head_of_custom_resources_is_a_get(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     kind.create("a", json!({})).await?;
     for (path, status) in [(kind.all(), 200), (kind.one("a"), 200), (kind.one("b"), 404), (place.all(), 405)]
@@ -123,7 +123,7 @@ async fn a_head_of_custom_resources_is_a_get(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_custom_resource_has_words_of_its_own_for_odd_methods(place: Place) -> Result<()> {
+async fn custom_resource_has_separate_messages_for_unknown_methods(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let status = send(&place, &Method::OPTIONS, &kind.all()).await?.refused(405, "MethodNotAllowed")?;
     let message = format!(" is not supported on resources of kind \"widgets.{}\"", kind.group);
@@ -136,7 +136,7 @@ async fn a_custom_resource_has_words_of_its_own_for_odd_methods(place: Place) ->
     Ok(())
 }
 
-async fn a_custom_resource_outside_of_namespaces_is_no_page(place: Place) -> Result<()> {
+async fn namespaced_custom_resource_has_no_path_without_namespace(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     kind.create("a", json!({})).await?;
     let everywhere = format!("/apis/{}/v1/widgets", kind.group);
@@ -152,7 +152,7 @@ async fn a_custom_resource_outside_of_namespaces_is_no_page(place: Place) -> Res
     Ok(())
 }
 
-/// A request with a body where the method has one.
+/// Sends a request, with a body if the method has one.
 async fn send(place: &Place, method: &Method, path: &str) -> Result<Reply> {
     let kind = if *method == Method::PATCH { MERGE_PATCH } else { JSON };
     let body = json!({"metadata": {"name": "a"}});

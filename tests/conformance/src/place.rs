@@ -1,4 +1,4 @@
-//! Where one check works: a namespace of its own, with short ways to do in it what most checks do.
+//! The environment of one check: a separate namespace, with short methods for common requests.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use super::raw::{Api, Watch};
 use super::target::{Past, Target};
 use super::values::version;
 
-/// A check's namespace on the target. The objects are ConfigMaps, unless a method says otherwise.
+/// The namespace of a check on the target. The objects are ConfigMaps, except in methods with other
+/// kinds.
 pub(super) struct Place {
     target: Arc<Target>,
-    /// The name of the namespace; no other check uses it.
+    /// The name of the namespace. Each check has a different one.
     pub(super) namespace: String,
 }
 
@@ -66,8 +67,8 @@ impl Place {
         self.admin().get(&format!("{}?{query}", self.all())).await?.ok()
     }
 
-    /// Waits until what answers from memory has seen this state of an object. Until then it may answer with an older one,
-    /// wherever it is not asked for the newest.
+    /// Waits until the watch cache contains this state of an object. Until then, requests that accept
+    /// older states can return an older one.
     pub(super) async fn seen(&self, object: &Value) -> Result<()> {
         let n = version(object)?;
         self.list(&format!("resourceVersion={n}&resourceVersionMatch=NotOlderThan&limit=1")).await?;
@@ -119,7 +120,7 @@ impl Place {
         self.admin().delete(&self.one(name)).await?.ok()
     }
 
-    /// A pod, bound to a node where one is named. Nothing runs it.
+    /// Creates a pod, bound to `node` if there is one. No kubelet runs the pod.
     pub(super) async fn create_pod(&self, name: &str, node: Option<&str>) -> Result<Value> {
         let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
         if let Some(node) = node {
@@ -131,7 +132,7 @@ impl Place {
             .expect(201)
     }
 
-    /// Writes a pod's phase as a kubelet does.
+    /// Writes the phase of a pod like a kubelet.
     pub(super) async fn set_phase(&self, pod: &str, phase: &str) -> Result<Value> {
         let path = self.core(&format!("pods/{pod}/status"));
         self.admin().patch(&path, &json!({"status": {"phase": phase}})).await?.ok()

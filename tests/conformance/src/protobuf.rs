@@ -1,4 +1,4 @@
-//! Bodies of built-in types in protobuf, which clients in Go send unless they are told otherwise.
+//! Bodies of built-in types in protobuf. Clients in Go send protobuf by default.
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, header};
@@ -9,16 +9,16 @@ use super::raw::{JSON, Reply};
 
 checks! {
     "A body in protobuf makes the object that the same body in JSON makes.":
-        a_config_map_in_protobuf_is_created, a_pod_in_protobuf_is_created, a_time_in_protobuf_keeps_its_microseconds,
-        an_object_is_replaced_by_one_in_protobuf, a_body_in_protobuf_needs_no_type;
-    "A field in protobuf that the server does not know is left out, and so are the parts of a text that are no UTF-8.":
-        an_unknown_field_of_protobuf_is_left_out, a_text_in_protobuf_that_is_no_utf8_is_mended;
+        config_map_in_protobuf_is_created, pod_in_protobuf_is_created, time_in_protobuf_keeps_its_microseconds,
+        object_is_replaced_by_one_in_protobuf, body_in_protobuf_needs_no_type;
+    "Unknown protobuf fields are dropped, and so are invalid UTF-8 bytes in strings.":
+        unknown_protobuf_field_is_dropped, invalid_utf8_in_protobuf_is_repaired;
     "The options of a DELETE may be in protobuf, in the version of any group.":
-        a_delete_in_protobuf_has_preconditions, options_in_protobuf_that_are_none_are_refused;
-    "Bytes that are not protobuf, or not of the URL's type, are refused.":
-        what_is_not_protobuf_is_refused, what_is_not_the_message_in_protobuf_is_refused, another_type_in_protobuf_is_refused,
-        a_quantity_in_protobuf_must_be_one;
-    "A patch can't be in protobuf.": a_patch_in_protobuf_is_refused;
+        delete_in_protobuf_has_preconditions, invalid_options_in_protobuf_are_rejected;
+    "Bytes that are not protobuf, or not the type of the URL, are rejected.":
+        bytes_that_are_not_protobuf_are_rejected, malformed_message_in_protobuf_is_rejected, other_type_in_protobuf_is_rejected,
+        quantity_in_protobuf_must_be_one;
+    "Protobuf patches are rejected.": patch_in_protobuf_is_rejected;
 }
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -68,7 +68,7 @@ async fn post_fields(place: &Place, fields: impl AsRef<[u8]>) -> Result<Reply> {
     post(place, envelope("v1", "ConfigMap", fields)).await
 }
 
-/// What two objects have in common that were created from the same body under two names.
+/// Returns the common content of two objects that were created from the same body with two names.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -79,7 +79,7 @@ fn content(object: &Value) -> Value {
     object
 }
 
-async fn a_config_map_in_protobuf_is_created(place: Place) -> Result<()> {
+async fn config_map_in_protobuf_is_created(place: Place) -> Result<()> {
     let label = sub(11, [sub(1, "app"), sub(2, "web")].concat());
     let metadata = sub(1, [sub(1, "a"), sub(2, ""), sub(3, ""), int(7, 0), sub(8, ""), label].concat());
     let data = sub(2, [sub(1, "k"), sub(2, "v")].concat());
@@ -95,7 +95,7 @@ async fn a_config_map_in_protobuf_is_created(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_pod_in_protobuf_is_created(place: Place) -> Result<()> {
+async fn pod_in_protobuf_is_created(place: Place) -> Result<()> {
     let limit = [sub(1, "cpu"), sub(2, sub(1, "100m"))].concat();
     let port = [sub(1, "web"), int(2, 0), int(3, 80), sub(4, "TCP"), sub(5, "")].concat();
     let get =
@@ -124,7 +124,7 @@ async fn a_pod_in_protobuf_is_created(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_time_in_protobuf_keeps_its_microseconds(place: Place) -> Result<()> {
+async fn time_in_protobuf_keeps_its_microseconds(place: Place) -> Result<()> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", place.namespace);
     let time = [int(1, 1_700_000_000), int(2, 123_456_789)].concat();
     let spec = [sub(1, "me"), int(2, 15), sub(3, time), sub(4, ""), int(5, 0)].concat();
@@ -138,7 +138,7 @@ async fn a_time_in_protobuf_keeps_its_microseconds(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_object_is_replaced_by_one_in_protobuf(place: Place) -> Result<()> {
+async fn object_is_replaced_by_one_in_protobuf(place: Place) -> Result<()> {
     place.create("a").await?;
     let data = sub(2, [sub(1, "k"), sub(2, "2")].concat());
     let body = envelope("v1", "ConfigMap", [named("a"), data].concat());
@@ -147,7 +147,7 @@ async fn an_object_is_replaced_by_one_in_protobuf(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_body_in_protobuf_needs_no_type(place: Place) -> Result<()> {
+async fn body_in_protobuf_needs_no_type(place: Place) -> Result<()> {
     let untyped = [b"k8s\0".to_vec(), sub(2, named("a"))].concat();
     let created = post(&place, untyped).await?.expect(201)?;
     ensure!(created["kind"] == "ConfigMap" && created["apiVersion"] == "v1", "{created}");
@@ -155,7 +155,7 @@ async fn a_body_in_protobuf_needs_no_type(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_unknown_field_of_protobuf_is_left_out(place: Place) -> Result<()> {
+async fn unknown_protobuf_field_is_dropped(place: Place) -> Result<()> {
     let group = [varint(95 << 3 | 3), int(1, 1), varint(95 << 3 | 4)].concat();
     let fixed = [varint(97 << 3 | 1), vec![7; 8], varint(96 << 3 | 5), vec![7; 4]].concat();
     let unknown = [sub(99, "x"), int(98, 5), fixed, group].concat();
@@ -165,14 +165,14 @@ async fn an_unknown_field_of_protobuf_is_left_out(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_text_in_protobuf_that_is_no_utf8_is_mended(place: Place) -> Result<()> {
+async fn invalid_utf8_in_protobuf_is_repaired(place: Place) -> Result<()> {
     let data = sub(2, [sub(1, "k"), sub(2, b"a\xffb")].concat());
     let created = post_fields(&place, [named("a"), data].concat()).await?.expect(201)?;
     ensure!(created["data"] == json!({"k": "a\u{fffd}b"}), "{created}");
     Ok(())
 }
 
-async fn a_delete_in_protobuf_has_preconditions(place: Place) -> Result<()> {
+async fn delete_in_protobuf_has_preconditions(place: Place) -> Result<()> {
     let uid = place.create("a").await?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     for version in ["v1", "apps/v1", "meta.k8s.io/v1", "no.such.group/v1"] {
         let other = envelope(version, "DeleteOptions", sub(2, sub(1, "another")));
@@ -184,7 +184,7 @@ async fn a_delete_in_protobuf_has_preconditions(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn options_in_protobuf_that_are_none_are_refused(place: Place) -> Result<()> {
+async fn invalid_options_in_protobuf_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     let object = envelope("v1", "ConfigMap", named("a"));
     for (body, message) in [
@@ -207,14 +207,14 @@ async fn options_in_protobuf_that_are_none_are_refused(place: Place) -> Result<(
     Ok(())
 }
 
-/// Creating a ConfigMap from this body is refused with this message.
+/// Checks that the server rejects this body of a ConfigMap with this message.
 async fn refused(place: &Place, body: Vec<u8>, message: &str) -> Result<()> {
     let status = post(place, body).await?.refused(400, "BadRequest")?;
     ensure!(status["message"] == message, "expected {message}, got {status}");
     Ok(())
 }
 
-async fn what_is_not_protobuf_is_refused(place: Place) -> Result<()> {
+async fn bytes_that_are_not_protobuf_are_rejected(place: Place) -> Result<()> {
     let about = |why: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
     let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
     for (body, why) in [
@@ -229,7 +229,7 @@ async fn what_is_not_protobuf_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn what_is_not_the_message_in_protobuf_is_refused(place: Place) -> Result<()> {
+async fn malformed_message_in_protobuf_is_rejected(place: Place) -> Result<()> {
     for (raw, why) in [
         (int(2, 5), "proto: wrong wireType = 0 for field Data"),
         (int(1, 5), "proto: wrong wireType = 0 for field ObjectMeta"),
@@ -252,7 +252,7 @@ async fn what_is_not_the_message_in_protobuf_is_refused(place: Place) -> Result<
     Ok(())
 }
 
-async fn another_type_in_protobuf_is_refused(place: Place) -> Result<()> {
+async fn other_type_in_protobuf_is_rejected(place: Place) -> Result<()> {
     let unregistered = |what: &str| {
         format!(
             "no kind {what} is registered for version \"VERSION\" in scheme \"pkg/runtime/scheme.go:111\""
@@ -276,7 +276,7 @@ async fn another_type_in_protobuf_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_quantity_in_protobuf_must_be_one(place: Place) -> Result<()> {
+async fn quantity_in_protobuf_must_be_one(place: Place) -> Result<()> {
     let hard = sub(1, [sub(1, "cpu"), sub(2, sub(1, "zz"))].concat());
     let quota = envelope("v1", "ResourceQuota", [named("q"), sub(2, hard)].concat());
     let reply = send(&place, Method::POST, &place.core("resourcequotas"), quota).await?;
@@ -290,7 +290,7 @@ async fn a_quantity_in_protobuf_must_be_one(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patch_in_protobuf_is_refused(place: Place) -> Result<()> {
+async fn patch_in_protobuf_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     let body = envelope("v1", "ConfigMap", named("a"));
     let reply = send(&place, Method::PATCH, &place.one("a"), body).await?;

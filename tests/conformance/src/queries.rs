@@ -8,25 +8,25 @@ use super::place::Place;
 use super::values::names;
 
 checks! {
-    "A timeout is a duration as Go writes it. Another is refused with 400 before anything else is looked at; a watch has \
-     none.":
-        a_timeout_must_be_a_duration, a_timeout_is_looked_at_before_the_user, a_watch_has_no_timeout;
-    "A request that takes longer than its timeout is refused with 504, by a Status that lacks its kind." if has_watch_cache:
-        a_request_may_take_too_long;
-    "A parameter with a semicolon or a broken escape in it does not count.":
-        a_broken_parameter_does_not_count;
-    "A watch that begins with an initial state can't continue a list." if has_watch_list:
-        a_watch_does_not_continue_a_list;
-    "What is no continuation token is refused with 400, and told why.":
-        a_continuation_is_a_token;
-    "A value of a field selector has a backslash before a comma, an equals sign and a backslash, and before nothing else.":
-        a_field_selector_is_escaped, nothing_equals_nothing_everywhere;
-    "A GET at a version that is no number is refused with 500 and no reason." if has_watch_cache:
-        a_get_at_no_number_is_refused;
-    "Without a watch cache, a GET at a version that is no number is refused with 400." if lacks_watch_cache:
-        a_get_at_no_number_is_a_bad_request;
-    "A GET of an export is refused with 400.":
-        an_export_is_refused;
+    "A timeout is a duration in the format of Go. Other values are rejected with 400 before all other checks. A watch \
+     ignores the parameter.":
+        timeout_must_be_a_duration, timeout_is_validated_before_authorization, watch_has_no_timeout;
+    "A request that exceeds its timeout is rejected with 504, by a Status without a kind." if has_watch_cache:
+        request_may_take_too_long;
+    "A parameter with a semicolon or an invalid escape is ignored.":
+        broken_parameter_does_not_count;
+    "A watch that begins with an initial state cannot continue a list." if has_watch_list:
+        watch_does_not_continue_a_list;
+    "An invalid continue token is rejected with 400 and a reason.":
+        continuation_is_a_token;
+    "A value of a field selector has a backslash only before a comma, an equals sign and a backslash.":
+        field_selector_is_escaped, empty_value_is_equal_to_missing_field;
+    "A GET at a version that is not a number is rejected with 500 and no reason." if has_watch_cache:
+        get_at_invalid_version_is_rejected;
+    "Without a watch cache, a GET at a version that is not a number is rejected with 400." if lacks_watch_cache:
+        get_at_no_number_is_a_bad_request;
+    "A GET with export is rejected with 400.":
+        export_is_rejected;
 }
 
 const NO_NUMBER: &str =
@@ -37,7 +37,7 @@ async fn message(place: &Place, query: &str, code: u16, reason: &str) -> Result<
     Ok(status["message"].as_str().unwrap_or("").to_owned())
 }
 
-async fn a_timeout_must_be_a_duration(place: Place) -> Result<()> {
+async fn timeout_must_be_a_duration(place: Place) -> Result<()> {
     for (timeout, why) in [
         ("x", "invalid duration \"x\""),
         ("1", "missing unit in duration \"1\""),
@@ -54,7 +54,7 @@ async fn a_timeout_must_be_a_duration(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_timeout_is_looked_at_before_the_user(place: Place) -> Result<()> {
+async fn timeout_is_validated_before_authorization(place: Place) -> Result<()> {
     for path in [place.all(), place.one("absent"), "/version".to_owned(), "/nothing".to_owned()] {
         place.stranger().get(&format!("{path}?timeout=x")).await?.refused(400, "BadRequest")?;
     }
@@ -63,14 +63,14 @@ async fn a_timeout_is_looked_at_before_the_user(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_has_no_timeout(place: Place) -> Result<()> {
+async fn watch_has_no_timeout(place: Place) -> Result<()> {
     let mut watch = place.watch("timeout=x&timeoutSeconds=1").await?;
     watch.rest().await?;
     Ok(())
 }
 
-async fn a_request_may_take_too_long(place: Place) -> Result<()> {
-    // Nobody writes so much meanwhile, so that the list waits.
+async fn request_may_take_too_long(place: Place) -> Result<()> {
+    // This future version makes the list wait until its timeout.
     let reply = place.admin().get(&format!("{}?resourceVersion=9000000000&timeout=1s", place.all())).await?;
     ensure!(reply.header(header::CONTENT_TYPE) == "text/plain; charset=utf-8", "{:?}", reply.headers);
     let status = reply.expect(504)?;
@@ -80,7 +80,7 @@ async fn a_request_may_take_too_long(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_broken_parameter_does_not_count(place: Place) -> Result<()> {
+async fn broken_parameter_does_not_count(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     for query in ["labelSelector=%zz", "limit=1;x=1", "%zz=1", "labelSelector=x%", "fieldSelector=%2"] {
         ensure!(names(&place.list(query).await?) == ["a", "b"], "{query}");
@@ -89,7 +89,7 @@ async fn a_broken_parameter_does_not_count(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_does_not_continue_a_list(place: Place) -> Result<()> {
+async fn watch_does_not_continue_a_list(place: Place) -> Result<()> {
     let streaming = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     for more in ["", "&resourceVersion=0", &format!("&{streaming}")] {
         let found = message(&place, &format!("watch=1&continue=x{more}"), 422, "Invalid").await?;
@@ -100,7 +100,7 @@ async fn a_watch_does_not_continue_a_list(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_continuation_is_a_token(place: Place) -> Result<()> {
+async fn continuation_is_a_token(place: Place) -> Result<()> {
     for (token, why) in [
         ("x", "illegal base64 data at input byte 0"),
         ("!", "illegal base64 data at input byte 0"),
@@ -133,7 +133,7 @@ async fn a_continuation_is_a_token(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_field_selector_is_escaped(place: Place) -> Result<()> {
+async fn field_selector_is_escaped(place: Place) -> Result<()> {
     for (value, why) in [
         ("a%5Cx", "invalid escape sequence: \\x"),
         ("a%5C", "invalid escape sequence: \\"),
@@ -147,7 +147,7 @@ async fn a_field_selector_is_escaped(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_equals_nothing_everywhere(place: Place) -> Result<()> {
+async fn empty_value_is_equal_to_missing_field(place: Place) -> Result<()> {
     place.create("a").await?;
     for selector in ["=", "==", "!="] {
         ensure!(names(&place.list(&format!("fieldSelector={selector}")).await?) == ["a"], "{selector}");
@@ -156,7 +156,7 @@ async fn nothing_equals_nothing_everywhere(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_get_at_no_number_is_refused(place: Place) -> Result<()> {
+async fn get_at_invalid_version_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     let one = format!("{}?resourceVersion=x", place.one("a"));
     let status = place.admin().get(&one).await?.refused(500, "")?;
@@ -164,7 +164,7 @@ async fn a_get_at_no_number_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_get_at_no_number_is_a_bad_request(place: Place) -> Result<()> {
+async fn get_at_no_number_is_a_bad_request(place: Place) -> Result<()> {
     place.create("a").await?;
     let one = format!("{}?resourceVersion=x", place.one("a"));
     let status = place.admin().get(&one).await?.refused(400, "BadRequest")?;
@@ -172,7 +172,7 @@ async fn a_get_at_no_number_is_a_bad_request(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_export_is_refused(place: Place) -> Result<()> {
+async fn export_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     place.admin().get(&format!("{}?export=true", place.one("a"))).await?.refused(400, "BadRequest")?;
     place.admin().get(&format!("{}?export=false", place.one("a"))).await?.ok()?;

@@ -1,5 +1,5 @@
-//! A small HTTP driver: requests through `Client::send`, answers as status, headers and text, a watch as its lines.
-//! It decides nothing and hides nothing, so that a check sees what the server sent.
+//! A small HTTP driver: requests through `Client::send`, responses as status, headers and text, and a
+//! watch as lines. It contains no logic, so a check sees the response of the server.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, BytesMut};
@@ -55,7 +55,7 @@ impl Api {
     }
 
     pub(super) async fn watch_as(&self, path: &str, accept: &str) -> Result<Watch> {
-        // A compressed watch would arrive in members that nobody here unpacks.
+        // This driver does not decompress the members of a compressed watch.
         let request =
             Request::get(path).header(header::ACCEPT, accept).header(header::ACCEPT_ENCODING, "identity");
         let request = request.body(Body::empty())?;
@@ -81,7 +81,7 @@ impl Api {
     }
 }
 
-/// A whole answer, and what was asked.
+/// A complete response with its request.
 #[derive(Debug)]
 pub(super) struct Reply {
     what: String,
@@ -98,7 +98,7 @@ impl Reply {
         Ok(Self { what, status: parts.status.as_u16(), headers: parts.headers, text })
     }
 
-    /// The body of an answer with this status.
+    /// Returns the body of a response with this status.
     pub(super) fn expect(&self, status: u16) -> Result<Value> {
         ensure!(self.status == status, "expected {status}, got {self}");
         serde_json::from_str(&self.text).with_context(|| format!("not JSON: {self}"))
@@ -109,7 +109,7 @@ impl Reply {
         self.expect(200)
     }
 
-    /// The `Status` of a refusal. An empty reason means that there is none.
+    /// Returns the `Status` of an error. An empty reason means that the Status has no reason.
     pub(super) fn refused(&self, code: u16, reason: &str) -> Result<Value> {
         let status = self.expect(code)?;
         is_failure(&status, code, reason).with_context(|| self.to_string())?;
@@ -145,7 +145,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The next line, or None where the server ended the stream between two lines.
+    /// Returns the next line, or `None` if the server closed the stream between two lines.
     pub(super) async fn next(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
@@ -154,7 +154,7 @@ impl Watch {
                 return Event::parse(&line).with_context(|| self.what.clone()).map(Some);
             }
             if self.ended {
-                ensure!(self.unread.is_empty(), "{} ended within a line: {:?}", self.what, self.unread);
+                ensure!(self.unread.is_empty(), "{} closed within a line: {:?}", self.what, self.unread);
                 return Ok(None);
             }
             match self.body.frame().await {
@@ -167,13 +167,14 @@ impl Watch {
         }
     }
 
-    /// The next line, which must be there.
+    /// Returns the next line. Fails if there is none.
     pub(super) async fn event(&mut self) -> Result<Event> {
         self.next().await?.with_context(|| format!("{} ended", self.what))
     }
 
-    /// The next line that is no bookmark, which must be of this type and about this object. A watch that allows bookmarks
-    /// may get one between any two changes; only that of an initial state has its place.
+    /// Returns the next line that is not a bookmark. Fails if the event has a different type or object.
+    /// A watch with bookmarks can get one between any two changes. Only the bookmark after the initial
+    /// state has a fixed position.
     pub(super) async fn expect(&mut self, kind: &str, name: &str) -> Result<Value> {
         let mut event = self.event().await?;
         while event.kind == "BOOKMARK" && !event.is_initial_end() {
@@ -184,7 +185,7 @@ impl Watch {
         Ok(event.object)
     }
 
-    /// The next line, which must be a bookmark that ends an initial state.
+    /// Returns the next line. Fails if it is not the bookmark after an initial state.
     pub(super) async fn expect_initial_end(&mut self) -> Result<Value> {
         let event = self.event().await?;
         ensure!(
@@ -195,7 +196,7 @@ impl Watch {
         Ok(event.object)
     }
 
-    /// The end of the stream, with nothing before it.
+    /// Fails if the stream contains further lines.
     pub(super) async fn expect_end(&mut self) -> Result<()> {
         match self.next().await? {
             None => Ok(()),
@@ -213,7 +214,7 @@ impl Watch {
     }
 }
 
-/// One line of a watch.
+/// A line of a watch.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) kind: String,

@@ -1,5 +1,5 @@
-//! What a run says: the checks below their sentences, with the beginning of what failed, then counts, and at last all
-//! of it.
+//! The output of the suite: checks with their sentences and the start of each failure, then counts, and
+//! then all failures.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,13 +8,13 @@ use anyhow::{Result, bail};
 
 use super::suite::Check;
 
-/// How a check went.
+/// The result of a check.
 pub(super) struct Outcome<'a> {
     pub(super) check: &'a Check,
     pub(super) result: Result<()>,
 }
 
-/// Prints the outcomes, which stand in reading order, and fails with all failures.
+/// Prints the outcomes in order. Fails with all failures.
 pub(super) fn report(server: &str, outcomes: &[Outcome<'_>]) -> Result<()> {
     // Not println: the test harness would hide it when the test passes.
     write!(std::io::stderr(), "{}", listing(server, outcomes))?;
@@ -40,7 +40,7 @@ fn listing(server: &str, outcomes: &[Outcome<'_>]) -> String {
     text
 }
 
-/// A line's worth of a failure: enough to know it by where the rest of the output is cut off.
+/// Returns the start of a failure in one line, in case the rest of the output is truncated.
 fn beginning(failure: &str) -> String {
     const CHARS: usize = 300;
     failure.replace('\n', " ").chars().take(CHARS).collect()
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_stand_below_their_sentence_and_failures_at_the_end() {
+    fn checks_follow_their_sentence_and_failures_are_last() {
         let [one, two, three] = [check("First.", "one"), check("First.", "two"), check("Second.", "three")];
         let outcomes = [
             Outcome { check: &one, result: Ok(()) },

@@ -1,4 +1,4 @@
-//! `/scale`: the number of replicas of every kind that has one, in one shape.
+//! `/scale`: the number of replicas, in one format for all kinds.
 
 use anyhow::{Result, ensure};
 use http::Method;
@@ -10,20 +10,20 @@ use super::schemas::warnings;
 use super::values::{uid, version};
 
 checks! {
-    "The scale of an object shows its replicas and its selector, at the object's uid and version.":
-        a_scale_shows_its_object, every_kind_that_runs_replicas_has_a_scale, replicas_are_one_unless_said,
-        a_scale_is_shown_as_metadata_alone;
-    "A write of the scale changes the replicas and nothing else, counts as a new generation, and is told.":
-        a_scale_is_put, a_scale_is_patched, a_scale_is_told, a_dry_scale_stays;
-    "A write of the scale is refused where the object has changed, is another, or is not there.":
-        a_scale_from_an_old_version_conflicts, a_scale_of_another_uid_conflicts, the_scale_of_nothing_is_not_found,
-        a_scale_names_its_object;
-    "A scale below zero is refused, and so is what is no scale.":
-        a_negative_scale_is_refused, another_kind_is_no_scale, replicas_are_a_number, fields_of_a_scale_are_known;
-    "Discovery lists a scale as autoscaling/v1, and other kinds have none.":
-        a_scale_is_discovered, other_kinds_have_no_scale;
-    "What a patch makes of a scale is a scale again, of the same object, or it is refused.":
-        a_patched_scale_is_a_scale, an_applied_scale_is_a_scale;
+    "The scale of an object contains its replicas and its selector, with uid and version of the object.":
+        scale_describes_its_object, every_kind_that_runs_replicas_has_a_scale, default_number_of_replicas_is_one,
+        scale_is_returned_as_metadata_only;
+    "A write of the scale changes only the replicas, increments the generation, and is sent to watches.":
+        scale_is_replaced, scale_is_patched, change_of_scale_is_sent_to_watches, dry_scale_stays;
+    "A write of the scale is rejected if the object changed, has a different uid, or is missing.":
+        scale_from_an_old_version_conflicts, scale_of_another_uid_conflicts, scale_of_missing_object_is_not_found,
+        scale_requires_name_of_object;
+    "Negative replicas and bodies that are not a scale are rejected.":
+        negative_scale_is_rejected, other_kind_is_not_a_scale, replicas_are_a_number, fields_of_a_scale_are_known;
+    "Discovery lists a scale as autoscaling/v1, and other kinds have no scale.":
+        scale_is_discovered, other_kinds_have_no_scale;
+    "The result of a patch of a scale must be a scale of the same object.":
+        patched_scale_is_a_scale, applied_scale_is_a_scale;
 }
 
 fn deployments(place: &Place) -> String {
@@ -68,7 +68,7 @@ async fn put(place: &Place, scale: &Value) -> Result<Reply> {
     place.admin().put(&scale_path(place), scale).await
 }
 
-async fn a_scale_shows_its_object(place: Place) -> Result<()> {
+async fn scale_describes_its_object(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let scale = place.admin().get(&scale_path(&place)).await?.ok()?;
     ensure!(scale["kind"] == "Scale" && scale["apiVersion"] == "autoscaling/v1", "{scale}");
@@ -102,7 +102,7 @@ async fn every_kind_that_runs_replicas_has_a_scale(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn replicas_are_one_unless_said(place: Place) -> Result<()> {
+async fn default_number_of_replicas_is_one(place: Place) -> Result<()> {
     let d = create(&place).await?;
     ensure!(d["spec"]["replicas"] == 1, "{d}");
     put(&place, &scale(&place, 0)).await?.ok()?;
@@ -110,7 +110,7 @@ async fn replicas_are_one_unless_said(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_is_shown_as_metadata_alone(place: Place) -> Result<()> {
+async fn scale_is_returned_as_metadata_only(place: Place) -> Result<()> {
     create(&place).await?;
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let partial = place.admin().get_as(&scale_path(&place), accept).await?.ok()?;
@@ -118,7 +118,7 @@ async fn a_scale_is_shown_as_metadata_alone(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_is_put(place: Place) -> Result<()> {
+async fn scale_is_replaced(place: Place) -> Result<()> {
     let before = create(&place).await?;
     let scale = put(&place, &scale(&place, 3)).await?.ok()?;
     ensure!(scale["spec"]["replicas"] == 3 && version(&scale)? > version(&before)?, "{scale}");
@@ -131,7 +131,7 @@ async fn a_scale_is_put(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_is_patched(place: Place) -> Result<()> {
+async fn scale_is_patched(place: Place) -> Result<()> {
     create(&place).await?;
     let path = scale_path(&place);
     let merged = place.admin().patch(&path, &json!({"spec": {"replicas": 3}})).await?.ok()?;
@@ -148,7 +148,7 @@ async fn a_scale_is_patched(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_is_told(place: Place) -> Result<()> {
+async fn change_of_scale_is_sent_to_watches(place: Place) -> Result<()> {
     let n = version(&create(&place).await?)?;
     let mut watch =
         place.admin().watch(&format!("{}?watch=true&resourceVersion={n}", deployments(&place))).await?;
@@ -158,7 +158,7 @@ async fn a_scale_is_told(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_scale_stays(place: Place) -> Result<()> {
+async fn dry_scale_stays(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let path = format!("{}?dryRun=All", scale_path(&place));
     let would = place.admin().put(&path, &scale(&place, 9)).await?.ok()?;
@@ -167,7 +167,7 @@ async fn a_dry_scale_stays(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_from_an_old_version_conflicts(place: Place) -> Result<()> {
+async fn scale_from_an_old_version_conflicts(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let mut good = scale(&place, 2);
     good["metadata"]["resourceVersion"] = d["metadata"]["resourceVersion"].clone();
@@ -181,7 +181,7 @@ async fn a_scale_from_an_old_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_of_another_uid_conflicts(place: Place) -> Result<()> {
+async fn scale_of_another_uid_conflicts(place: Place) -> Result<()> {
     create(&place).await?;
     let mut other = scale(&place, 2);
     other["metadata"]["uid"] = "other".into();
@@ -192,7 +192,7 @@ async fn a_scale_of_another_uid_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_scale_of_nothing_is_not_found(place: Place) -> Result<()> {
+async fn scale_of_missing_object_is_not_found(place: Place) -> Result<()> {
     let path = scale_path(&place);
     let expected = json!({"name": "d", "group": "apps", "kind": "deployments"});
     for reply in [
@@ -206,7 +206,7 @@ async fn the_scale_of_nothing_is_not_found(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_scale_names_its_object(place: Place) -> Result<()> {
+async fn scale_requires_name_of_object(place: Place) -> Result<()> {
     create(&place).await?;
     put(&place, &json!({"spec": {"replicas": 2}})).await?.refused(400, "BadRequest")?;
     put(&place, &json!({"metadata": {"name": "e"}, "spec": {"replicas": 2}}))
@@ -216,7 +216,7 @@ async fn a_scale_names_its_object(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_negative_scale_is_refused(place: Place) -> Result<()> {
+async fn negative_scale_is_rejected(place: Place) -> Result<()> {
     create(&place).await?;
     let patch = json!({"spec": {"replicas": -1}});
     for reply in
@@ -230,7 +230,7 @@ async fn a_negative_scale_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn another_kind_is_no_scale(place: Place) -> Result<()> {
+async fn other_kind_is_not_a_scale(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let status = put(&place, &d).await?.refused(400, "BadRequest")?;
     let message = "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to \
@@ -277,7 +277,7 @@ pub(super) fn listed<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     list["resources"].as_array()?.iter().find(|resource| resource["name"] == name)
 }
 
-async fn a_scale_is_discovered(place: Place) -> Result<()> {
+async fn scale_is_discovered(place: Place) -> Result<()> {
     for (path, kinds) in [
         ("/apis/apps/v1", &["deployments", "replicasets", "statefulsets"][..]),
         ("/api/v1", &["replicationcontrollers"]),
@@ -305,7 +305,7 @@ async fn other_kinds_have_no_scale(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_patched_scale_is_a_scale(place: Place) -> Result<()> {
+async fn patched_scale_is_a_scale(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let path = scale_path(&place);
     for (patch, why) in [
@@ -350,7 +350,7 @@ async fn a_patched_scale_is_a_scale(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_applied_scale_is_a_scale(place: Place) -> Result<()> {
+async fn applied_scale_is_a_scale(place: Place) -> Result<()> {
     create(&place).await?;
     let path = format!("{}?fieldManager=m&force=true", scale_path(&place));
     let apply = async |spec: Value| {

@@ -1,4 +1,5 @@
-//! What the schema of a custom kind does to its objects: refusals, unknown fields, defaults and nulls.
+//! The effects of the schema of a custom kind on its objects: validation, unknown fields, defaults and
+//! nulls.
 
 use anyhow::{Context as _, Result, ensure};
 use http::{Request, header};
@@ -9,25 +10,25 @@ use super::place::Place;
 use super::raw::{JSON, Reply};
 
 checks! {
-    "A custom object that breaks its schema is refused with 422 Invalid, in one fixed wording for each rule.":
+    "An invalid custom object is rejected with 422 Invalid, with one fixed message for each rule.":
         types_are_checked, bounds_are_checked, sizes_are_checked, enums_patterns_and_formats_are_checked;
-    "An alternative that does not hold is named, and so is what the best of its parts lacks.":
+    "A failed alternative is reported, with the errors of its best part.":
         alternatives_are_checked;
-    "All that is wrong with a custom object is told at once, each with its field and reason.":
-        several_complaints_come_together;
+    "All errors of a custom object are reported together, each with its field and reason.":
+        several_errors_are_reported_together;
     "A list that is a set or a map holds no value, or key, twice.":
-        sets_and_maps_hold_nothing_twice;
-    "Unknown and repeated fields are dropped and warned of; fieldValidation refuses or ignores them.":
-        unknown_fields_are_dropped_with_a_warning, strict_writes_refuse_unknown_fields,
-        strict_patches_refuse_unknown_fields, ignoring_writes_say_nothing,
-        built_in_kinds_refuse_repeated_fields, another_field_validation_is_refused;
-    "Defaults are filled in; a null is kept where it may be, else it counts as absent.":
-        defaults_are_filled_in, nulls_are_kept_defaulted_or_dropped;
+        sets_and_maps_reject_duplicates;
+    "Unknown and repeated fields are dropped with a warning; fieldValidation can reject or ignore them.":
+        unknown_fields_are_dropped_with_a_warning, strict_writes_reject_unknown_fields,
+        strict_patches_reject_unknown_fields, writes_with_ignore_have_no_warnings,
+        built_in_kinds_reject_repeated_fields, unknown_field_validation_is_rejected;
+    "Defaults are set; a null is stored if the field is nullable, and is dropped in other fields.":
+        defaults_are_filled_in, nulls_are_stored_defaulted_or_dropped;
     "An embedded object keeps its type and its known metadata, which must be right.":
         embedded_objects_keep_their_metadata, embedded_objects_are_checked;
     "The status is checked, and defaulted, when it is written.":
-        a_status_is_checked_alone;
-    "An update is not blamed for what was wrong before and it did not touch.":
+        status_is_checked_alone;
+    "An update does not report invalid values that it did not change.":
         unchanged_faults_are_tolerated;
 }
 
@@ -73,7 +74,7 @@ async fn install(place: &Place) -> Result<Custom<'_>> {
     Custom::install(place, schema(), json!({"status": {}})).await
 }
 
-/// Asks what a create of an object with this spec, and the color red, is answered.
+/// Creates an object with this spec and the color red, and returns the response.
 async fn tried(kind: &Custom<'_>, spec: &Value) -> Result<Reply> {
     let mut spec = spec.clone();
     if let Some(map) = spec.as_object_mut().filter(|map| !map.contains_key("color")) {
@@ -82,7 +83,8 @@ async fn tried(kind: &Custom<'_>, spec: &Value) -> Result<Reply> {
     kind.try_create("w", &spec).await
 }
 
-/// The causes of a refusal, as `reason field: message`, sorted: the real server goes through fields in any order.
+/// Returns the causes of an error as sorted `reason field: message`. The real server validates fields
+/// in any order.
 fn causes(reply: &Reply) -> Result<Vec<String>> {
     let status = reply.refused(422, "Invalid")?;
     let causes = status["details"]["causes"].as_array().context("no causes")?.iter();
@@ -94,7 +96,7 @@ fn causes(reply: &Reply) -> Result<Vec<String>> {
     Ok(causes)
 }
 
-/// Each spec is refused with exactly one cause.
+/// Checks that each spec is rejected with exactly one cause.
 async fn each_is_refused(kind: &Custom<'_>, cases: &[(Value, &str)]) -> Result<()> {
     for (spec, expected) in cases {
         let found = causes(&tried(kind, spec).await?)?;
@@ -247,7 +249,7 @@ async fn alternatives_are_checked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn several_complaints_come_together(place: Place) -> Result<()> {
+async fn several_errors_are_reported_together(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let found = causes(&kind.try_create("w", &json!({"size": "x", "name": 1})).await?)?;
     ensure!(
@@ -264,7 +266,7 @@ async fn several_complaints_come_together(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn sets_and_maps_hold_nothing_twice(place: Place) -> Result<()> {
+async fn sets_and_maps_reject_duplicates(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     each_is_refused(
         &kind,
@@ -283,7 +285,7 @@ async fn unknown_fields_are_dropped_with_a_warning(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let spec = json!({"zz": 1, "free": {"kept": {"a": 1}}, "list": {"a": 1}});
     let reply = tried(&kind, &spec).await?;
-    ensure!(reply.status == 422 && warnings(&reply).len() == 2, "warned with the refusal: {reply}");
+    ensure!(reply.status == 422 && warnings(&reply).len() == 2, "warnings of the rejected request: {reply}");
     let reply = tried(&kind, &json!({"zz": 1, "free": {"kept": {"a": 1}}})).await?;
     let created = reply.expect(201)?;
     ensure!(created["spec"].get("zz").is_none() && created["spec"]["free"]["kept"]["a"] == 1, "{created}");
@@ -291,7 +293,7 @@ async fn unknown_fields_are_dropped_with_a_warning(place: Place) -> Result<()> {
     Ok(())
 }
 
-/// A body with a field that comes twice, and two that nobody knows.
+/// A body with a repeated field and two unknown fields.
 fn odd(kind: &Custom<'_>) -> String {
     format!(
         "{{\"apiVersion\":\"{}/v1\",\"kind\":\"Widget\",\"metadata\":{{\"name\":\"w\",\"bar\":1}},\
@@ -305,7 +307,7 @@ async fn post_text(kind: &Custom<'_>, query: &str, body: String) -> Result<Reply
     kind.place.admin().request_bytes(request, body.into_bytes()).await
 }
 
-async fn strict_writes_refuse_unknown_fields(place: Place) -> Result<()> {
+async fn strict_writes_reject_unknown_fields(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let refused = post_text(&kind, "fieldValidation=Strict", odd(&kind)).await?.refused(400, "BadRequest")?;
     ensure!(
@@ -317,7 +319,7 @@ async fn strict_writes_refuse_unknown_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn strict_patches_refuse_unknown_fields(place: Place) -> Result<()> {
+async fn strict_patches_reject_unknown_fields(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     kind.create("w", json!({"color": "red"})).await?;
     let patch = json!({"spec": {"zz": 1}});
@@ -334,7 +336,7 @@ async fn strict_patches_refuse_unknown_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn ignoring_writes_say_nothing(place: Place) -> Result<()> {
+async fn writes_with_ignore_have_no_warnings(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let reply = post_text(&kind, "fieldValidation=Ignore", odd(&kind)).await?;
     let created = reply.expect(201)?;
@@ -343,7 +345,7 @@ async fn ignoring_writes_say_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn built_in_kinds_refuse_repeated_fields(place: Place) -> Result<()> {
+async fn built_in_kinds_reject_repeated_fields(place: Place) -> Result<()> {
     let body = r#"{"metadata":{"name":"c","name":"d"},"data":{"a":"1","a":"2"}}"#;
     let path = format!("{}?fieldValidation=Strict", place.all());
     let request = Request::post(path).header(header::CONTENT_TYPE, JSON);
@@ -358,7 +360,7 @@ async fn built_in_kinds_refuse_repeated_fields(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn another_field_validation_is_refused(place: Place) -> Result<()> {
+async fn unknown_field_validation_is_rejected(place: Place) -> Result<()> {
     let path = format!("{}?fieldValidation=Maybe", place.all());
     let refused = place.admin().post(&path, &json!({"metadata": {"name": "c"}})).await?;
     let refused = refused.refused(422, "Invalid")?;
@@ -382,7 +384,7 @@ async fn defaults_are_filled_in(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn nulls_are_kept_defaulted_or_dropped(place: Place) -> Result<()> {
+async fn nulls_are_stored_defaulted_or_dropped(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     let nulls = json!({"color": "red", "maybe": null, "filled": null, "always": null, "size": null});
     let created = kind.create("w", nulls).await?;
@@ -419,7 +421,7 @@ async fn embedded_objects_are_checked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_status_is_checked_alone(place: Place) -> Result<()> {
+async fn status_is_checked_alone(place: Place) -> Result<()> {
     let kind = install(&place).await?;
     kind.create("w", json!({"color": "red"})).await?;
     let path = kind.one("w/status");

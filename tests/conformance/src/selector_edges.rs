@@ -1,4 +1,4 @@
-//! WATCH with selectors: what is told when an object starts or stops being selected.
+//! WATCH with selectors: the events of an object that starts or stops matching.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,18 +8,18 @@ use super::raw::Watch;
 use super::values::version;
 
 checks! {
-    "A selecting WATCH tells of selected objects only.":
-        a_change_outside_the_selection_is_not_told, a_change_inside_the_selection_is_told;
+    "A WATCH with a selector gets only events of matching objects.":
+        change_outside_selection_is_not_sent, change_inside_selection_is_sent;
     "An object that starts to match arrives as ADDED with its new state.":
         starting_to_match_is_an_addition;
     "An object that stops matching arrives as DELETED with its previous state and the version of the change.":
-        no_longer_matching_is_a_deletion, a_deletion_outside_the_selection_is_not_told;
-    "What a selecting WATCH replays has the same edges as what it tells live.":
+        no_longer_matching_is_a_deletion, deletion_outside_selection_is_not_sent;
+    "A replayed WATCH with a selector gets the same events as a live one.":
         edges_are_replayed;
-    "Field selectors have edges as label selectors have.":
-        a_phase_has_edges, a_binding_has_edges, a_watch_of_one_name_tells_of_one_object;
+    "Field selectors cause the same events as label selectors.":
+        phase_has_edges, binding_has_edges, watch_of_one_name_gets_one_object;
     "A selecting WATCH without a version begins with the selected objects.":
-        a_selecting_watch_begins_with_the_selected;
+        selecting_watch_begins_with_the_selected;
 }
 
 const SELECTED: &str = "labelSelector=app%3Dx";
@@ -30,7 +30,7 @@ async fn watch_selected(place: &Place) -> Result<Watch> {
     place.watch(&format!("{SELECTED}&resourceVersion={}", version(&a)?)).await
 }
 
-async fn a_change_outside_the_selection_is_not_told(place: Place) -> Result<()> {
+async fn change_outside_selection_is_not_sent(place: Place) -> Result<()> {
     let mut watch = watch_selected(&place).await?;
     place.create_labelled("b", json!({"app": "y"})).await?;
     place.set("b", "1").await?;
@@ -41,7 +41,7 @@ async fn a_change_outside_the_selection_is_not_told(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn a_change_inside_the_selection_is_told(place: Place) -> Result<()> {
+async fn change_inside_selection_is_sent(place: Place) -> Result<()> {
     let mut watch = watch_selected(&place).await?;
     let changed = place.set("a", "1").await?;
     ensure!(watch.expect("MODIFIED", "a").await? == changed);
@@ -82,7 +82,7 @@ async fn no_longer_matching_is_a_deletion(place: Place) -> Result<()> {
     is_previous_state(&watch.expect("DELETED", "a").await?, &previous, &change)
 }
 
-async fn a_deletion_outside_the_selection_is_not_told(place: Place) -> Result<()> {
+async fn deletion_outside_selection_is_not_sent(place: Place) -> Result<()> {
     let mut watch = watch_selected(&place).await?;
     place.label("a", json!({"app": null})).await?;
     watch.expect("DELETED", "a").await?;
@@ -110,7 +110,7 @@ async fn watch_pods(place: &Place, query: &str) -> Result<Watch> {
     place.admin().watch(&format!("{}?watch=true&{query}", place.core("pods"))).await
 }
 
-async fn a_phase_has_edges(place: Place) -> Result<()> {
+async fn phase_has_edges(place: Place) -> Result<()> {
     let created = place.create_pod("p", Some("n1")).await?;
     let query = format!("fieldSelector=status.phase%3DRunning&resourceVersion={}", version(&created)?);
     let mut watch = watch_pods(&place, &query).await?;
@@ -120,7 +120,7 @@ async fn a_phase_has_edges(place: Place) -> Result<()> {
     is_previous_state(&watch.expect("DELETED", "p").await?, &running, &succeeded)
 }
 
-async fn a_binding_has_edges(place: Place) -> Result<()> {
+async fn binding_has_edges(place: Place) -> Result<()> {
     let created = place.create_pod("p", None).await?;
     let n = version(&created)?;
     let mut unbound =
@@ -141,7 +141,7 @@ async fn a_binding_has_edges(place: Place) -> Result<()> {
     is_previous_state(&unbound.expect("DELETED", "p").await?, &created, &told)
 }
 
-async fn a_watch_of_one_name_tells_of_one_object(place: Place) -> Result<()> {
+async fn watch_of_one_name_gets_one_object(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let mut watch = place.watch(&format!("fieldSelector=metadata.name%3Db&resourceVersion={n}")).await?;
     place.set("a", "1").await?;
@@ -153,7 +153,7 @@ async fn a_watch_of_one_name_tells_of_one_object(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_selecting_watch_begins_with_the_selected(place: Place) -> Result<()> {
+async fn selecting_watch_begins_with_the_selected(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"app": "y"})).await?;
     place.create_labelled("b", json!({"app": "x"})).await?;
     let mut watch = place.watch(SELECTED).await?;

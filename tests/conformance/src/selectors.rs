@@ -1,4 +1,4 @@
-//! Label and field selectors: what they choose in a LIST, and what is refused.
+//! Label and field selectors: the matching objects of a LIST, and invalid selectors.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -7,19 +7,19 @@ use super::place::Place;
 use super::values::names;
 
 checks! {
-    "A label selector chooses by equality, by sets and by existence; its parts are joined by and.":
+    "A label selector matches by equality, by sets and by existence; all its parts must match.":
         labels_are_equal_or_not, labels_are_in_sets_or_not, labels_exist_or_not, parts_of_a_label_selector_all_hold;
     "Objects of each kind are selected by metadata.name, and by metadata.namespace where the kind has namespaces.":
         objects_are_selected_by_name, objects_are_selected_by_namespace, every_kind_is_selected_by_name,
-        a_kind_without_namespaces_is_not_selected_by_one;
-    "Pods are selected by spec.nodeName and status.phase too.":
+        kind_without_namespaces_is_not_selected_by_one;
+    "Pods can also be selected by spec.nodeName and status.phase.":
         pods_are_selected_by_node, pods_are_selected_by_phase;
     "Label and field selectors both hold.":
         both_selectors_hold;
-    "A shard selector is obeyed, and then the list says so, or it is ignored.":
+    "A shard selector is applied and contained in the list, or it is ignored.":
         shards_are_obeyed_or_ignored;
-    "A selector that can't be read, or names an unknown field, is refused with 400 in a LIST and in a WATCH.":
-        unreadable_label_selectors_are_refused, unreadable_field_selectors_are_refused, unknown_fields_are_refused;
+    "A malformed selector, or one with an unknown field, is rejected with 400 in a LIST and in a WATCH.":
+        malformed_label_selectors_are_rejected, malformed_field_selectors_are_rejected, unknown_fields_are_rejected;
 }
 
 /// Each selector with the names that it chooses.
@@ -140,7 +140,7 @@ async fn every_kind_is_selected_by_name(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_kind_without_namespaces_is_not_selected_by_one(place: Place) -> Result<()> {
+async fn kind_without_namespaces_is_not_selected_by_one(place: Place) -> Result<()> {
     for path in ["/api/v1/nodes", "/api/v1/namespaces"] {
         place
             .admin()
@@ -224,7 +224,7 @@ async fn all_refused(place: &Place, kind: &str, selectors: &[&str]) -> Result<()
     Ok(())
 }
 
-async fn unreadable_label_selectors_are_refused(place: Place) -> Result<()> {
+async fn malformed_label_selectors_are_rejected(place: Place) -> Result<()> {
     let selectors = [
         "labelSelector=a%20in",
         "labelSelector=%3D%3D",
@@ -237,12 +237,12 @@ async fn unreadable_label_selectors_are_refused(place: Place) -> Result<()> {
     all_refused(&place, "configmaps", &selectors).await
 }
 
-async fn unreadable_field_selectors_are_refused(place: Place) -> Result<()> {
+async fn malformed_field_selectors_are_rejected(place: Place) -> Result<()> {
     let selectors = ["fieldSelector=bad", "fieldSelector=metadata.name", "fieldSelector=metadata.name%3E1"];
     all_refused(&place, "configmaps", &selectors).await
 }
 
-async fn unknown_fields_are_refused(place: Place) -> Result<()> {
+async fn unknown_fields_are_rejected(place: Place) -> Result<()> {
     all_refused(&place, "configmaps", &["fieldSelector=data.k%3Dv", "fieldSelector=metadata.uid%3Dx"])
         .await?;
     all_refused(&place, "pods", &["fieldSelector=spec.unknown%3Dx", "fieldSelector=metadata.labels%3Dx"])

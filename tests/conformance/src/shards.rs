@@ -7,16 +7,16 @@ use super::place::Place;
 use super::values::names;
 
 checks! {
-    "Each object is in one of the shards that share out all hashes, and a list says its shard in one form."
-        if has_shards: shards_share_out_the_objects, a_list_says_its_shard;
-    "A page of a shard counts all that is not sent, and the next goes on in the shard."
-        if has_shards: pages_go_on_in_the_shard;
-    "A watch of a shard tells of its objects only."
-        if has_shards: a_watch_tells_of_its_shard;
-    "What is no shard selector is refused with 500 and no reason, after all other options."
-        if has_shards: another_expression_is_refused, other_options_are_judged_first;
-    "A server that knows no shards does not look at the selector."
-        if lacks_shards: a_shard_selector_is_not_looked_at;
+    "Shards that cover all hashes contain each object once, and a list contains its shard in one format."
+        if has_shards: shards_share_out_the_objects, list_contains_its_shard;
+    "A page of a shard counts all remaining objects, and the next page continues in the shard."
+        if has_shards: pages_continue_in_the_shard;
+    "A watch of a shard gets only events of its objects."
+        if has_shards: watch_gets_events_of_its_shard;
+    "An invalid shard selector is rejected with 500 and no reason, after validation of all other options."
+        if has_shards: other_expression_is_rejected, other_options_are_judged_first;
+    "A server without shards ignores the selector."
+        if lacks_shards: shard_selector_is_ignored;
 }
 
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
@@ -47,7 +47,7 @@ async fn shards_share_out_the_objects(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_says_its_shard(place: Place) -> Result<()> {
+async fn list_contains_its_shard(place: Place) -> Result<()> {
     let list = place.list(&low()).await?;
     let shown = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
     ensure!(list["metadata"]["shardInfo"] == json!({"selector": shown}), "{list}");
@@ -57,9 +57,9 @@ async fn a_list_says_its_shard(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn pages_go_on_in_the_shard(place: Place) -> Result<()> {
+async fn pages_continue_in_the_shard(place: Place) -> Result<()> {
     place.create_all(NAMES).await?;
-    // All are in the shard, so that what is counted does not depend on their uids.
+    // All objects are in the shard, so the count does not depend on their uids.
     let all = shard("0000000000000000", "10000000000000000");
     let page = place.list(&format!("{all}&limit=5")).await?;
     ensure!(names(&page) == NAMES[..5] && page["metadata"]["remainingItemCount"] == 7, "{page}");
@@ -69,7 +69,7 @@ async fn pages_go_on_in_the_shard(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_tells_of_its_shard(place: Place) -> Result<()> {
+async fn watch_gets_events_of_its_shard(place: Place) -> Result<()> {
     let created = place.create_all(NAMES).await?;
     place.seen(&created[NAMES.len() - 1]).await?;
     let list = place.list(&low()).await?;
@@ -80,7 +80,7 @@ async fn a_watch_tells_of_its_shard(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn another_expression_is_refused(place: Place) -> Result<()> {
+async fn other_expression_is_rejected(place: Place) -> Result<()> {
     for (selector, why) in [
         ("x", "unexpected expression kind 3; expected shardRange() call or || operator"),
         ("%20", "empty shard selector is not allowed; omit the parameter for unfiltered lists"),
@@ -102,7 +102,7 @@ async fn other_options_are_judged_first(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_shard_selector_is_not_looked_at(place: Place) -> Result<()> {
+async fn shard_selector_is_ignored(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     for query in ["shardSelector=x".to_owned(), shard("0000000000000000", "0000000000000001")] {
         let list = place.list(&query).await?;

@@ -10,14 +10,14 @@ use super::raw::Reply;
 checks! {
     "A strategic merge patch merges lists of objects by their key, with new items first.":
         containers_are_merged_by_name, ports_are_merged_by_number;
-    "A strategic merge patch merges lists of values, and takes those out that it says.":
+    "A strategic merge patch merges lists of values, and removes values in deleteFromPrimitiveList.":
         finalizers_are_merged_and_deleted;
     "Items are deleted and lists replaced by `$patch`, and put in order by `$setElementOrder`.":
-        items_are_deleted_and_replaced, items_are_put_in_order;
+        items_are_deleted_and_replaced, items_are_sorted;
     "Maps are replaced or deleted by `$patch`, and keep only the keys of `$retainKeys`.":
         maps_are_replaced_and_deleted, maps_keep_only_some_keys;
-    "A strategic merge patch that makes no sense is refused in words.":
-        malformed_tokens_are_refused;
+    "An invalid strategic merge patch is rejected with a message.":
+        malformed_directives_are_rejected;
 }
 
 async fn send(place: &Place, patch: &Value) -> Result<Reply> {
@@ -85,7 +85,7 @@ async fn items_are_deleted_and_replaced(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn items_are_put_in_order(place: Place) -> Result<()> {
+async fn items_are_sorted(place: Place) -> Result<()> {
     create(
         &place,
         &json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"}]),
@@ -120,7 +120,7 @@ async fn maps_keep_only_some_keys(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn malformed_tokens_are_refused(place: Place) -> Result<()> {
+async fn malformed_directives_are_rejected(place: Place) -> Result<()> {
     create(&place, &json!([{"name": "a", "image": "1"}])).await?;
     for (patch, code, reason, message) in [
         (

@@ -1,4 +1,4 @@
-//! The streaming list: a WATCH that sends the whole state first and says where it ends.
+//! The streaming list: a WATCH that first sends the complete state and then a bookmark.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -10,32 +10,32 @@ use super::values::version;
 checks! {
     "A streaming list sends an ADDED for each object, in the order of a LIST, and then an annotated bookmark."
         if has_watch_list:
-        a_streaming_list_is_the_state_and_its_end, a_streaming_list_of_nothing_is_its_end,
-        a_streaming_list_keeps_the_selectors;
-    "The bookmark at the end has the version that the whole state has reached, and changes after it follow."
+        streaming_list_is_state_and_bookmark, empty_streaming_list_is_a_bookmark,
+        streaming_list_keeps_the_selectors;
+    "The bookmark has the version of the complete state, and later changes follow."
         if has_watch_list:
-        the_end_has_the_version_of_the_state, changes_follow_the_end, a_watch_goes_on_from_the_end;
-    "A streaming list shows the newest state without a version, and one not older than N at N."
+        end_has_the_version_of_the_state, changes_follow_the_bookmark, watch_resumes_from_final_bookmark;
+    "A streaming list returns the most recent state without a version, and the state at N with NotOlderThan N."
         if has_watch_list:
-        a_streaming_list_shows_each_write_before_it, a_streaming_list_at_a_version_is_not_older,
-        a_streaming_list_at_zero_is_complete;
-    "A streaming list that does not allow bookmarks never says where the state ends."
+        streaming_list_contains_each_earlier_write, streaming_list_at_a_version_is_not_older,
+        streaming_list_at_zero_is_complete;
+    "A streaming list without allowWatchBookmarks does not mark the last initial event."
         if has_watch_list:
-        without_bookmarks_the_end_is_not_told;
-    "With sendInitialEvents=false a WATCH without a version begins now, and one at N after N."
+        without_bookmarks_state_is_not_marked;
+    "With sendInitialEvents=false, a WATCH without a version starts at the current state, and a WATCH at N after N."
         if has_watch_list:
-        without_initial_events_a_watch_begins_now, without_initial_events_a_watch_at_a_version_replays;
-    "The parameter sendInitialEvents needs NotOlderThan, and has no place in a LIST.":
-        initial_events_need_a_match, a_list_has_no_initial_events, a_watch_has_no_match_otherwise;
-    "A streaming list at a version of the future ends with an ERROR that says Timeout and too large."
+        without_initial_events_watch_starts_at_current_state, without_initial_events_watch_at_version_replays;
+    "The parameter sendInitialEvents requires NotOlderThan, and a LIST rejects it.":
+        initial_events_need_a_match, list_has_no_initial_events, watch_has_no_match_otherwise;
+    "A streaming list at a future version gets an ERROR with Timeout and the text too large."
         if has_watch_list:
-        a_streaming_list_of_the_future_is_an_error;
-    "Without the gate WatchList the parameter sendInitialEvents is refused with 422."
+        streaming_list_of_the_future_is_an_error;
+    "Without the feature gate WatchList, sendInitialEvents is rejected with 422."
         if lacks_watch_list:
-        without_watch_list_a_streaming_list_is_refused;
-    "Without the gate WatchList no bookmark says where an initial state ends."
+        without_watch_list_streaming_list_is_rejected;
+    "Without the feature gate WatchList, no bookmark follows the initial state."
         if lacks_watch_list:
-        without_watch_list_the_end_of_a_state_is_not_told;
+        without_watch_list_initial_state_has_no_bookmark;
 }
 
 const STREAMING: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -44,7 +44,7 @@ async fn streaming(place: &Place, more: &str) -> Result<Watch> {
     place.watch(&format!("{STREAMING}{more}")).await
 }
 
-async fn without_watch_list_a_streaming_list_is_refused(place: Place) -> Result<()> {
+async fn without_watch_list_streaming_list_is_rejected(place: Place) -> Result<()> {
     for value in ["true", "false"] {
         let query = format!("watch=true&sendInitialEvents={value}&resourceVersionMatch=NotOlderThan");
         let reply = place.admin().get(&format!("{}?{query}", place.all())).await?;
@@ -58,7 +58,7 @@ async fn without_watch_list_a_streaming_list_is_refused(place: Place) -> Result<
     Ok(())
 }
 
-async fn without_watch_list_the_end_of_a_state_is_not_told(place: Place) -> Result<()> {
+async fn without_watch_list_initial_state_has_no_bookmark(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch = place.watch("allowWatchBookmarks=true").await?;
     watch.expect("ADDED", "a").await?;
@@ -67,7 +67,7 @@ async fn without_watch_list_the_end_of_a_state_is_not_told(place: Place) -> Resu
     Ok(())
 }
 
-async fn a_streaming_list_is_the_state_and_its_end(place: Place) -> Result<()> {
+async fn streaming_list_is_state_and_bookmark(place: Place) -> Result<()> {
     place.create_all(["b", "a", "c"]).await?;
     place.delete("c").await?;
     let last = place.set("b", "1").await?;
@@ -86,12 +86,12 @@ async fn a_streaming_list_is_the_state_and_its_end(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_streaming_list_of_nothing_is_its_end(place: Place) -> Result<()> {
+async fn empty_streaming_list_is_a_bookmark(place: Place) -> Result<()> {
     streaming(&place, "").await?.expect_initial_end().await?;
     Ok(())
 }
 
-async fn a_streaming_list_keeps_the_selectors(place: Place) -> Result<()> {
+async fn streaming_list_keeps_the_selectors(place: Place) -> Result<()> {
     place.create_labelled("a", json!({"x": "1"})).await?;
     place.create_all(["b", "c"]).await?;
     for (selector, name) in [("&labelSelector=x%3D1", "a"), ("&fieldSelector=metadata.name%3Dc", "c")] {
@@ -102,18 +102,18 @@ async fn a_streaming_list_keeps_the_selectors(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_end_has_the_version_of_the_state(place: Place) -> Result<()> {
+async fn end_has_the_version_of_the_state(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = version(&place.create("b").await?)?;
     place.delete("b").await?;
     let mut watch = streaming(&place, "").await?;
     watch.expect("ADDED", "a").await?;
     let end = watch.expect_initial_end().await?;
-    ensure!(version(&end)? > last, "older than the delete: {end}");
+    ensure!(version(&end)? > last, "the bookmark is older than the delete: {end}");
     Ok(())
 }
 
-async fn changes_follow_the_end(place: Place) -> Result<()> {
+async fn changes_follow_the_bookmark(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch = streaming(&place, "").await?;
     watch.expect("ADDED", "a").await?;
@@ -125,7 +125,7 @@ async fn changes_follow_the_end(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_goes_on_from_the_end(place: Place) -> Result<()> {
+async fn watch_resumes_from_final_bookmark(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch = streaming(&place, "").await?;
     watch.expect("ADDED", "a").await?;
@@ -136,7 +136,7 @@ async fn a_watch_goes_on_from_the_end(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_streaming_list_shows_each_write_before_it(place: Place) -> Result<()> {
+async fn streaming_list_contains_each_earlier_write(place: Place) -> Result<()> {
     for round in 0..5 {
         let name = format!("a{round}");
         let created = place.create(&name).await?;
@@ -148,7 +148,7 @@ async fn a_streaming_list_shows_each_write_before_it(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn a_streaming_list_at_a_version_is_not_older(place: Place) -> Result<()> {
+async fn streaming_list_at_a_version_is_not_older(place: Place) -> Result<()> {
     let [_, b] = place.create_all(["a", "b"]).await?;
     let mut watch = streaming(&place, &format!("&resourceVersion={}", version(&b)?)).await?;
     watch.expect("ADDED", "a").await?;
@@ -157,7 +157,7 @@ async fn a_streaming_list_at_a_version_is_not_older(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn a_streaming_list_at_zero_is_complete(place: Place) -> Result<()> {
+async fn streaming_list_at_zero_is_complete(place: Place) -> Result<()> {
     let a = place.create("a").await?;
     place.seen(&a).await?;
     let mut watch = streaming(&place, "&resourceVersion=0").await?;
@@ -166,7 +166,7 @@ async fn a_streaming_list_at_zero_is_complete(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn without_bookmarks_the_end_is_not_told(place: Place) -> Result<()> {
+async fn without_bookmarks_state_is_not_marked(place: Place) -> Result<()> {
     place.create("a").await?;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     let mut watch = place.watch(query).await?;
@@ -174,7 +174,7 @@ async fn without_bookmarks_the_end_is_not_told(place: Place) -> Result<()> {
     watch.expect_end().await
 }
 
-async fn without_initial_events_a_watch_begins_now(place: Place) -> Result<()> {
+async fn without_initial_events_watch_starts_at_current_state(place: Place) -> Result<()> {
     place.create("a").await?;
     let query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
     let mut watch = place.watch(query).await?;
@@ -183,7 +183,7 @@ async fn without_initial_events_a_watch_begins_now(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn without_initial_events_a_watch_at_a_version_replays(place: Place) -> Result<()> {
+async fn without_initial_events_watch_at_version_replays(place: Place) -> Result<()> {
     let [a, _] = place.create_all(["a", "b"]).await?;
     let query =
         format!("sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={}", version(&a)?);
@@ -204,7 +204,7 @@ async fn initial_events_need_a_match(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_list_has_no_initial_events(place: Place) -> Result<()> {
+async fn list_has_no_initial_events(place: Place) -> Result<()> {
     for query in ["sendInitialEvents=true", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"] {
         let status = place.admin().get(&format!("{}?{query}", place.all())).await?.refused(422, "Invalid")?;
         ensure!(status["details"]["kind"] == "ListOptions", "{status}");
@@ -212,13 +212,13 @@ async fn a_list_has_no_initial_events(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_has_no_match_otherwise(place: Place) -> Result<()> {
+async fn watch_has_no_match_otherwise(place: Place) -> Result<()> {
     let path = format!("{}?watch=true&resourceVersion=1&resourceVersionMatch=NotOlderThan", place.all());
     place.admin().get(&path).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn a_streaming_list_of_the_future_is_an_error(place: Place) -> Result<()> {
+async fn streaming_list_of_the_future_is_an_error(place: Place) -> Result<()> {
     let mut watch = streaming(&place, "&resourceVersion=999999999999").await?;
     let error = watch.event().await?;
     ensure!(error.kind == "ERROR", "{error}");

@@ -1,4 +1,4 @@
-//! Status as a part that is written apart from the rest, and what counts up the generation.
+//! The status subresource, and the changes that increment the generation.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -7,17 +7,17 @@ use super::place::Place;
 use super::values::version;
 
 checks! {
-    "A write of the object keeps its status, and a write of the status keeps the rest.":
-        a_create_ignores_the_status, a_write_of_the_object_keeps_the_status, a_write_of_the_status_keeps_the_rest,
-        a_pod_status_is_patched;
-    "A write of the status gives a new version, conflicts from an old one, and is told as MODIFIED.":
-        a_status_from_an_old_version_conflicts, a_status_is_told;
-    "The generation counts changes of the spec, neither those of metadata nor of the status.":
-        the_generation_counts_changes_of_the_spec;
-    "A write of the status alone through the object changes nothing.":
-        a_status_written_through_the_object_changes_nothing;
-    "A kind without status has no such part, and an object that is not there has none.":
-        a_kind_without_status_has_no_such_part, the_status_of_nothing_is_not_found;
+    "A write of the object keeps its status, and a write of the status keeps the other fields.":
+        create_ignores_the_status, write_of_the_object_keeps_the_status, write_of_status_keeps_other_fields,
+        pod_status_is_patched;
+    "A write of the status creates a new version, conflicts with an old version, and is sent as MODIFIED.":
+        status_from_an_old_version_conflicts, write_of_status_is_sent_to_watches;
+    "The generation counts only changes of the spec, and not of metadata or status.":
+        generation_counts_changes_of_the_spec;
+    "A write of only the status through the object has no effect.":
+        status_written_through_object_is_ignored;
+    "A kind without status has no status subresource, and neither has a missing object.":
+        kind_without_status_has_no_such_part, status_of_missing_object_is_not_found;
 }
 
 fn deployments(place: &Place) -> String {
@@ -46,13 +46,13 @@ fn replicas(deployment: &Value) -> (Option<u64>, Option<u64>) {
     (deployment["spec"]["replicas"].as_u64(), deployment["status"]["replicas"].as_u64())
 }
 
-async fn a_create_ignores_the_status(place: Place) -> Result<()> {
+async fn create_ignores_the_status(place: Place) -> Result<()> {
     let created = create_deployment(&place).await?;
     ensure!(replicas(&created) == (Some(1), None) && created["metadata"]["generation"] == 1, "{created}");
     Ok(())
 }
 
-async fn a_write_of_the_object_keeps_the_status(place: Place) -> Result<()> {
+async fn write_of_the_object_keeps_the_status(place: Place) -> Result<()> {
     create_deployment(&place).await?;
     patch(&place, "/status", json!({"status": {"replicas": 5}})).await?;
     let patched = patch(&place, "", json!({"spec": {"replicas": 2}, "status": {"replicas": 6}})).await?;
@@ -60,7 +60,7 @@ async fn a_write_of_the_object_keeps_the_status(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_write_of_the_status_keeps_the_rest(place: Place) -> Result<()> {
+async fn write_of_status_keeps_other_fields(place: Place) -> Result<()> {
     create_deployment(&place).await?;
     let all = json!({"spec": {"replicas": 9}, "metadata": {"labels": {"x": "1"}}, "status": {"replicas": 5}});
     let mut written = patch(&place, "/status", all).await?;
@@ -73,7 +73,7 @@ async fn a_write_of_the_status_keeps_the_rest(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_pod_status_is_patched(place: Place) -> Result<()> {
+async fn pod_status_is_patched(place: Place) -> Result<()> {
     let created = place.create_pod("p", Some("n1")).await?;
     ensure!(created["status"]["phase"] == "Pending", "{created}");
     let written = place.set_phase("p", "Running").await?;
@@ -83,7 +83,7 @@ async fn a_pod_status_is_patched(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_status_from_an_old_version_conflicts(place: Place) -> Result<()> {
+async fn status_from_an_old_version_conflicts(place: Place) -> Result<()> {
     let mut old = create_deployment(&place).await?;
     patch(&place, "/status", json!({"status": {"replicas": 1}})).await?;
     old["status"] = json!({"replicas": 2});
@@ -91,7 +91,7 @@ async fn a_status_from_an_old_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_status_is_told(place: Place) -> Result<()> {
+async fn write_of_status_is_sent_to_watches(place: Place) -> Result<()> {
     let created = create_deployment(&place).await?;
     let path = format!("{}?watch=true&resourceVersion={}", deployments(&place), version(&created)?);
     let mut watch = place.admin().watch(&path).await?;
@@ -101,7 +101,7 @@ async fn a_status_is_told(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_generation_counts_changes_of_the_spec(place: Place) -> Result<()> {
+async fn generation_counts_changes_of_the_spec(place: Place) -> Result<()> {
     create_deployment(&place).await?;
     for (part, change, generation) in [
         ("", json!({"spec": {"replicas": 2}}), 2),
@@ -116,19 +116,19 @@ async fn the_generation_counts_changes_of_the_spec(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_status_written_through_the_object_changes_nothing(place: Place) -> Result<()> {
+async fn status_written_through_object_is_ignored(place: Place) -> Result<()> {
     let created = create_deployment(&place).await?;
     ensure!(patch(&place, "", json!({"status": {"replicas": 3}})).await? == created);
     Ok(())
 }
 
-async fn a_kind_without_status_has_no_such_part(place: Place) -> Result<()> {
+async fn kind_without_status_has_no_such_part(place: Place) -> Result<()> {
     place.create("a").await?;
     place.admin().get(&place.one("a/status")).await?.refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn the_status_of_nothing_is_not_found(place: Place) -> Result<()> {
+async fn status_of_missing_object_is_not_found(place: Place) -> Result<()> {
     let status = place.admin().get(&place.core("pods/p/status")).await?.refused(404, "NotFound")?;
     ensure!(status["details"] == json!({"name": "p", "kind": "pods"}), "{status}");
     Ok(())

@@ -13,22 +13,23 @@ use super::target::Target;
 use super::topics::TOPICS;
 use super::variant::Variant;
 
-/// How long a check may take. The slowest wait for a watch to time out, a few seconds.
+/// The deadline of a check. The slowest check waits a few seconds for the timeout of a watch.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Most checks wait for the server's timers, so that many at once cost little.
+/// The number of checks that run in parallel. Most checks wait for timers of the server, so many
+/// parallel checks use little CPU.
 const AT_ONCE: usize = 32;
 
-/// Names the variable that chooses checks: those whose name contains its value.
+/// The variable that selects checks by a part of their name.
 const CHOICE: &str = "KUBE_INFORMER_CHECKS";
 
-/// One check of one sentence.
+/// A check of one sentence.
 pub struct Check {
-    /// What the server promises.
+    /// The guarantee of the server.
     pub sentence: &'static str,
     /// The case that is checked.
     pub name: &'static str,
-    /// On which variants of a server the sentence is true.
+    /// The variants of a server that satisfy the sentence.
     pub(super) on: fn(Variant) -> bool,
     pub(super) run: fn(Place) -> BoxFuture<'static, Result<()>>,
 }
@@ -38,22 +39,22 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     TOPICS.iter().copied().flatten().copied().flatten()
 }
 
-/// The checks of what this variant promises.
+/// Returns the checks for this variant.
 fn on(variant: Variant) -> impl Iterator<Item = &'static Check> {
     checks().filter(move |check| (check.on)(variant))
 }
 
-/// Runs the checks against `target`, prints how each went, and fails if one of them failed.
+/// Runs the checks against `target`, prints each result, and fails if a check failed.
 ///
-/// The variable `KUBE_INFORMER_CHECKS` chooses checks by a part of their name.
+/// The variable `KUBE_INFORMER_CHECKS` selects checks by a part of their name.
 ///
 /// # Errors
 ///
-/// The failures of all checks, or that none was chosen.
+/// Fails with the failures of all checks, or if the variable selects no check.
 ///
 /// # Cancel safety
 ///
-/// When this is dropped early, the checks stop where they are and leave their namespaces behind.
+/// If the future is dropped, the checks stop, and their namespaces remain on the server.
 pub async fn run(target: Target) -> Result<()> {
     let choice = std::env::var(CHOICE).unwrap_or_default();
     let chosen: Vec<&Check> = on(target.variant).filter(|check| check.name.contains(&choice)).collect();
@@ -62,11 +63,11 @@ pub async fn run(target: Target) -> Result<()> {
     report(name, &outcomes(target, &chosen).await)
 }
 
-/// Runs all checks against `target` and gives the names of those that fail. Prints nothing.
+/// Runs all checks against `target` and returns the names of the failed checks, without output.
 ///
 /// # Cancel safety
 ///
-/// As [`run`].
+/// See [`run`].
 pub async fn failing(target: Target) -> Vec<&'static str> {
     let chosen: Vec<&Check> = on(target.variant).collect();
     let outcomes = outcomes(target, &chosen).await;
@@ -111,7 +112,7 @@ mod tests {
     const LONGEST: usize = 61;
 
     #[test]
-    fn each_check_has_a_namespace_of_its_own() {
+    fn each_check_has_a_separate_namespace() {
         let names: Vec<String> = checks().map(|check| namespace(check.name)).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         for name in names {
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_sentences_and_each_stands_in_one_place() {
+    fn sentences_are_complete_and_unique() {
         let mut sentences: Vec<&str> = checks().map(|check| check.sentence).collect();
         sentences.dedup();
         assert_eq!(sentences.iter().collect::<HashSet<_>>().len(), sentences.len());
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_check_that_waits_for_ever_fails_at_the_deadline() {
+    async fn check_without_end_fails_at_deadline() {
         let failure = within_deadline(std::future::pending()).await.map_err(|error| error.to_string());
         assert_eq!(failure, Err("still waiting after 20s".to_owned()));
     }

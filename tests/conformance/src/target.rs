@@ -18,11 +18,11 @@ pub struct Target {
     pub(super) past: Past,
 }
 
-/// Clients of one server. None of them may repeat requests by itself: a check wants the first answer.
+/// Clients of one server. They must not retry requests, because a check needs the first response.
 pub struct Clients {
     /// May do everything.
     pub admin: Client,
-    /// Known to the server, and allowed nothing.
+    /// A known user without permissions.
     pub nobody: Client,
     /// Has a token that the server never issued.
     pub stranger: Client,
@@ -44,35 +44,35 @@ impl Target {
         }
     }
 
-    /// The same server, set up as `variant`.
+    /// Declares that the server runs as `variant`.
     #[must_use]
     pub fn set_up_as(self, variant: Variant) -> Self {
         Self { variant, ..self }
     }
 }
 
-/// What happened before the server forgot its history: `a` to `e` were created, a list of two at a time stopped
-/// after `b`, and then `c` was deleted, `cc` created and `d` changed.
+/// The requests before the server compacted its history: `a` to `e` were created, a list with two
+/// objects per page stopped after `b`, and then `c` was deleted, `cc` created and `d` changed.
 pub struct Past {
     /// The path of the objects.
     pub(super) path: String,
-    /// A version at which `a` to `e` were there.
+    /// A version at which `a` to `e` existed.
     pub(super) version: String,
-    /// Goes on after `b`, at that version.
+    /// A continue token after `b`, at that version.
     pub(super) token: String,
 }
 
 impl Past {
-    /// Writes the history. The caller then makes the server forget it, by whatever means that server has, before
-    /// it makes a [`Target`].
+    /// Writes the history. The caller then compacts the history of the server before it creates a
+    /// [`Target`].
     ///
     /// # Errors
     ///
-    /// When the server refuses something.
+    /// Fails if the server rejects a request.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, a part of the history may be written.
+    /// If the future is dropped, a part of the history may be written.
     pub async fn write(admin: &Client) -> Result<Self> {
         let api = Api::new(admin.clone());
         api.post("/api/v1/namespaces", &json!({"metadata": {"name": "past"}})).await?.expect(201)?;

@@ -1,4 +1,4 @@
-//! Reading what checks ask for most out of objects and lists.
+//! Accessors for common fields of objects and lists.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;

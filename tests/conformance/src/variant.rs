@@ -3,17 +3,17 @@
 /// How the server under test is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As kube-apiserver is without flags.
+    /// kube-apiserver with default flags.
     Standard,
-    /// `--feature-gates=WatchList=false`: it knows no streaming lists.
+    /// `--feature-gates=WatchList=false`: the server does not support streaming lists.
     WithoutWatchList,
     /// `--watch-cache=false`: all is read from etcd itself.
     WithoutWatchCache,
-    /// `--feature-gates=ShardedListAndWatch=true`: it knows shards.
+    /// `--feature-gates=ShardedListAndWatch=true`: the server supports shards.
     WithShards,
 }
 
-/// Which variants a sentence speaks of; a sentence that names none of these speaks of all.
+/// The variants that a sentence applies to. A sentence without a method applies to all variants.
 impl Variant {
     pub(super) fn any(self) -> bool {
         matches!(self, Self::Standard | Self::WithoutWatchList | Self::WithoutWatchCache | Self::WithShards)

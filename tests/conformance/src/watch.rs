@@ -1,4 +1,4 @@
-//! WATCH: what is told, from which version on, and how a stream ends.
+//! WATCH: the events, the start version, and the close.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -8,32 +8,32 @@ use super::raw::Event;
 use super::values::{uid, version};
 
 checks! {
-    "A WATCH from N tells everything after N, in order, first what has happened, then what happens.":
-        a_watch_replays_what_came_after_its_version, a_watch_goes_on_with_what_happens,
-        a_watch_from_the_version_of_a_list_tells_what_the_list_lacks, two_watches_tell_the_same;
-    "A WATCH from N leaves out N itself and all before it.":
-        a_watch_leaves_out_its_own_version;
-    "ADDED and MODIFIED carry the new state, DELETED the last one with the version of the delete.":
-        events_carry_the_object_with_its_kind, a_deletion_carries_the_last_state_at_its_own_version,
-        an_object_created_again_is_another_object;
+    "A WATCH from N gets all events after N in order: first past events, then new ones.":
+        watch_replays_events_after_its_version, watch_continues_with_new_events,
+        watch_from_version_of_list_gets_later_events, two_watches_get_the_same_events;
+    "A WATCH from N excludes N and all earlier events.":
+        watch_leaves_out_its_own_version;
+    "ADDED and MODIFIED contain the new state, DELETED the last state with the version of the delete.":
+        events_carry_the_object_with_its_kind, deletion_carries_the_last_state_at_its_own_version,
+        object_created_again_is_another_object;
     "The versions of the events of one watch only go up.":
         versions_of_events_go_up;
-    "A WATCH without a version, or at 0, begins with an ADDED for each object that is there.":
-        a_watch_without_version_begins_with_what_is_there, a_watch_at_zero_begins_with_what_is_there,
-        synthetic_additions_leave_out_what_is_gone, after_synthetic_additions_come_changes;
-    "A WATCH ends by itself after timeoutSeconds, between two lines and without an error.":
-        an_idle_watch_ends_after_its_time, a_busy_watch_ends_after_its_time;
-    "A write that changes nothing tells nothing.":
-        a_write_without_change_tells_nothing;
-    "A WATCH of a namespace tells of this namespace only, one of all namespaces of all.":
-        a_watch_of_a_namespace_stays_inside, a_watch_of_all_namespaces_tells_of_each;
-    "A WATCH from a version of the future is accepted and says nothing.":
-        a_watch_from_the_future_says_nothing;
-    "Limit and continue mean nothing to a WATCH, and any true value of the parameter watch makes one.":
-        a_watch_has_no_pages, other_values_of_watch_are_true;
+    "A WATCH without a version, or at 0, starts with an ADDED for each existing object.":
+        watch_without_version_starts_with_existing_objects, watch_at_zero_starts_with_existing_objects,
+        synthetic_additions_exclude_deleted_objects, changes_follow_synthetic_additions;
+    "A WATCH closes after timeoutSeconds, between two lines and without an error.":
+        idle_watch_closes_after_timeout, busy_watch_closes_after_timeout;
+    "A write without changes causes no event.":
+        write_without_change_causes_no_event;
+    "A WATCH of a namespace gets events of this namespace only, a WATCH of all namespaces gets all events.":
+        watch_of_a_namespace_stays_inside, watch_of_all_namespaces_gets_events_of_each;
+    "A WATCH from a future version is accepted and gets no events.":
+        watch_from_future_version_gets_no_events;
+    "Limit and continue have no effect on a WATCH, and any true value of the parameter watch requests one.":
+        watch_has_no_pages, other_values_of_watch_are_true;
 }
 
-async fn a_watch_replays_what_came_after_its_version(place: Place) -> Result<()> {
+async fn watch_replays_events_after_its_version(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     place.create("b").await?;
     place.set("a", "1").await?;
@@ -45,7 +45,7 @@ async fn a_watch_replays_what_came_after_its_version(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn a_watch_goes_on_with_what_happens(place: Place) -> Result<()> {
+async fn watch_continues_with_new_events(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let mut watch = place.watch(&format!("resourceVersion={n}")).await?;
     let changed = place.set("a", "1").await?;
@@ -57,7 +57,7 @@ async fn a_watch_goes_on_with_what_happens(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_from_the_version_of_a_list_tells_what_the_list_lacks(place: Place) -> Result<()> {
+async fn watch_from_version_of_list_gets_later_events(place: Place) -> Result<()> {
     place.create("a").await?;
     let n = version(&place.list("").await?)?;
     place.create("b").await?;
@@ -66,7 +66,7 @@ async fn a_watch_from_the_version_of_a_list_tells_what_the_list_lacks(place: Pla
     Ok(())
 }
 
-async fn two_watches_tell_the_same(place: Place) -> Result<()> {
+async fn two_watches_get_the_same_events(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let mut early = place.watch(&format!("resourceVersion={n}")).await?;
     for k in ["1", "2", "3"] {
@@ -80,7 +80,7 @@ async fn two_watches_tell_the_same(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_leaves_out_its_own_version(place: Place) -> Result<()> {
+async fn watch_leaves_out_its_own_version(place: Place) -> Result<()> {
     let [_, b, _] = place.create_all(["a", "b", "c"]).await?;
     let mut watch = place.watch(&format!("resourceVersion={}", version(&b)?)).await?;
     watch.expect("ADDED", "c").await?;
@@ -99,7 +99,7 @@ async fn events_carry_the_object_with_its_kind(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_deletion_carries_the_last_state_at_its_own_version(place: Place) -> Result<()> {
+async fn deletion_carries_the_last_state_at_its_own_version(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = place.set("a", "last").await?;
     place.delete("a").await?;
@@ -111,7 +111,7 @@ async fn a_deletion_carries_the_last_state_at_its_own_version(place: Place) -> R
     Ok(())
 }
 
-async fn an_object_created_again_is_another_object(place: Place) -> Result<()> {
+async fn object_created_again_is_another_object(place: Place) -> Result<()> {
     let first = place.create("a").await?;
     place.delete("a").await?;
     let second = place.create("a").await?;
@@ -138,7 +138,7 @@ async fn versions_of_events_go_up(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn begins_with_what_is_there(place: &Place, query: &str) -> Result<()> {
+async fn starts_with_existing_objects(place: &Place, query: &str) -> Result<()> {
     let [a, b] = place.create_all(["a", "b"]).await?;
     place.seen(&b).await?;
     let mut watch = place.watch(query).await?;
@@ -150,19 +150,19 @@ async fn begins_with_what_is_there(place: &Place, query: &str) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_without_version_begins_with_what_is_there(place: Place) -> Result<()> {
-    begins_with_what_is_there(&place, "").await?;
-    // An empty version is none.
+async fn watch_without_version_starts_with_existing_objects(place: Place) -> Result<()> {
+    starts_with_existing_objects(&place, "").await?;
+    // An empty version is the same as no version.
     let mut watch = place.watch("resourceVersion=&fieldSelector=metadata.name%3Db").await?;
     watch.expect("ADDED", "b").await?;
     Ok(())
 }
 
-async fn a_watch_at_zero_begins_with_what_is_there(place: Place) -> Result<()> {
-    begins_with_what_is_there(&place, "resourceVersion=0").await
+async fn watch_at_zero_starts_with_existing_objects(place: Place) -> Result<()> {
+    starts_with_existing_objects(&place, "resourceVersion=0").await
 }
 
-async fn synthetic_additions_leave_out_what_is_gone(place: Place) -> Result<()> {
+async fn synthetic_additions_exclude_deleted_objects(place: Place) -> Result<()> {
     place.create_all(["a", "b"]).await?;
     place.delete("a").await?;
     let last = place.set("b", "last").await?;
@@ -174,7 +174,7 @@ async fn synthetic_additions_leave_out_what_is_gone(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn after_synthetic_additions_come_changes(place: Place) -> Result<()> {
+async fn changes_follow_synthetic_additions(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch = place.watch("").await?;
     watch.expect("ADDED", "a").await?;
@@ -185,12 +185,12 @@ async fn after_synthetic_additions_come_changes(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_idle_watch_ends_after_its_time(place: Place) -> Result<()> {
+async fn idle_watch_closes_after_timeout(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     place.watch(&format!("resourceVersion={n}&timeoutSeconds=1")).await?.expect_end().await
 }
 
-async fn a_busy_watch_ends_after_its_time(place: Place) -> Result<()> {
+async fn busy_watch_closes_after_timeout(place: Place) -> Result<()> {
     let n = version(&place.create("a").await?)?;
     let mut watch = place.watch(&format!("resourceVersion={n}&timeoutSeconds=2")).await?;
     place.set("a", "1").await?;
@@ -199,7 +199,7 @@ async fn a_busy_watch_ends_after_its_time(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_write_without_change_tells_nothing(place: Place) -> Result<()> {
+async fn write_without_change_causes_no_event(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = place.set("a", "1").await?;
     let mut watch = place.watch(&format!("resourceVersion={}", version(&last)?)).await?;
@@ -211,7 +211,7 @@ async fn a_write_without_change_tells_nothing(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_of_a_namespace_stays_inside(place: Place) -> Result<()> {
+async fn watch_of_a_namespace_stays_inside(place: Place) -> Result<()> {
     let beside = place.beside().await?;
     let n = version(&place.create("a").await?)?;
     beside.create("elsewhere").await?;
@@ -224,7 +224,7 @@ async fn a_watch_of_a_namespace_stays_inside(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_of_all_namespaces_tells_of_each(place: Place) -> Result<()> {
+async fn watch_of_all_namespaces_gets_events_of_each(place: Place) -> Result<()> {
     let beside = place.beside().await?;
     let label = json!({"everywhere": place.namespace});
     let n = version(&place.create("a").await?)?;
@@ -240,7 +240,7 @@ async fn a_watch_of_all_namespaces_tells_of_each(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_watch_from_the_future_says_nothing(place: Place) -> Result<()> {
+async fn watch_from_future_version_gets_no_events(place: Place) -> Result<()> {
     place.create("a").await?;
     let mut watch =
         place.watch("resourceVersion=999999999999&timeoutSeconds=3&allowWatchBookmarks=true").await?;
@@ -248,7 +248,7 @@ async fn a_watch_from_the_future_says_nothing(place: Place) -> Result<()> {
     watch.expect_end().await
 }
 
-async fn a_watch_has_no_pages(place: Place) -> Result<()> {
+async fn watch_has_no_pages(place: Place) -> Result<()> {
     let [a, _, _] = place.create_all(["a", "b", "c"]).await?;
     let page = place.list("limit=1").await?;
     let token = page["metadata"]["continue"].as_str().unwrap_or("");

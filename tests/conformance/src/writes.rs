@@ -8,33 +8,33 @@ use super::place::Place;
 use super::values::{name, uid, version};
 
 checks! {
-    "A create answers 201 with the object as stored: its uid, its version and when it was created.":
-        a_create_answers_with_the_object, a_generated_name_starts_as_asked, identity_is_not_for_the_client_to_give;
-    "A name can be taken once in a namespace.":
-        a_second_create_conflicts, the_same_name_is_free_elsewhere;
-    "A create that names no object, a wrong one or a missing namespace is refused.":
-        a_create_needs_a_name, a_name_must_be_a_dns_name, a_create_needs_its_namespace,
-        a_create_stays_in_the_namespace_of_its_url, a_create_of_another_kind_is_refused,
-        a_create_brings_no_version, a_body_must_be_json;
-    "Labels that no selector could name are refused.":
+    "A create returns 201 with the stored object: its uid, its version and its creation time.":
+        create_returns_the_object, generated_name_starts_with_prefix, identity_of_request_is_ignored;
+    "A name is unique in a namespace.":
+        second_create_conflicts, same_name_is_free_in_other_namespace;
+    "A create without an object, with a wrong kind, or in a missing namespace is rejected.":
+        create_needs_a_name, name_must_be_a_dns_name, create_needs_its_namespace,
+        create_stays_in_the_namespace_of_its_url, create_of_other_kind_is_rejected,
+        create_brings_no_version, body_must_be_json;
+    "Labels that cannot be selected are rejected.":
         labels_must_be_selectable;
-    "An update replaces the object and gives it a new version.":
-        an_update_replaces_the_object, an_update_keeps_the_identity;
-    "An update from an old version conflicts, and so does one of another uid.":
-        an_update_from_an_old_version_conflicts, an_update_of_another_uid_conflicts;
+    "An update replaces the object and creates a new version.":
+        update_replaces_the_object, update_keeps_the_identity;
+    "An update with an old version or with a different uid conflicts.":
+        update_from_an_old_version_conflicts, update_of_another_uid_conflicts;
     "An update without a version overwrites.":
-        an_update_without_a_version_overwrites;
-    "An update that changes nothing keeps the version.":
-        an_update_without_change_keeps_the_version;
-    "An update of what is not there is refused with 404, and one whose name differs from the URL with 400.":
-        an_update_of_nothing_is_refused, an_update_names_the_object_of_its_url;
-    "Some kinds are created by an update of what is not there, and some take no update without a version.":
-        an_update_creates_some_kinds, a_lease_is_not_overwritten_blindly;
-    "A dry run answers as the write would and changes nothing.":
-        a_dry_run_changes_nothing;
+        update_without_a_version_overwrites;
+    "An update without changes keeps the version.":
+        update_without_change_keeps_the_version;
+    "An update of a missing object is rejected with 404, and an update with a name other than in the URL with 400.":
+        update_of_missing_object_is_rejected, update_requires_name_of_url;
+    "For some kinds, an update creates a missing object, and some kinds require a version in an update.":
+        update_creates_some_kinds, lease_is_not_overwritten_blindly;
+    "A dry run has the response of the write and does not change the state.":
+        dry_run_write_is_not_stored;
 }
 
-async fn a_create_answers_with_the_object(place: Place) -> Result<()> {
+async fn create_returns_the_object(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a", "labels": {"x": "1"}, "annotations": {"y": "2"}}, "data": {"k": "v"}});
     let created = place.create_object(&body).await?;
     ensure!(created["kind"] == "ConfigMap" && created["apiVersion"] == "v1", "{created}");
@@ -48,7 +48,7 @@ async fn a_create_answers_with_the_object(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_generated_name_starts_as_asked(place: Place) -> Result<()> {
+async fn generated_name_starts_with_prefix(place: Place) -> Result<()> {
     let body = json!({"metadata": {"generateName": "gen-"}});
     let (one, other) = (place.create_object(&body).await?, place.create_object(&body).await?);
     ensure!(name(&one).starts_with("gen-") && name(&one).len() == 9, "{one}");
@@ -56,7 +56,7 @@ async fn a_generated_name_starts_as_asked(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn identity_is_not_for_the_client_to_give(place: Place) -> Result<()> {
+async fn identity_of_request_is_ignored(place: Place) -> Result<()> {
     let time = "2001-02-03T04:05:06Z";
     let body = json!({"metadata": {"name": "a", "uid": "11111111-1111-1111-1111-111111111111", "creationTimestamp": time}});
     let created = place.create_object(&body).await?;
@@ -65,7 +65,7 @@ async fn identity_is_not_for_the_client_to_give(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_second_create_conflicts(place: Place) -> Result<()> {
+async fn second_create_conflicts(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "2"}});
     let status = place.admin().post(&place.all(), &body).await?.refused(409, "AlreadyExists")?;
@@ -74,21 +74,21 @@ async fn a_second_create_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn the_same_name_is_free_elsewhere(place: Place) -> Result<()> {
+async fn same_name_is_free_in_other_namespace(place: Place) -> Result<()> {
     let here = place.create("a").await?;
     let there = place.beside().await?.create("a").await?;
     ensure!(uid(&here)? != uid(&there)? && version(&there)? > version(&here)?);
     Ok(())
 }
 
-async fn a_create_needs_a_name(place: Place) -> Result<()> {
+async fn create_needs_a_name(place: Place) -> Result<()> {
     for body in [json!({"metadata": {}}), json!({"data": {"k": "v"}})] {
         place.admin().post(&place.all(), &body).await?.refused(422, "Invalid")?;
     }
     Ok(())
 }
 
-async fn a_name_must_be_a_dns_name(place: Place) -> Result<()> {
+async fn name_must_be_a_dns_name(place: Place) -> Result<()> {
     for name in ["Bad_Name", "-a", "a-", "a..b", "a b"] {
         let body = json!({"metadata": {"name": name}});
         let status = place.admin().post(&place.all(), &body).await?.refused(422, "Invalid")?;
@@ -97,7 +97,7 @@ async fn a_name_must_be_a_dns_name(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_create_needs_its_namespace(place: Place) -> Result<()> {
+async fn create_needs_its_namespace(place: Place) -> Result<()> {
     let path = "/api/v1/namespaces/was-never-there/configmaps";
     let status =
         place.admin().post(path, &json!({"metadata": {"name": "a"}})).await?.refused(404, "NotFound")?;
@@ -105,7 +105,7 @@ async fn a_create_needs_its_namespace(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_create_stays_in_the_namespace_of_its_url(place: Place) -> Result<()> {
+async fn create_stays_in_the_namespace_of_its_url(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a", "namespace": "default"}});
     place.admin().post(&place.all(), &body).await?.refused(400, "BadRequest")?;
     let body = json!({"metadata": {"name": "a", "namespace": place.namespace}});
@@ -113,13 +113,13 @@ async fn a_create_stays_in_the_namespace_of_its_url(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn a_create_of_another_kind_is_refused(place: Place) -> Result<()> {
+async fn create_of_other_kind_is_rejected(place: Place) -> Result<()> {
     let body = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "a"}});
     place.admin().post(&place.all(), &body).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_create_brings_no_version(place: Place) -> Result<()> {
+async fn create_brings_no_version(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a", "resourceVersion": "5"}});
     place.admin().post(&place.all(), &body).await?.refused(500, "")?;
     Ok(())
@@ -143,7 +143,7 @@ async fn labels_must_be_selectable(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_body_must_be_json(place: Place) -> Result<()> {
+async fn body_must_be_json(place: Place) -> Result<()> {
     for (kind, body, code, reason) in [
         ("application/json", "{\"metadata\":", 400, "BadRequest"),
         ("text/plain", "x", 415, "UnsupportedMediaType"),
@@ -154,7 +154,7 @@ async fn a_body_must_be_json(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_replaces_the_object(place: Place) -> Result<()> {
+async fn update_replaces_the_object(place: Place) -> Result<()> {
     let mut object = place.create_labelled("a", json!({"x": "1"})).await?;
     object["data"] = json!({"k": "1"});
     object["metadata"]["labels"] = json!({"y": "2"});
@@ -168,7 +168,7 @@ async fn an_update_replaces_the_object(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_keeps_the_identity(place: Place) -> Result<()> {
+async fn update_keeps_the_identity(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let body = json!({
         "metadata": {"name": "a", "creationTimestamp": "2001-02-03T04:05:06Z"}, "data": {"k": "1"},
@@ -182,7 +182,7 @@ async fn an_update_keeps_the_identity(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_from_an_old_version_conflicts(place: Place) -> Result<()> {
+async fn update_from_an_old_version_conflicts(place: Place) -> Result<()> {
     let mut old = place.create("a").await?;
     let newer = place.set("a", "newer").await?;
     old["data"] = json!({"k": "older"});
@@ -192,14 +192,14 @@ async fn an_update_from_an_old_version_conflicts(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_of_another_uid_conflicts(place: Place) -> Result<()> {
+async fn update_of_another_uid_conflicts(place: Place) -> Result<()> {
     place.create("a").await?;
     let body = json!({"metadata": {"name": "a", "uid": "11111111-1111-1111-1111-111111111111"}});
     place.admin().put(&place.one("a"), &body).await?.refused(409, "Conflict")?;
     Ok(())
 }
 
-async fn an_update_without_a_version_overwrites(place: Place) -> Result<()> {
+async fn update_without_a_version_overwrites(place: Place) -> Result<()> {
     place.create("a").await?;
     place.set("a", "1").await?;
     let body = json!({"metadata": {"name": "a"}, "data": {"other": "2"}});
@@ -208,7 +208,7 @@ async fn an_update_without_a_version_overwrites(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_without_change_keeps_the_version(place: Place) -> Result<()> {
+async fn update_without_change_keeps_the_version(place: Place) -> Result<()> {
     place.create("a").await?;
     let last = place.set("a", "1").await?;
     ensure!(place.admin().put(&place.one("a"), &last).await?.ok()? == last);
@@ -217,7 +217,7 @@ async fn an_update_without_change_keeps_the_version(place: Place) -> Result<()> 
     Ok(())
 }
 
-async fn an_update_of_nothing_is_refused(place: Place) -> Result<()> {
+async fn update_of_missing_object_is_rejected(place: Place) -> Result<()> {
     for metadata in [json!({"name": "a"}), json!({"name": "a", "resourceVersion": "7"})] {
         let body = json!({"metadata": metadata});
         let status = place.admin().put(&place.one("a"), &body).await?.refused(404, "NotFound")?;
@@ -226,7 +226,7 @@ async fn an_update_of_nothing_is_refused(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_names_the_object_of_its_url(place: Place) -> Result<()> {
+async fn update_requires_name_of_url(place: Place) -> Result<()> {
     place.create("a").await?;
     for metadata in [json!({"name": "b"}), json!({})] {
         let body = json!({"metadata": metadata});
@@ -235,7 +235,7 @@ async fn an_update_names_the_object_of_its_url(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn an_update_creates_some_kinds(place: Place) -> Result<()> {
+async fn update_creates_some_kinds(place: Place) -> Result<()> {
     let body = json!({"metadata": {"name": "a"}});
     let inside =
         |group: &str, plural: &str| format!("/apis/{group}/v1/namespaces/{}/{plural}/a", place.namespace);
@@ -254,7 +254,7 @@ async fn an_update_creates_some_kinds(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_lease_is_not_overwritten_blindly(place: Place) -> Result<()> {
+async fn lease_is_not_overwritten_blindly(place: Place) -> Result<()> {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", place.namespace);
     let one = format!("{leases}/l");
     let mut lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "one"}});
@@ -271,7 +271,7 @@ async fn a_lease_is_not_overwritten_blindly(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn a_dry_run_changes_nothing(place: Place) -> Result<()> {
+async fn dry_run_write_is_not_stored(place: Place) -> Result<()> {
     let path = format!("{}?dryRun=All", place.all());
     let dry = place.admin().post(&path, &json!({"metadata": {"name": "a"}})).await?.expect(201)?;
     ensure!(name(&dry) == "a" && !uid(&dry)?.is_empty(), "{dry}");

@@ -19,19 +19,19 @@ async fn the_embedded_server_keeps_the_protocol_in_process() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_watch_list_it_keeps_the_protocol_of_the_real_one_without() -> Result<()> {
+async fn without_watch_list_it_behaves_like_real_server_without_watch_list() -> Result<()> {
     let server = set_up(Server::builder().streaming_lists(false));
     keeps_the_protocol(server, Variant::WithoutWatchList).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_watch_cache_it_keeps_the_protocol_of_the_real_one_without() -> Result<()> {
+async fn without_watch_cache_it_behaves_like_real_server_without_watch_cache() -> Result<()> {
     let server = set_up(Server::builder().watch_cache(false));
     keeps_the_protocol(server, Variant::WithoutWatchCache).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_shards_it_keeps_the_protocol_of_the_real_one_with() -> Result<()> {
+async fn with_shards_it_behaves_like_real_server_with_shards() -> Result<()> {
     let server = set_up(Server::builder().sharded_lists(true));
     keeps_the_protocol(server, Variant::WithShards).await
 }
@@ -59,26 +59,26 @@ async fn the_embedded_server_keeps_the_protocol_over_tcp() -> Result<()> {
 
 /// Servers that break a promise, to see that the checks notice.
 #[tokio::test(start_paused = true)]
-async fn the_checks_find_what_a_server_does_not_keep() -> Result<()> {
-    // Neither streaming lists nor users, and nothing is ever forgotten.
+async fn checks_detect_missing_behaviour() -> Result<()> {
+    // Without streaming lists, users, and compaction.
     let server = Server::builder().streaming_lists(false).build();
     let past = Past::write(&in_process(&server, ADMIN)).await?;
     let client = || in_process(&server, ADMIN);
     let clients = Clients { admin: client(), nobody: client(), stranger: client() };
     let failing = conformance::failing(Target::new("a worse server", clients, past)).await;
     for check in [
-        "a_streaming_list_is_the_state_and_its_end",
-        "a_bookmark_ends_the_state_of_a_watch_at_zero",
-        "an_expired_token_gives_another",
-        "an_exact_list_of_a_forgotten_version_expires",
-        "a_watch_from_a_forgotten_version_tells_an_error",
-        "an_unknown_token_is_refused",
-        "a_watch_needs_the_right_to_watch",
+        "streaming_list_is_state_and_bookmark",
+        "bookmark_completes_state_of_watch_at_zero",
+        "expired_token_returns_second_token",
+        "exact_list_of_compacted_version_expires",
+        "watch_from_compacted_version_gets_error_event",
+        "unknown_token_is_rejected",
+        "watch_requires_permission",
     ] {
         assert!(failing.contains(&check), "{check} holds on a server that doesn't keep it");
     }
     for check in
-        ["pages_show_the_moment_of_the_first", "edges_are_replayed", "a_removed_kind_ends_its_watches"]
+        ["pages_contain_state_of_first_page", "edges_are_replayed", "removal_of_kind_closes_its_watches"]
     {
         assert!(!failing.contains(&check), "{check} fails");
     }

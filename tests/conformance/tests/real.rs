@@ -1,4 +1,5 @@
-//! The conformance checks against the real kube-apiserver: what they say of the protocol is held against it.
+//! The conformance checks against the real kube-apiserver. They verify that the checks describe the
+//! protocol.
 
 use anyhow::Result;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -16,17 +17,17 @@ async fn the_real_server_keeps_the_protocol() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_watch_list_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+async fn real_server_without_watch_list_passes() -> Result<()> {
     keeps_the_protocol(Variant::WithoutWatchList, &["--feature-gates=WatchList=false"]).await
 }
 
 #[tokio::test]
-async fn without_watch_cache_the_real_server_keeps_the_rest_of_the_protocol() -> Result<()> {
+async fn real_server_without_watch_cache_passes() -> Result<()> {
     keeps_the_protocol(Variant::WithoutWatchCache, &["--watch-cache=false"]).await
 }
 
 #[tokio::test]
-async fn with_shards_the_real_server_keeps_the_protocol() -> Result<()> {
+async fn real_server_with_shards_passes() -> Result<()> {
     keeps_the_protocol(Variant::WithShards, &["--feature-gates=ShardedListAndWatch=true"]).await
 }
 
@@ -35,14 +36,15 @@ async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
     let checks = conformance::checks().count();
     let options = Options { apiserver_flags: flags.iter().map(|&flag| flag.to_owned()).collect() };
     if !flags.is_empty() && matches!(Source::find()?, Some(Source::Cluster(_))) {
-        return skip_or_fail("conformance, which needs a server with flags of its own", checks);
+        return skip_or_fail("conformance, which requires a server with separate flags", checks);
     }
     let Some(mut server) = RealServer::start_or_skip("conformance", checks, options).await? else {
         return Ok(());
     };
     if !server.is_own() {
-        // Its history can't be cut, and its controllers write into the checks' namespaces.
-        return skip_or_fail("conformance, which needs a server of its own", checks);
+        // The suite cannot compact the history of this server, and its controllers write to the
+        // namespaces of checks.
+        return skip_or_fail("conformance, which requires a separate server", checks);
     }
     let past = Past::write(&client(&server, |_| {}).await?).await?;
     forget(&mut server).await?;
@@ -57,7 +59,7 @@ async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
     server.stop().await
 }
 
-/// Etcd's history is cut, and what the apiserver still has of it in memory goes with a restart.
+/// Compacts the history of etcd. A restart removes the history in the memory of the apiserver.
 async fn forget(server: &mut RealServer) -> Result<()> {
     server.compact().await?;
     server.restart_apiserver().await

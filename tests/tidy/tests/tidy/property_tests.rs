@@ -38,7 +38,7 @@ fn named(text: &str) -> Vec<(usize, u8)> {
     let mut found = Vec::new();
     for (index, line) in text.lines().map(str::trim).enumerate() {
         if let Some(words) = line.strip_prefix("///") {
-            comment.extend(numbers(words).map(|number| (index + 1, number)));
+            comment.extend(numbers(words).into_iter().map(|number| (index + 1, number)));
         } else if TESTS.iter().any(|attribute| line.starts_with(attribute)) {
             found.append(&mut comment);
         } else if !line.starts_with("#[") {
@@ -48,15 +48,17 @@ fn named(text: &str) -> Vec<(usize, u8)> {
     found
 }
 
-/// Returns the numbers after each `Property` and `Properties`.
-fn numbers(words: &str) -> impl Iterator<Item = u8> {
-    words.split("Propert").skip(1).flat_map(|rest| {
-        match (rest.strip_prefix("y "), rest.strip_prefix("ies ")) {
+/// Returns the numbers after each `Property` and `Properties`, also in lower case.
+fn numbers(words: &str) -> Vec<u8> {
+    let words = words.to_lowercase();
+    let after = words.split("propert").skip(1);
+    after
+        .flat_map(|rest| match (rest.strip_prefix("y "), rest.strip_prefix("ies ")) {
             (Some(one), _) => number(one).map(|(number, _)| number).into_iter().collect(),
             (_, Some(several)) => enumerated(several),
             _ => Vec::new(),
-        }
-    })
+        })
+        .collect()
 }
 
 /// Returns the numbers of `3, 4 and 7`.
@@ -108,7 +110,7 @@ mod tests {
         for (words, numbers) in [
             ("Property 3, and Property 12.", vec![3, 12]),
             ("Property 19: 1 of 3.", vec![19]),
-            ("Properties 2 and 13", vec![2, 13]),
+            ("Tests properties 2 and 13.", vec![2, 13]),
             ("As the Properties 3, 4, 7 and 18, for 5 keys.", vec![3, 4, 7, 18]),
             ("Properties 5, as of 1996", vec![5]),
             ("Properties of 5, a Property of 6.", vec![]),
