@@ -229,7 +229,7 @@ impl Run {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-    /// Tests properties 3, 4, 7, 13, 14, 16 and 18 for any history.
+    /// Properties 3, 4, 7, 13, 14, 16 and 18, for any history.
     #[test]
     fn any_history_matches_naive_model(steps in steps()) {
         let mut run = Run::default();

@@ -261,7 +261,7 @@ fn seen(event: &Event<Thing>) -> Seen {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-    /// Tests properties 1, 2, 3, 4, 13, 16 and 18 with their checkers.
+    /// Properties 1, 2, 3, 4, 13, 16 and 18, with their checkers.
     #[test]
     fn store_satisfies_properties_for_any_history(steps in prop::collection::vec(step(), 0..40)) {
         let mut run = Run::new();

@@ -237,7 +237,7 @@ impl Handler {
 }
 
 proptest! {
-    /// Tests properties 3, 5, 8, 9, 11, 12, 15 and 18 with their checkers and with the model.
+    /// Properties 3, 5, 8, 9, 11, 12, 15 and 18, with their checkers and with the model.
     #[test]
     fn handler_reaches_true_state_by_consistent_events(
         threshold in 0..8usize,

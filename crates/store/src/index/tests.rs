@@ -15,7 +15,7 @@ fn node(pod: &Pod) -> Option<String> {
     pod.spec.as_ref()?.node_name.clone()
 }
 
-/// Tests property 6 for the store.
+/// Property 6, for the store.
 #[test]
 fn each_write_updates_index() {
     let store = Store::new();

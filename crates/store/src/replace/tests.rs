@@ -10,7 +10,7 @@ fn incomplete(version: &str) -> Delta<k8s_openapi::api::core::v1::Pod> {
     Delta::End { version: version.into(), complete: false }
 }
 
-/// Tests property 12 for the store.
+/// Property 12, for the store.
 #[test]
 fn only_first_list_adds_are_initial() {
     let store = Store::new();
@@ -21,7 +21,7 @@ fn only_first_list_adds_are_initial() {
     assert_eq!(apply(&store, second), ["+ a/y@6"]);
 }
 
-/// Tests property 10 for the store.
+/// Property 10, for the store.
 #[test]
 fn store_is_synced_at_end_of_first_list() {
     let store = Store::new();
@@ -112,7 +112,7 @@ fn deletion_during_relist_has_final_state() {
     assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
 }
 
-/// Tests property 18 if another object reuses the key before the list is complete.
+/// Property 18: another object reuses the key before the list is complete.
 #[test]
 fn deletion_before_reused_name_has_final_state() {
     let gone =

@@ -15,7 +15,7 @@ fn first_put_adds_and_later_version_updates() {
     assert_eq!(apply(&store, vec![put("a/x", "u", "4")]), ["* a/x@3 -> 4"]);
 }
 
-/// Tests property 1 for the store.
+/// Property 1, for the store.
 #[test]
 fn lower_or_equal_version_has_no_effect() {
     let store = Store::new();
@@ -129,7 +129,7 @@ fn snapshot_contains_complete_batches() {
     assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
 }
 
-/// Tests properties 4 and 6 with one writer and three readers. Each batch first deletes half of the
+/// Properties 4 and 6, with one writer and three readers. Each batch first deletes half of the
 /// previous objects, so that slots are freed and reused.
 #[test]
 fn concurrent_readers_see_complete_batches() {
