@@ -12,10 +12,10 @@ use crate::{
     config::{InformerConfig, InformerSettings},
 };
 
-/// Builds an [`Informer`]. It sends no request before [`Informer::start`].
+/// Builds an [`Informer`]. The informer sends no request before [`Informer::start`].
 ///
-/// `S` is the source that the informer lists and watches. A [`ListWatch`] has more settings than a
-/// source of your own.
+/// `S` is the source that the informer lists and watches. Some settings require that the source is
+/// a [`ListWatch`].
 pub struct InformerBuilder<T, S = Arc<dyn ListerWatcher<T>>> {
     source: S,
     name: String,
@@ -45,8 +45,8 @@ impl<T: Object> Informer<T> {
 }
 
 impl<T: Object> InformerBuilder<T, ListWatch<T>> {
-    /// Sets a function that changes each object after it is decoded, before it reaches the cache or
-    /// a handler: see [`ListWatch::transform`].
+    /// Sets a function that changes each decoded object before the cache and the handlers receive
+    /// the object. See [`ListWatch::transform`].
     #[must_use]
     pub fn transform(
         self,
@@ -55,7 +55,7 @@ impl<T: Object> InformerBuilder<T, ListWatch<T>> {
         Self { source: self.source.transform(transform), ..self }
     }
 
-    /// Keeps `metadata.managedFields`, which are removed by default: see
+    /// Keeps `metadata.managedFields`. By default, the informer removes this field. See
     /// [`ListWatch::keep_managed_fields`].
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
@@ -104,18 +104,18 @@ impl<T: Object, S> InformerBuilder<T, S> {
 
     /// Sets a function that is called with each failure of a LIST or WATCH.
     ///
-    /// It runs on the informer's task and must not block.
+    /// The function runs on the informer's task and must not block.
     #[must_use]
     pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(on_error));
         self
     }
 
-    /// Sets the resync period of handlers without their own.
+    /// Sets the resync period of all handlers that do not set a period.
     ///
-    /// A resync delivers each cached object again, as an update from the object to itself. There is
-    /// no resync by default, and none with a period of zero. A period below one second is raised to
-    /// one second.
+    /// A resync delivers each cached object again, as an update with equal old and new state.
+    /// Without a period, or with a period of zero, there is no resync. A period below one second is
+    /// raised to one second.
     #[must_use]
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
@@ -125,15 +125,17 @@ impl<T: Object, S> InformerBuilder<T, S> {
     /// Sets the number of pending events from which the events of a handler are coalesced.
     /// The default is 1024.
     ///
-    /// Events of [`Informer::add_backpressured_handler`] are never coalesced: from this number of
-    /// pending events the cache waits for the handler. There, zero means one.
+    /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache
+    /// waits for the handler when this number of events is pending. In this case, zero is treated
+    /// as one.
     #[must_use]
     pub fn coalesce_threshold(mut self, events: usize) -> Self {
         self.settings.coalesce_threshold = events;
         self
     }
 
-    /// Sets how many objects may wait between the reflector and the store. The default is 1024.
+    /// Sets the maximum number of objects in the queue between the reflector and the store. The
+    /// default is 1024.
     #[must_use]
     pub fn queue_capacity(mut self, objects: usize) -> Self {
         self.settings.queue_capacity = objects;

@@ -7,10 +7,10 @@ use kube_reflector::ReflectorOptions;
 
 pub(crate) type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
-/// Holds everything that an informer was built with.
+/// Holds the source, the name and the settings of an informer.
 pub(crate) struct InformerConfig<T> {
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
-    /// The informer in errors and logs.
+    /// The name of the informer in errors and logs.
     pub(crate) name: String,
     pub(crate) settings: InformerSettings,
 }
@@ -20,11 +20,11 @@ pub(crate) struct InformerConfig<T> {
 pub(crate) struct InformerSettings {
     pub(crate) reflector: ReflectorOptions,
     pub(crate) on_error: Option<OnError>,
-    /// The resync period of handlers without their own.
+    /// The resync period of all handlers that do not set a period.
     pub(crate) resync: Option<Duration>,
-    /// Pending events of one handler.
+    /// The number of pending events of one handler from which events are coalesced.
     pub(crate) coalesce_threshold: usize,
-    /// Objects between the reflector and the store.
+    /// The maximum number of objects in the queue between the reflector and the store.
     pub(crate) queue_capacity: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `InformerFactory`: shared informers of one cluster, one for each type and selection.
+//! `InformerFactory`: shares the informers of one cluster by type and selection.
 
 mod error;
 mod multi_namespace;
@@ -30,13 +30,13 @@ pub use selection::Selection;
 type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
-/// Shares informers: all callers that request the same type and selection get the same informer.
-/// Equivalent to client-go's `SharedInformerFactory`.
+/// Creates informers and shares them. All callers that request the same type and selection receive
+/// the same informer. Equivalent to client-go's `SharedInformerFactory`.
 ///
-/// The factory is cheap to clone, and all clones are one factory. It keeps an informer until one of
-/// these happens: the informer is removed ([`Selection::remove`]), the factory is shut down
-/// ([`InformerFactory::shutdown`]), or the factory and everything obtained from it is dropped.
-/// A reference-counted informer ([`Selection::ref_counted_informer`]) lives only while it is used.
+/// The factory is cheap to clone, and all clones share their informers. The factory keeps an
+/// informer until the informer is removed ([`Selection::remove`]), the factory is shut down
+/// ([`InformerFactory::shutdown`]), or all clones of the factory and all selections are dropped. A
+/// reference-counted informer ([`Selection::ref_counted_informer`]) exists only while it is used.
 #[derive(Clone)]
 pub struct InformerFactory {
     config: FactoryConfig,
@@ -49,9 +49,9 @@ struct FactoryConfig {
     namespace: Option<String>,
     options: ListOptions,
     modifiers: Vec<Modifier>,
-    /// The `Transform<T>` of each type `T` that has one, by the id of `T`.
+    /// The transforms by the id of their type `T`. Each value is a `Transform<T>`.
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    /// Types whose managedFields are kept.
+    /// The types for which the informers keep managedFields.
     keep_managed_fields: HashSet<TypeId>,
     settings: InformerSettings,
 }
@@ -86,7 +86,7 @@ impl InformerFactory {
 
     /// Restricts every type to objects that match this field selector.
     ///
-    /// All types support only `metadata.name` and `metadata.namespace`.
+    /// Only `metadata.name` and `metadata.namespace` are supported by every type.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
         self.with_config(|config| config.options.field_selector = non_empty(selector.into()))
@@ -99,7 +99,7 @@ impl InformerFactory {
         self.with_config(|config| config.modifiers.push(Arc::new(modifier)))
     }
 
-    /// Sets a function that changes each object of one type before it is cached: see
+    /// Sets a function that changes each object of one type before the object is cached. See
     /// [`ListWatch::transform`]. A later call for the same type replaces the function.
     #[must_use]
     pub fn transform<T: Object>(
@@ -110,14 +110,15 @@ impl InformerFactory {
         self.with_config(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
     }
 
-    /// Keeps `metadata.managedFields` of the objects of one type, which are removed by default: see
-    /// [`ListWatch::keep_managed_fields`].
+    /// Keeps `metadata.managedFields` of the objects of one type. By default, the informers remove
+    /// this field. See [`ListWatch::keep_managed_fields`].
     #[must_use]
     pub fn keep_managed_fields<T: Object>(self) -> Self {
         self.with_config(|config| _ = config.keep_managed_fields.insert(TypeId::of::<T>()))
     }
 
-    /// Sets the resync period of handlers without their own. There is no resync by default.
+    /// Sets the resync period of all handlers that do not set a period. There is no resync by
+    /// default.
     #[must_use]
     pub fn default_resync(self, period: Duration) -> Self {
         self.with_config(|config| config.settings.resync = Some(period))
@@ -131,7 +132,7 @@ impl InformerFactory {
 
     /// Sets a function that is called with each failure of a LIST or WATCH.
     ///
-    /// It runs on the informer's task and must not block.
+    /// The function runs on the informer's task and must not block.
     #[must_use]
     pub fn on_error(self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.with_config(|config| config.settings.on_error = Some(Arc::new(on_error)))
@@ -140,21 +141,22 @@ impl InformerFactory {
     /// Sets the number of pending events from which the events of a handler are coalesced.
     /// The default is 1024.
     ///
-    /// Events of [`Informer::add_backpressured_handler`] are never coalesced: from this number of
-    /// pending events the cache waits for the handler. There, zero means one.
+    /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache
+    /// waits for the handler when this number of events is pending. In this case, zero is treated
+    /// as one.
     #[must_use]
     pub fn coalesce_threshold(self, events: usize) -> Self {
         self.with_config(|config| config.settings.coalesce_threshold = events)
     }
 
-    /// Sets how many objects may wait between the reflector and the store of each informer. The
-    /// default is 1024.
+    /// Sets the maximum number of objects in the queue between the reflector and the store of each
+    /// informer. The default is 1024.
     #[must_use]
     pub fn queue_capacity(self, objects: usize) -> Self {
         self.with_config(|config| config.settings.queue_capacity = objects)
     }
 
-    /// Changes the configuration. The result shares no informers with the previous factory.
+    /// Changes the configuration. The result does not share informers with the previous factory.
     fn with_config(mut self, change: impl FnOnce(&mut FactoryConfig)) -> Self {
         change(&mut self.config);
         self.registry = Arc::default();
@@ -188,24 +190,25 @@ impl InformerFactory {
         builder.build()
     }
 
-    /// Adds an informer that was created elsewhere, by a builder or another factory.
+    /// Adds an informer that was created by a builder or by another factory.
     ///
-    /// The factory starts, awaits, reports and stops it together with its own informers. Nothing
-    /// happens if the factory has it already. [`InformerFactory::informer`] never returns it.
+    /// The factory starts, awaits, reports and stops the adopted informer like its own informers.
+    /// [`InformerFactory::informer`] never returns an adopted informer. The call has no effect if
+    /// the factory already contains the informer.
     ///
     /// # Errors
-    /// The factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
     pub fn adopt<T: Object>(&self, informer: &Informer<T>) -> Result<(), FactoryError> {
         self.registry.adopt(informer)
     }
 
     /// Starts every informer. Informers that are created later start immediately.
     ///
-    /// A later informer runs on the runtime of its creator. If the creator has none, it runs on the
-    /// runtime of this call.
+    /// A later informer runs on the runtime in which it is created. If it is created outside of a
+    /// runtime, it runs on the runtime of this call.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn start(&self) {
         self.registry.start(Handle::current());
     }
@@ -213,11 +216,12 @@ impl InformerFactory {
     /// Waits until the initial list of every informer is in its store.
     ///
     /// # Errors
-    /// Some informers did not sync within the timeout, or were stopped before. The error lists each
-    /// with its last failure, sorted by name. Informers that were not stopped continue to try.
+    /// Returns an error if some informers did not sync within the timeout, or were stopped before.
+    /// The error lists each of these informers with its last failure, sorted by name. Informers
+    /// that were not stopped continue to retry.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
@@ -231,20 +235,20 @@ impl InformerFactory {
         if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }
     }
 
-    /// Returns the status of each informer: first in the order of their creation, then those that
-    /// were [adopted](InformerFactory::adopt).
+    /// Returns the status of each informer, in the order of their creation.
+    /// [Adopted](InformerFactory::adopt) informers follow at the end.
     pub fn status(&self) -> Vec<InformerStatus> {
         self.registry.status()
     }
 
-    /// Stops every informer. When this returns, no task of any informer of this factory is left,
-    /// including informers that were stopped, removed or dropped before.
+    /// Stops every informer, and waits until all their tasks have completed. This includes the
+    /// tasks of informers that were stopped, removed or dropped before.
     ///
-    /// Afterwards the factory creates no informers. The caches can still be read, and are no longer
-    /// updated.
+    /// Afterwards, the factory rejects requests for informers. The caches can still be read, but
+    /// are no longer updated.
     ///
     /// # Cancel safety
-    /// All informers begin to stop at the first poll. Only the wait is lost.
+    /// The first poll stops all informers. Dropping the future only cancels the wait.
     pub async fn shutdown(&self) {
         let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
@@ -255,7 +259,7 @@ impl InformerFactory {
     }
 }
 
-/// Returns `None` for an empty selector, which selects everything.
+/// Returns `None` for an empty selector, which selects all objects.
 fn non_empty(selector: String) -> Option<String> {
     Some(selector).filter(|selector| !selector.is_empty())
 }

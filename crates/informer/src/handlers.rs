@@ -1,8 +1,8 @@
-//! Handlers and streams: how the events of a cache reach a program.
+//! Delivers the events of a cache to handlers and streams.
 //!
 //! The informer pushes events into the [`mailbox`] of each subscriber. The [`task`] of a handler
-//! takes them out and calls the handler, on the task or on a [`thread`]. A stream
-//! ([`event_stream`]) takes them out when it is polled.
+//! removes events from the mailbox and calls the handler, on the task or on a [`thread`]. A stream
+//! ([`event_stream`]) removes events when it is polled.
 
 mod call;
 mod event_handler;

@@ -1,4 +1,4 @@
-//! `Informer`: one watch, one cache, many handlers.
+//! `Informer`: shares one watch and one cache between many handlers.
 
 use std::{
     any::Any,
@@ -26,9 +26,9 @@ use crate::{
 /// Watches one resource and keeps a shared cache of its objects. Equivalent to client-go's
 /// `SharedIndexInformer`.
 ///
-/// An informer is cheap to clone, and all clones are one informer. It runs from [`Informer::start`]
-/// to [`Informer::stop`]. It also stops when it is no longer used: when no informer, lister, index,
-/// stream or registered handler is left.
+/// An informer is cheap to clone, and all clones share one watch and one cache. The informer runs
+/// from [`Informer::start`] to [`Informer::stop`]. It also stops when the last of its clones,
+/// listers, indexes, streams and handlers is dropped or removed.
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
     keep_alive: Arc<KeepAlive>,
@@ -64,51 +64,54 @@ impl<T: Object> Informer<T> {
 
     /// Starts to list, to watch, and to call handlers.
     ///
-    /// Further calls do nothing. An informer that was stopped cannot be started again.
+    /// Further calls have no effect. A stopped informer cannot be started again.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// The first call panics outside of a tokio runtime.
     pub fn start(&self) {
         Shared::start(&self.shared, Handle::current);
     }
 
-    /// Starts on the runtime of the caller, or on this one if the caller has none.
+    /// Starts on the runtime of the caller. If the caller is outside of a runtime, starts on
+    /// `runtime`.
     pub(crate) fn start_on(&self, runtime: &Handle) {
         Shared::start(&self.shared, || Handle::try_current().unwrap_or_else(|_| runtime.clone()));
     }
 
     /// Stops the watch, the tasks of handlers, and all streams.
     ///
-    /// When this returns, no task, request or timer of the informer is left. The cache can still be
-    /// read, and is no longer updated.
+    /// Waits until all tasks, requests and timers of the informer have completed. The cache can
+    /// still be read, but is no longer updated.
     ///
-    /// Queued events of handlers are dropped. Handlers that are being removed with
-    /// [`HandlerRegistration::remove_after_delivery`] still receive theirs. A stream ends after its
-    /// queued events. A runtime that shuts down stops its informers in the same way.
+    /// Queued events of handlers are dropped. If a handler is being removed with
+    /// [`HandlerRegistration::remove_after_delivery`], it still receives its queued events. A
+    /// stream returns its queued events, and then `None`. A runtime that shuts down stops its
+    /// informers in the same way.
     ///
-    /// This waits for a running call of a handler. Do not await it within such a call.
+    /// The method waits for running handler calls. Do not await it within a handler call.
     ///
     /// # Cancel safety
-    /// The informer begins to stop at the first poll. Only the wait is lost.
+    /// The first poll stops the informer. Dropping the future only cancels the wait.
     pub async fn stop(&self) {
         self.shared.stop();
         self.shared.tasks.wait().await;
     }
 
-    /// Whether the informer is stopping or stopped: its cache is no longer updated.
+    /// Returns whether the informer is stopping or stopped. The cache is then no longer updated.
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.stopping.is_cancelled()
     }
 
     /// Registers a handler with the informer's default resync period.
     ///
-    /// The handler has its own task, which starts with the informer. If the informer is running, the
-    /// handler first receives the cached objects as initial adds.
+    /// The handler has its own task, which starts with the informer. If the informer is running,
+    /// the handler first receives the cached objects as initial adds.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
         self.register(handler, LagPolicy::Coalesce, self.shared.config.settings.resync)
     }
 
-    /// Registers a handler with its own resync period; `None` disables resyncs.
+    /// Registers a handler with its own resync period. With `None`, the handler receives no
+    /// resyncs.
     pub fn add_handler_with_resync(
         &self,
         handler: impl EventHandler<T>,
@@ -117,43 +120,46 @@ impl<T: Object> Informer<T> {
         self.register(handler, LagPolicy::Coalesce, resync)
     }
 
-    /// Registers a closure as a handler. Same as [`Informer::add_handler`] with [`handler_fn`].
+    /// Registers a closure as a handler. Equivalent to [`Informer::add_handler`] with
+    /// [`handler_fn`].
     pub fn on_event(&self, handler: impl FnMut(&Event<T>) + Send + 'static) -> HandlerRegistration<T> {
         self.add_handler(handler_fn(handler))
     }
 
-    /// Registers a handler that receives every event: its events are never coalesced.
+    /// Registers a handler that receives every event. The events of this handler are never
+    /// coalesced.
     ///
     /// If the handler lags by [`coalesce_threshold`](crate::InformerBuilder::coalesce_threshold)
-    /// events, the cache waits for it. That also delays the other handlers and the reads from the
-    /// server, so the handler must be fast.
+    /// events, the cache waits for the handler. The wait also delays the other handlers and the
+    /// reads from the server, so the handler must be fast.
     ///
-    /// Use it if each intermediate state matters. A controller, for example, maps each state to the
-    /// keys of its owners, and an intermediate state can name another owner.
+    /// Use this method if the handler requires each intermediate state. For example, a controller
+    /// maps each state to the keys of its owners, and an intermediate state can contain another
+    /// owner.
     pub fn add_backpressured_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
         self.register(handler, LagPolicy::Backpressure, self.shared.config.settings.resync)
     }
 
     /// Registers a handler that may block, on its own thread, with the default resync period.
     ///
-    /// The contract of [`EventHandler`] applies, and events are coalesced if the handler lags. Calls run
-    /// within the informer's runtime, as in `spawn_blocking`. They may spawn tasks, and may wait for a
-    /// future with `Handle::current().block_on`.
+    /// The contract of [`EventHandler`] applies, and events are coalesced if the handler lags.
+    /// Handler calls run within the informer's runtime, like in `spawn_blocking`. They may spawn
+    /// tasks, and may wait for a future with `Handle::current().block_on`.
     ///
-    /// The thread is spawned by this call. It has ended when [`HandlerRegistration::remove`] or
-    /// [`Informer::stop`] returns; both wait for a running call. If the runtime shuts down, the
-    /// thread ends after the running call. tokio's paused clock does not wait for the thread.
+    /// This method spawns the thread. [`HandlerRegistration::remove`] and [`Informer::stop`] wait
+    /// for a running call and for the exit of the thread. If the runtime shuts down, the thread
+    /// exits after the running call. tokio's paused clock does not wait for the thread.
     ///
     /// # Errors
-    /// The operating system cannot create a thread.
+    /// Returns an error if the operating system cannot create a thread.
     pub fn add_blocking_handler(
         &self,
         handler: impl EventHandler<T>,
     ) -> Result<HandlerRegistration<T>, io::Error> {
         let (running, ended) = watch::channel(());
         let (shared, resync) = (Arc::downgrade(&self.shared), self.shared.config.settings.resync);
-        // A runtime that shuts down ends the task before the thread. The thread therefore holds its
-        // own proof that it runs.
+        // A runtime that shuts down drops the task before the thread exits. The thread therefore
+        // holds its own sender and its own token.
         let held = (running.clone(), self.shared.tasks.token());
         let thread = HandlerThread::spawn(handler, held)?;
         Ok(self.subscribe_task(LagPolicy::Coalesce, ended, |mailbox| {
@@ -165,9 +171,10 @@ impl<T: Object> Informer<T> {
         }))
     }
 
-    /// Returns the events as a stream, for readers that await between events.
+    /// Returns the events as a stream. Use a stream if your code must await between events.
     ///
-    /// The stream first yields the cached objects as initial adds. Dropping it unsubscribes.
+    /// The stream first yields the cached objects as initial adds. Dropping the stream
+    /// unsubscribes.
     pub fn events(&self) -> EventStream<T> {
         let subscription = Shared::subscribe(&self.shared, LagPolicy::Coalesce, |_| None);
         EventStream::new(subscription, Arc::clone(&self.shared), self.shared.config.settings.resync)
@@ -200,14 +207,14 @@ impl<T: Object> Informer<T> {
         HandlerRegistration { subscription, ended }
     }
 
-    /// Adds an index. It covers the objects that are already cached.
+    /// Adds an index and fills it with the cached objects.
     ///
-    /// `values` runs while the cache is written. It may read the cache, but must not call other
-    /// methods of its informer. A lister that it captures keeps the informer alive until it is
-    /// stopped.
+    /// `values` runs while the cache is written. The function may read the cache, but must not call
+    /// other methods of its informer. If the function captures a lister of this informer, the
+    /// informer runs until it is stopped explicitly. See [`Store::add_index`].
     ///
     /// # Errors
-    /// An index of this name exists.
+    /// Returns [`IndexError::AlreadyExists`] if an index with this name exists.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -220,7 +227,8 @@ impl<T: Object> Informer<T> {
         self.store().add_index(name, values)
     }
 
-    /// Returns the index of this name, if its values have this type.
+    /// Returns the index with this name. Returns `None` if it does not exist, or if its values have
+    /// another type.
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
@@ -234,12 +242,13 @@ impl<T: Object> Informer<T> {
         self.shared.store.clone().with_keep_alive(keep_alive)
     }
 
-    /// Returns a read-only view of the cache. It keeps the informer alive.
+    /// Returns a read-only view of the cache. The lister keeps the informer alive.
     pub fn lister(&self) -> Lister<T> {
         self.store().lister()
     }
 
-    /// Returns the name in errors and logs. The default is kind, path and selectors.
+    /// Returns the name of the informer in errors and logs. The default contains kind, path and
+    /// selectors.
     pub fn name(&self) -> &str {
         &self.shared.config.name
     }
@@ -252,11 +261,12 @@ impl<T: Object> Informer<T> {
     /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// The timeout expired, or the informer was stopped. The error contains the phase of the
-    /// informer and its last failure. An informer that was not stopped continues to try.
+    /// Returns an error if the timeout expires or the informer is stopped. The error contains the
+    /// phase of the informer and its last failure. An informer that was not stopped continues to
+    /// retry.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let mut status = self.shared.reflector.subscribe();
@@ -281,12 +291,13 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// Lists everything again and corrects the cache, for a source that may have lost events.
+    /// Requests a relist, which corrects the cache. Call this method if the source may have lost
+    /// events.
     pub fn relist(&self) {
         self.shared.relist.send_modify(|requested| *requested += 1);
     }
 
-    /// Returns a channel with the status of the reflector.
+    /// Returns a receiver that contains the current status of the reflector.
     pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
         self.shared.reflector.subscribe()
     }

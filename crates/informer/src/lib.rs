@@ -1,10 +1,10 @@
-//! Shared informers: an always current cache of a Kubernetes resource, and handlers for its changes.
-//! Most programs need only this crate.
+//! Provides shared informers. An informer watches a Kubernetes resource, keeps a cache of its
+//! objects up to date, and calls handlers for changes. Most programs need only this crate.
 //!
-//! An [`Informer`] connects the lower layers. A reflector lists and watches, and feeds a DeltaFIFO.
-//! Each batch of the FIFO is one write to the store, and the events of that write are delivered to
-//! every handler. Many handlers share one watch and one cache. An [`InformerFactory`] shares
-//! informers by type and selection.
+//! An [`Informer`] connects the lower layers. A reflector lists and watches, and sends deltas to a
+//! queue. Each batch of the queue is one write to the store, and the events of this write are
+//! delivered to every handler. Many handlers share one watch and one cache. An [`InformerFactory`]
+//! shares informers by type and selection.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -31,14 +31,15 @@
 //! ```
 //!
 //! # Invariants
-//! - A handler is called with a change only after the change is visible in the store and every index.
+//! - A handler is called with a change only after the change is visible in the store and every
+//!   index.
 //! - The calls of one handler are sequential, in the order of the store's writes.
-//! - A slow or panicking handler affects neither other handlers nor the cache. The exception is a
-//!   slow handler of [`Informer::add_backpressured_handler`]: the cache waits for it.
-//! - A handler that is added late receives the cached objects as initial adds, then every later
-//!   change, without gap or repetition.
-//! - Each task, and each thread of a blocking handler, belongs to its informer and has ended when
-//!   [`Informer::stop`] returns.
+//! - A slow or panicking handler affects neither other handlers nor the cache. The only exception
+//!   is [`Informer::add_backpressured_handler`]. The cache waits for a slow handler of this kind.
+//! - A handler that is added to a running informer receives the cached objects as initial adds,
+//!   then every later change exactly once.
+//! - [`Informer::stop`] waits for all tasks of the informer, and for the threads of its blocking
+//!   handlers.
 //! - This crate never parses bytes, and never decides which requests to send.
 
 mod builder;

@@ -1,9 +1,11 @@
-//! Read-your-writes consistency: reads from a cache that show at least the writes of this program.
+//! Provides read-your-writes consistency: a read from the cache contains at least the earlier
+//! writes of this program.
 //!
-//! The lower half depends on the store only. [`WriteTracker`] records the writes that are not
-//! visible in the cache yet ([`pending_writes`]), and waits for them. Each informer owns one.
-//! The upper half is for users: [`CachedApi`] decides which writes the informer will see
-//! ([`coverage`]), records them, and waits before it reads ([`wait`]).
+//! The lower part depends only on the store. Each informer has a [`WriteTracker`]. It records the
+//! writes that are not visible in the cache yet ([`pending_writes`]), and waits until they are
+//! visible. The upper part is the public API: [`CachedApi`] decides for which writes the informer
+//! will receive an event ([`coverage`]), records these writes, and waits before each read
+//! ([`wait`]).
 
 mod api_object;
 mod cached_api;

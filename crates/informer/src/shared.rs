@@ -1,4 +1,4 @@
-//! `Shared`: the state of an informer, its subscribers, and the task that keeps the cache up to date.
+//! `Shared`: the state and the subscribers of an informer, and the task that updates the cache.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -22,7 +22,7 @@ use crate::{
     read_your_writes::WriteTracker,
 };
 
-/// The delay before the reflector restarts after a panic in a function of the user.
+/// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// Keeps the informer running. Dropping the last reference stops the informer.
@@ -44,10 +44,10 @@ pub(crate) struct Shared<T> {
     pub(crate) config: InformerConfig<T>,
     pub(crate) store: Store<T>,
     pub(crate) writes: WriteTracker<T>,
-    /// Also held during each write of the store and the delivery of its events. A new subscriber
-    /// therefore receives a snapshot and exactly the later events. Never held across an await.
+    /// Also locked during each write of the store and the delivery of its events. A new subscriber
+    /// therefore receives a snapshot and exactly the later events. Never locked across an await.
     subscribers: Mutex<Subscribers<T>>,
-    /// The panics of all handlers, including removed ones.
+    /// The number of panics of all handlers, including removed handlers.
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) reflector: watch::Sender<ReflectorStatus>,
@@ -67,9 +67,9 @@ struct Subscribers<T> {
 struct Subscriber<T> {
     id: u64,
     mailbox: Arc<Mailbox<T>>,
-    /// What happens to its queued events when the informer stops.
+    /// The treatment of its queued events when the informer stops.
     at_stop: Queued,
-    /// A subscriber keeps the informer running.
+    /// Keeps the informer running while the subscriber exists.
     _keep_alive: Option<Arc<KeepAlive>>,
 }
 
@@ -83,15 +83,15 @@ enum Lifecycle {
     Stopped,
 }
 
-/// A place among the subscribers of an informer. [`Subscription::cancel`] is the only way to
-/// release it before the informer stops.
+/// Identifies a subscriber of an informer. Only [`Subscription::cancel`] removes the subscriber
+/// before the informer stops.
 pub(crate) struct Subscription<T> {
     pub(crate) id: u64,
     shared: Weak<Shared<T>>,
     pub(crate) mailbox: Arc<Mailbox<T>>,
 }
 
-/// What happens to the queued events of a subscriber that is removed.
+/// The treatment of the queued events when a subscriber is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     DropQueued,
@@ -128,17 +128,20 @@ impl<T: Object> Shared<T> {
             .iter()
             .map(|subscriber| (subscriber.id, Arc::clone(&subscriber.mailbox)))
             .collect();
-        // A removal moves the last subscriber into the free place.
+        // `unsubscribe` moves the last subscriber to the position of the removed subscriber.
         subscribers.sort_unstable_by_key(|(id, _)| *id);
         subscribers.iter().map(|(_, mailbox)| mailbox.status()).collect()
     }
 
-    /// Spawns all tasks on this runtime, the first time. If `runtime` panics, nothing changes.
+    /// Spawns all tasks on this runtime. Only the first call has an effect. If `runtime` panics,
+    /// the informer is not started.
     pub(crate) fn start(this: &Arc<Self>, runtime: impl FnOnce() -> Handle) {
-        // A concurrent stop waits for this token, and so for the tasks that are spawned here.
+        // A concurrent stop waits for this token, and therefore for the tasks that are spawned
+        // here.
         let _spawning = this.tasks.token();
         let Some((runtime, handlers)) = this.begin(runtime) else { return };
-        // Not under the lock: a runtime that has shut down drops the tasks, with the handlers.
+        // Runs without the lock, because a runtime that has shut down drops the tasks and the
+        // handlers.
         for (_, handler) in handlers {
             this.tasks.spawn_on(handler, &runtime);
         }
@@ -146,7 +149,7 @@ impl<T: Object> Shared<T> {
         this.tasks.spawn_on(async move { guard.0.run().await }, &runtime);
     }
 
-    /// Returns the tasks to spawn; `None` if the informer was started or stopped before.
+    /// Returns the tasks to spawn. Returns `None` if the informer was started or stopped before.
     fn begin(&self, runtime: impl FnOnce() -> Handle) -> Option<(Handle, HandlerTasks)> {
         let mut subscribers = self.subscribers.lock();
         let Lifecycle::NotStarted(handlers) = &mut subscribers.lifecycle else { return None };
@@ -158,8 +161,8 @@ impl<T: Object> Shared<T> {
 
     /// Runs the reflector until the informer is stopped.
     ///
-    /// A panic in a function of the user (list, watch, modifier, `on_error`) is logged and restarts
-    /// the reflector. Otherwise it would end the watch silently.
+    /// If a user function panics (list, watch, modifier, `on_error`), the panic is logged and the
+    /// reflector restarts. Otherwise, the watch would stop silently.
     async fn run(&self) {
         let running = async {
             loop {
@@ -197,7 +200,7 @@ impl<T: Object> Shared<T> {
         let (sender, mut deltas) = fifo::channel(self.config.settings.queue_capacity);
         let on_error = self.config.settings.on_error.clone();
         let mut options = self.config.settings.reflector.clone();
-        // After a panic the position is lost. Any list but a consistent one could be older than the
+        // After a panic, the position is lost. Only a consistent list cannot be older than the
         // cache.
         if self.store.is_synced() {
             options.first_list = FirstList::Fresh;
@@ -223,7 +226,7 @@ impl<T: Object> Shared<T> {
     }
 
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
-    /// with backpressure, which need room before the next batch.
+    /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
     fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
         let subscribers = self.subscribers.lock();
         let events: Arc<[Event<T>]> = self.store.apply(batch).into();
@@ -243,13 +246,13 @@ impl<T: Object> Shared<T> {
 
     /// Adds a subscriber. Its first events are the cached objects as initial adds.
     ///
-    /// `task` builds the task of a handler from its mailbox; a stream has none.
+    /// `task` builds the task of a handler from its mailbox. It returns `None` for a stream.
     pub(crate) fn subscribe(
         this: &Arc<Self>,
         policy: LagPolicy,
         task: impl FnOnce(Arc<Mailbox<T>>) -> Option<BoxFuture<'static, ()>>,
     ) -> Subscription<T> {
-        // A concurrent stop waits for this token, and so for the task that is spawned here.
+        // A concurrent stop waits for this token, and therefore for the task that is spawned here.
         let _spawning = this.tasks.token();
         let mut subscribers = this.subscribers.lock();
         let id = subscribers.next_id;
@@ -280,14 +283,15 @@ impl<T: Object> Shared<T> {
             }
         };
         drop(subscribers);
-        // Not under the lock: a task that is not spawned is dropped here, with the handler.
+        // Runs without the lock, because a task that is not spawned is dropped here, with its
+        // handler.
         if let (Some(runtime), Some(task)) = (runtime, task) {
             this.tasks.spawn_on(task, &runtime);
         }
         Subscription { id, shared: Arc::downgrade(this), mailbox }
     }
 
-    /// Removes a subscriber and closes its mailbox, in one step for the other subscribers.
+    /// Removes a subscriber and closes its mailbox, under one lock.
     fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
         let Subscription { id, mailbox, .. } = subscription;
         let mut subscribers = self.subscribers.lock();
@@ -306,8 +310,8 @@ impl<T: Object> Shared<T> {
         };
         let dropped = mailbox.close(removal.queued());
         drop(subscribers);
-        // Not under the lock: the subscriber may be the last to keep the informer running, the task
-        // holds the user's handler, and the events may hold the last references to objects.
+        // Runs without the lock. The subscriber may hold the last `KeepAlive`, the task holds the
+        // user's handler, and the events may hold the last references to objects.
         drop((removed, unspawned, dropped));
     }
 
@@ -327,15 +331,15 @@ impl<T: Object> Shared<T> {
         for subscriber in &list {
             drop(subscriber.mailbox.close(subscriber.at_stop));
         }
-        // A running informer is stopped when its task has ended.
+        // The task of a running informer reports the stop when it is dropped.
         if matches!(before, Lifecycle::NotStarted(_)) {
-            self.show_stopped();
+            self.report_stopped();
         }
         drop((list, before));
     }
 
-    /// Closes the store: the cache is no longer written.
-    fn show_stopped(&self) {
+    /// Closes the store and sets the phase. The cache is no longer written.
+    fn report_stopped(&self) {
         self.store.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
     }
@@ -360,14 +364,14 @@ impl Removal {
     }
 }
 
-/// Held by the informer's task. Stops the informer even if a runtime that shuts down drops the task
-/// before its end, or never polls it.
+/// Stops the informer when its task is dropped. A runtime that shuts down can drop the task at any
+/// await, or before the first poll.
 struct StopGuard<T: Object>(Arc<Shared<T>>);
 
 impl<T: Object> Drop for StopGuard<T> {
     fn drop(&mut self) {
         self.0.stop();
-        self.0.show_stopped();
+        self.0.report_stopped();
     }
 }
 

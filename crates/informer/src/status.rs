@@ -5,35 +5,37 @@ use std::{fmt, time::Duration};
 use kube_object::ResourceVersion;
 use kube_reflector::ReflectorStatus;
 
-/// Describes the state of an informer. It never contains object contents.
+/// Describes the state of an informer. The status never contains data of objects.
 ///
-/// `Display` is for people: one line about the cache, the lines of the reflector, and one line per
-/// handler.
+/// `Display` writes one line about the cache, the lines of the reflector, and one line per handler.
+/// The format may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerStatus {
     /// The name of the informer. The default consists of kind, path and selectors.
     pub name: String,
-    /// The path of its requests, without a query.
+    /// The URL path of its requests, without a query.
     pub path: String,
-    /// The informer was created elsewhere, perhaps for another cluster: see
-    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). Set only in the status of a factory.
+    /// Whether the factory adopted the informer, perhaps from another cluster. See
+    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). Always false in
+    /// [`Informer::status`](crate::Informer::status).
     pub adopted: bool,
-    /// The initial list is in the store.
+    /// Whether the store contains the initial list.
     pub synced: bool,
     /// The number of objects in the store.
     pub objects: usize,
-    /// The number of objects whose newest state could not be decoded. The store shows an older state.
+    /// The number of objects whose newest state could not be decoded. The store contains an older
+    /// state of these objects.
     pub stale: usize,
-    /// The store contains every change up to this version.
+    /// The resourceVersion up to which the store contains every change.
     pub watermark: Option<ResourceVersion>,
-    /// The time since the last object of a watch; `None` if there was none yet.
+    /// The time since the last object of a watch. `None` before the first object.
     pub event_age: Option<Duration>,
-    /// The time since the last bookmark. Servers send one about every minute.
+    /// The time since the last bookmark. Servers send a bookmark about every minute.
     pub bookmark_age: Option<Duration>,
-    /// Registered handlers and streams, in the order of registration.
+    /// The registered handlers and streams, in the order of registration.
     pub handlers: Vec<HandlerStatus>,
-    /// The number of panics of handlers, including removed ones.
+    /// The number of panics of handlers, including removed handlers.
     pub handler_panics: u64,
     /// The status of the reflector.
     pub reflector: ReflectorStatus,
@@ -43,16 +45,16 @@ pub struct InformerStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerStatus {
-    /// Its name, or `#` and the number of its registration.
+    /// The name. The default is `#` and the number of the registration.
     pub name: String,
-    /// The handler has returned from each add of its initial list.
+    /// Whether the handler has returned from each add of its initial list.
     pub synced: bool,
-    /// The number of events that wait for it, without the current delivery. If they are coalesced,
-    /// there is one for each changed object.
+    /// The number of queued events, without the current delivery. Coalesced events count once per
+    /// object.
     pub pending: usize,
-    /// The handler lags, so its events are coalesced.
+    /// Whether events are coalesced, because the handler lags.
     pub coalescing: bool,
-    /// The number of its panics.
+    /// The number of panics of the handler.
     pub panics: u64,
 }
 
@@ -82,7 +84,7 @@ impl fmt::Display for HandlerStatus {
     }
 }
 
-/// Displays an age in whole seconds.
+/// Displays an age in seconds, rounded down.
 struct Ago(Option<Duration>);
 
 impl fmt::Display for Ago {

@@ -1,16 +1,17 @@
-//! Waits for caches to sync, and the error that lists the unsynced ones.
+//! Waits for caches to sync, and reports the informers that are not synced.
 
 use std::{fmt, time::Duration};
 
 use kube_reflector::Phase;
 use tokio::{runtime::Handle, sync::watch};
 
-/// Returns how long a wait can take: zero outside of a runtime, which has the clock.
+/// Returns the timeout of a wait. The timeout is zero outside of a tokio runtime, because a wait
+/// needs the clock of the runtime.
 pub(crate) fn effective_timeout(timeout: Duration) -> Duration {
     Handle::try_current().map_or(Duration::ZERO, |_| timeout)
 }
 
-/// Waits until the value is true. Returns `false` after the timeout, or if the sender is dropped.
+/// Waits until the value is true. Returns false after the timeout, or if the sender is dropped.
 pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duration) -> bool {
     if Handle::try_current().is_err() {
         return *value.borrow();
@@ -22,7 +23,7 @@ pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duratio
 /// Describes an informer whose initial list is not in its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsyncedInformer {
-    /// The informer: its kind and URL.
+    /// The name of the informer. The default contains kind, path and selectors.
     pub informer: String,
     /// The phase of its reflector.
     pub phase: Phase,
@@ -43,14 +44,14 @@ impl fmt::Display for UnsyncedInformer {
     }
 }
 
-/// Some informers did not sync within the timeout.
+/// Reports the informers that did not sync within the timeout.
 ///
-/// Informers that were not stopped continue to try. Outside of a tokio runtime, which has the clock,
-/// there is no wait, and the timeout is zero.
+/// Informers that were not stopped continue to retry. Outside of a tokio runtime, the methods do
+/// not wait, and the timeout is zero.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("caches not synced within {timeout:?}: {}", join(informers))]
 pub struct CacheSyncError {
-    /// The duration of the wait.
+    /// The timeout of the wait.
     pub timeout: Duration,
     /// The informers that are not synced.
     pub informers: Vec<UnsyncedInformer>,

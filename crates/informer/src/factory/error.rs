@@ -1,11 +1,12 @@
-//! Errors of a factory.
+//! The errors of a factory.
 
-/// The factory cannot return an informer.
+/// Reports why a factory cannot return an informer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactoryError {
-    /// [`InformerFactory::shutdown`](crate::InformerFactory::shutdown) was called. Contains the kind
-    /// and the URL of the informer.
+    /// The factory was shut down with
+    /// [`InformerFactory::shutdown`](crate::InformerFactory::shutdown). Contains the name of the
+    /// requested informer.
     #[error("cannot create informer {0}: factory is shut down")]
     ShutDown(String),
     /// The namespace is empty, or the type is cluster-scoped.

@@ -1,4 +1,5 @@
-//! `MultiNamespaceInformer`: one type in several namespaces, which can be added and removed.
+//! `MultiNamespaceInformer`: informers of one type in several namespaces. Namespaces can be added
+//! and removed at run time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,20 +16,21 @@ use tokio::{sync::watch, time::Instant};
 use super::{FactoryError, Selection};
 use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 
-/// Runs one informer for each of several namespaces, with handlers for all namespaces. Use it if you
-/// may read only some namespaces, or if the set of namespaces changes at run time.
+/// Runs one informer for each of several namespaces. Each handler receives the events of all these
+/// namespaces.
 ///
-/// If a namespace is added, its objects are initial adds for each handler. If a namespace is removed,
-/// each handler receives a delete of each of its objects, whose final state is unknown. To a handler,
-/// only the objects of the current namespaces exist.
+/// Use this type if your program may read only some namespaces, or if the set of namespaces changes
+/// at run time.
 ///
-/// The informers are reference-counted ([`Selection::ref_counted_informer`]). An informer that has
-/// other users is shared with them, and continues for them after its namespace is removed here. Each
-/// informer has its own cache and resourceVersion, so a read of several namespaces is not a
-/// consistent snapshot.
+/// When a namespace is added, each handler receives its objects as initial adds. When a namespace
+/// is removed, each handler receives a delete of each of its objects, with `final_state_unknown`.
 ///
-/// This type is cheap to clone, and all clones are one. A registered handler keeps the informers of
-/// its namespaces alive.
+/// The informers are reference-counted ([`Selection::ref_counted_informer`]). If an informer has
+/// other users, it continues to run after its namespace is removed. Each informer has its own cache
+/// and resourceVersion, so a read of several namespaces is not a consistent snapshot.
+///
+/// This type is cheap to clone, and all clones share their namespaces and handlers. A registered
+/// handler keeps the informers of its namespaces alive.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Secret;
@@ -48,8 +50,8 @@ pub struct MultiNamespaceInformer<T: Cached> {
     inner: Arc<Inner<T>>,
 }
 
-/// Refers to a handler of several informers. Dropping it only detaches, like a
-/// [`HandlerRegistration`].
+/// Refers to a handler of a [`MultiNamespaceInformer`]. If it is dropped, the handler remains
+/// registered, like with a [`HandlerRegistration`].
 pub struct MultiNamespaceRegistration<T> {
     id: usize,
     inner: Arc<Inner<T>>,
@@ -57,10 +59,11 @@ pub struct MultiNamespaceRegistration<T> {
 
 /// No lock is held across an await, or while a handler is called or dropped.
 struct Inner<T> {
-    /// Held to change which handlers are registered in which namespaces. Methods of informers are
-    /// called under it, and those wait for index functions.
+    /// Locked while namespaces or handlers are added or removed. The holder of this lock calls
+    /// methods of informers, which can wait for index functions.
     changes: Mutex<()>,
-    /// Also locked for reads, even within index functions. No other code is called under it.
+    /// Also locked for reads, even within index functions. The holder of this lock calls no user
+    /// code and no methods of informers.
     table: Mutex<NamespaceTable<T>>,
 }
 
@@ -73,20 +76,20 @@ struct NamespaceTable<T> {
 enum NamespaceEntry<T> {
     Active {
         informer: Informer<T>,
-        /// By the id of the handler.
+        /// The registrations by the id of the handler.
         registrations: BTreeMap<usize, HandlerRegistration<T>>,
     },
-    /// The handlers still receive deletes. Until their tasks end, the namespace cannot be added
-    /// again: two tasks would report its objects at the same time.
+    /// The handlers still receive deletes. The namespace cannot be added again before their tasks
+    /// have completed. Otherwise, two tasks would deliver events of the same objects.
     Removing(EndSignals),
 }
 
-/// One receiver for each handler task, which drops the sender at its end.
+/// One receiver for each handler task. The task drops the sender when it completes.
 type EndSignals = Vec<watch::Receiver<()>>;
 type RemovedNamespace<T> = (Informer<T>, BTreeMap<usize, HandlerRegistration<T>>, EndSignals);
 type RemovedHandler<T> = (Option<SharedHandler<T>>, Vec<HandlerRegistration<T>>, EndSignals);
 
-/// A handler that the tasks of several informers call in turn.
+/// A handler that the tasks of several informers share. Only one task calls it at a time.
 struct SharedHandler<T>(Arc<Mutex<Box<dyn EventHandler<T>>>>);
 
 impl<T> Clone for SharedHandler<T> {
@@ -116,11 +119,11 @@ impl<T: Cached> Clone for MultiNamespaceInformer<T> {
 }
 
 impl<T: Cached> Selection<T> {
-    /// Returns an informer for each of these namespaces, in place of the factory's namespace. More
-    /// can be added later.
+    /// Returns an informer for each of these namespaces. They replace the namespace of the factory.
+    /// More namespaces can be added later.
     ///
     /// # Errors
-    /// Same as [`MultiNamespaceInformer::add`].
+    /// Returns the errors of [`MultiNamespaceInformer::add`].
     pub fn namespaces<N: Into<String>>(
         self,
         namespaces: impl IntoIterator<Item = N>,
@@ -144,23 +147,25 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         Ok(Self { selection, inner: Arc::new(inner) })
     }
 
-    /// Adds a namespace. Returns `false` if it was added before.
+    /// Adds a namespace. Returns false if the namespace was added before.
     ///
     /// If the factory is started, the new informer starts immediately. If the namespace is being
-    /// removed, this waits until its handlers have received all deletes.
+    /// removed, the method waits until its handlers have received all deletes.
     ///
-    /// If the informer of the namespace was stopped, it is replaced. Unlike
-    /// [`MultiNamespaceInformer::remove`], this delivers no deletes. The objects that the new
-    /// informer finds are initial adds.
+    /// If the informer of the namespace was stopped, it is replaced. In this case, and unlike with
+    /// [`MultiNamespaceInformer::remove`], the handlers receive no deletes. They receive the
+    /// objects of the new informer as initial adds.
     ///
     /// # Errors
-    /// The factory is shut down, the name is empty, or the type is cluster-scoped.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down, and
+    /// [`FactoryError::InvalidNamespace`] if the name is empty or the type is cluster-scoped.
     ///
     /// # Cancel safety
-    /// Safe: nothing is added before this returns. A stopped informer may already be removed.
+    /// Cancel safe: a cancelled call does not add the namespace. It may already have removed a
+    /// stopped informer of the namespace.
     pub async fn add(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
         let namespace = namespace.into();
-        // Not under the lock: this may call user code that describes the resource.
+        // Runs without a lock, because it may call user code that describes the resource.
         let informer = self.selection.clone().single_namespace(&namespace)?.ref_counted_informer()?;
         loop {
             let (ending, stopped) = match self.inner.insert(&namespace, &informer) {
@@ -174,14 +179,14 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         }
     }
 
-    /// Removes a namespace. Returns `false` if it was not added.
+    /// Removes a namespace. Returns false if the namespace was not added.
     ///
-    /// When this returns, each handler has received its queued events and then a delete of each
-    /// object of the namespace. If the informer was stopped, handlers receive nothing more. Do not
-    /// await this within a call of a handler.
+    /// Waits until each handler has received its queued events, and then a delete of each object of
+    /// the namespace. If the informer was stopped, the handlers receive no more events. Do not
+    /// await this method within a handler call.
     ///
     /// # Cancel safety
-    /// The namespace is removed at the first poll. Only the wait is lost.
+    /// The first poll removes the namespace. Dropping the future only cancels the wait.
     pub async fn remove(&self, namespace: &str) -> bool {
         let removed = self.inner.begin_removal(namespace);
         let Some((informer, registrations, ending)) = removed else { return false };
@@ -199,7 +204,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         self.map_active(|namespace, _| namespace.to_owned()).into_iter().collect()
     }
 
-    /// Returns the informer of a namespace. It lives as long as it is used.
+    /// Returns the informer of a namespace. Returns `None` if the namespace was not added.
     pub fn informer(&self, namespace: &str) -> Option<Informer<T>> {
         match self.inner.table.lock().namespaces.get(namespace)? {
             NamespaceEntry::Active { informer, .. } => Some(informer.clone()),
@@ -223,8 +228,8 @@ impl<T: Cached> MultiNamespaceInformer<T> {
 
     /// Registers a handler for all current and later namespaces, with the factory's resync period.
     ///
-    /// Its calls are sequential across namespaces: the tasks of the informers wait for each other.
-    /// The handler must not block.
+    /// The calls are sequential across namespaces, because the tasks of the informers wait for each
+    /// other. The handler must not block.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> MultiNamespaceRegistration<T> {
         let handler = SharedHandler(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
         let _change = self.inner.changes.lock();
@@ -237,7 +242,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         MultiNamespaceRegistration { id, inner: Arc::clone(&self.inner) }
     }
 
-    /// Returns the object of this key, which is a [`KeyRef`] or an `&ObjectKey`.
+    /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = key.into();
         self.informer(key.namespace()?)?.lister().get_by_key(key)
@@ -256,10 +261,11 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// Waits until the initial list of each current namespace is cached.
     ///
     /// # Errors
-    /// Same as [`InformerFactory::wait_for_sync`](crate::InformerFactory::wait_for_sync).
+    /// Returns the same error as
+    /// [`InformerFactory::wait_for_sync`](crate::InformerFactory::wait_for_sync).
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let informers = self.informers();
@@ -274,7 +280,7 @@ enum InsertOutcome<T> {
     Added,
     Exists,
     StillRemoving(EndSignals),
-    /// The informer was stopped, so its removal has begun.
+    /// The previous informer was stopped. It is now being removed.
     RemovedStopped(RemovedNamespace<T>),
 }
 
@@ -331,8 +337,8 @@ impl<T: Object> NamespaceTable<T> {
         id
     }
 
-    /// Begins to remove a namespace. Returns its informer, its registrations, and the signals of
-    /// their ends.
+    /// Starts the removal of a namespace. Returns its informer, its registrations, and the end
+    /// signals of the handler tasks.
     fn begin_removal(&mut self, namespace: &str) -> Option<RemovedNamespace<T>> {
         let found = self.namespaces.get_mut(namespace)?;
         let NamespaceEntry::Active { registrations, .. } = found else { return None };
@@ -343,7 +349,7 @@ impl<T: Object> NamespaceTable<T> {
         }
     }
 
-    /// Removes a namespace whose handler tasks have ended.
+    /// Completes the removal of a namespace, if all its handler tasks have completed.
     fn finish_removal(&mut self, namespace: &str) {
         if let Some(NamespaceEntry::Removing(ending)) = self.namespaces.get(namespace)
             && ending.iter().all(|ended| ended.has_changed().is_err())
@@ -352,8 +358,8 @@ impl<T: Object> NamespaceTable<T> {
         }
     }
 
-    /// Removes a handler. Returns it with its registrations, and the end signals of namespaces that
-    /// are being removed.
+    /// Removes a handler. Returns the handler, its registrations, and the end signals of namespaces
+    /// that are being removed.
     fn remove_handler(&mut self, id: usize) -> RemovedHandler<T> {
         let handler = self.handlers.remove(&id);
         let (mut removed, mut ending) = (Vec::new(), Vec::new());
@@ -379,13 +385,13 @@ impl<T: Object> MultiNamespaceRegistration<T> {
         self.map_registrations(HandlerRegistration::has_synced).into_iter().all(|synced| synced)
     }
 
-    /// Waits until the handler has returned from each initial add, including those of namespaces
+    /// Waits until the handler has returned from each initial add. The wait includes namespaces
     /// that are added during the wait.
     ///
-    /// Returns `false` after the timeout, or if an informer was stopped.
+    /// Returns false after the timeout, or if an informer was stopped.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
@@ -396,7 +402,7 @@ impl<T: Object> MultiNamespaceRegistration<T> {
             (!registration.has_synced()).then(|| (synced, registration.ended.clone()))
         };
         while let Some((synced, ended)) = self.map_registrations(unsynced).into_iter().flatten().next() {
-            // A registration in an active namespace ends only if its informer was stopped.
+            // In an active namespace, a handler task completes only if the informer was stopped.
             if ended.has_changed().is_err() || left().is_zero() {
                 return false;
             }
@@ -409,12 +415,12 @@ impl<T: Object> MultiNamespaceRegistration<T> {
         true
     }
 
-    /// Returns the number of events that wait for the handler, in all namespaces.
+    /// Returns the number of queued events of the handler, in all namespaces.
     pub fn pending(&self) -> usize {
         self.map_registrations(HandlerRegistration::pending).into_iter().sum()
     }
 
-    /// Returns how many calls of the handler have panicked, for objects of the current namespaces.
+    /// Returns the number of panics of the handler, for objects of the current namespaces.
     pub fn panics(&self) -> u64 {
         self.map_registrations(HandlerRegistration::panics).into_iter().sum()
     }
@@ -430,12 +436,12 @@ impl<T: Object> MultiNamespaceRegistration<T> {
 
     /// Removes the handler and drops its queued events.
     ///
-    /// When this returns, no call is running and none will follow. If the handler still receives
-    /// deletes of a namespace that is being removed, this waits for them. Do not await this within
-    /// a call of the handler.
+    /// Waits for a running call. If a namespace is being removed, also waits until the handler has
+    /// received its deletes. Afterwards, the handler is never called again. Do not await this
+    /// method within a handler call.
     ///
     /// # Cancel safety
-    /// The handler is removed at the first poll. Only the wait for a running call is lost.
+    /// The first poll removes the handler. Dropping the future only cancels the wait.
     pub async fn remove(self) {
         let (handler, registrations, ending) = self.inner.remove_handler(self.id);
         drop(handler);

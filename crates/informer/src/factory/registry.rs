@@ -22,23 +22,25 @@ use crate::{Informer, InformerStatus, UnsyncedInformer};
 
 /// Holds the informers of a factory.
 ///
-/// No lock is held across an await, or while an informer is built or started. Entries are cloned out
-/// first.
+/// No lock is held across an await, or while an informer is built or started. The methods clone the
+/// entries first.
 #[derive(Default)]
 pub(super) struct Registry {
     informers: DashMap<InformerKey, Slot>,
-    /// Informers that were created elsewhere. They are kept until the shutdown.
+    /// The adopted informers. The registry holds them until the shutdown.
     adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
-    /// The number of slots created so far.
+    /// The number of created slots.
     slots: AtomicU64,
-    /// The runtime of the start.
+    /// The runtime on which the factory was started.
     started: OnceLock<Handle>,
     shut_down: AtomicBool,
-    /// The tasks of each informer of this registry that may still have tasks.
+    /// The tasks of all informers, including informers that are no longer in the registry.
+    /// Completed trackers are removed.
     tasks: Mutex<Vec<TaskTracker>>,
 }
 
-/// Identifies an informer within a factory. All other settings are the factory's.
+/// Identifies an informer within a factory. All informers of a factory have the same other
+/// settings.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     pub(super) cached: TypeId,
@@ -48,8 +50,8 @@ pub(super) struct InformerKey {
 }
 
 impl InformerKey {
-    /// Returns the name of the informer in errors and logs. Informers of one type differ in their
-    /// selectors.
+    /// Returns the name of the informer in errors and logs. The name contains the selectors,
+    /// because informers of one type can have different selectors.
     pub(super) fn informer_name(&self) -> String {
         let mut name = self.kind_and_path.clone();
         for (word, selector) in [("labels", &self.labels), ("fields", &self.fields)] {
@@ -75,8 +77,8 @@ struct Slot {
     number: u64,
     /// Keeps the informer alive.
     pinned: Option<Arc<dyn AnyInformer>>,
-    /// The state of an informer before its start, with its handlers. From the start on, the task of
-    /// the informer holds that state.
+    /// The state and the handlers of an informer that is not started. After the start, the task of
+    /// the informer holds this state.
     unstarted: Option<Arc<dyn Any + Send + Sync>>,
     /// Returns the informer while it is alive.
     find: Box<dyn Fn() -> Option<Arc<dyn AnyInformer>> + Send + Sync>,
@@ -97,7 +99,8 @@ impl Slot {
         self.pinned.clone().or_else(|| (self.find)())
     }
 
-    /// Returns the informer if it was not stopped. A stopped informer never updates its cache again.
+    /// Returns the informer if it was not stopped. A stopped informer never updates its cache
+    /// again.
     fn usable(&self) -> Option<Arc<dyn AnyInformer>> {
         self.informer().filter(|informer| !informer.is_stopped())
     }
@@ -116,7 +119,7 @@ impl Registry {
             return Err(is_shut_down());
         }
         let found = self.informers.get(key).and_then(|slot| slot.usable());
-        // Not under the lock: `build` may call user code that describes the resource.
+        // Runs without a lock, because `build` may call user code that describes the resource.
         let informer = match found {
             Some(found) => downcast(found.as_ref()),
             None => self.track_tasks(build()),
@@ -131,13 +134,13 @@ impl Registry {
         if let Some(runtime) = self.started.get() {
             informer.start_on(runtime);
             let unstarted = self.informers.get_mut(key).and_then(|mut slot| slot.unstarted.take());
-            drop(unstarted); // not under the lock
+            drop(unstarted); // The lock is released before this drop.
         }
         Ok(informer)
     }
 
-    /// Remembers the tasks of an informer. After a stop, a removal or a drop the registry no longer
-    /// finds the informer, but its tasks may still run.
+    /// Stores the task tracker of an informer. After a stop, a removal or a drop, the registry no
+    /// longer contains the informer, but its tasks may still run.
     fn track_tasks<T: Object>(&self, informer: Informer<T>) -> Informer<T> {
         let mut all = self.tasks.lock();
         all.retain(|tasks| !(tasks.is_closed() && tasks.is_empty()));
@@ -146,8 +149,8 @@ impl Registry {
         informer
     }
 
-    /// Stores this informer under the key and returns it. If a concurrent call was first, returns
-    /// that call's informer.
+    /// Stores this informer under the key and returns it. If a concurrent call has already stored
+    /// an informer, returns the stored informer.
     fn insert<T: Object>(
         &self,
         key: InformerKey,
@@ -169,13 +172,14 @@ impl Registry {
         if ownership == Ownership::Factory && slot.pinned.is_none() {
             slot.pinned = Some(Arc::new(informer.clone()));
         }
-        // Not under the lock: a stopped informer may hold the last reference to user functions.
+        // The lock is released first, because a stopped informer may hold the last reference to
+        // user functions.
         drop(slot);
         drop(replaced);
         informer
     }
 
-    /// Adds an informer that was created elsewhere.
+    /// Adds an informer that was created by a builder or by another factory.
     pub(super) fn adopt<T: Object>(&self, informer: &Informer<T>) -> Result<(), FactoryError> {
         let is_same = |other: &Arc<dyn AnyInformer>| {
             let other = other.as_any().downcast_ref::<Informer<T>>();
@@ -204,8 +208,8 @@ impl Registry {
         slot.informer()
     }
 
-    /// Returns the live informers in the order of their creation, then the adopted ones. Removes the
-    /// slots of the others.
+    /// Returns the informers that still exist, in the order of their creation, and then the adopted
+    /// informers. Removes the slots of dropped informers.
     pub(super) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
         let (mut alive, mut dropped) = (Vec::new(), Vec::new());
         for slot in &self.informers {
@@ -215,7 +219,7 @@ impl Registry {
             }
         }
         for key in dropped {
-            // The slot is dropped after the lock is free: it may hold user functions.
+            // The slot is dropped after the lock is released, because it may hold user functions.
             let _slot = self.informers.remove_if(&key, |_, slot| slot.informer().is_none());
         }
         alive.sort_unstable_by_key(|(number, _)| *number);
@@ -232,8 +236,8 @@ impl Registry {
             .collect()
     }
 
-    /// Starts all informers. From now on new informers start immediately, on this runtime if their
-    /// creator has none.
+    /// Starts all informers. Later informers start immediately. If they are created outside of a
+    /// runtime, they start on this runtime.
     pub(super) fn start(&self, runtime: Handle) {
         self.started.get_or_init(|| runtime);
         for informer in self.all() {
@@ -241,17 +245,17 @@ impl Registry {
         }
         let unstarted: Vec<_> =
             self.informers.iter_mut().filter_map(|mut slot| slot.unstarted.take()).collect();
-        drop(unstarted); // not under the locks
+        drop(unstarted); // The locks are released before this drop.
     }
 
-    /// Returns the tasks of each informer that this registry ever had and that may still run.
+    /// Returns the task trackers of all informers, including informers that were removed.
     pub(super) fn tasks(&self) -> Vec<TaskTracker> {
         self.tasks.lock().clone()
     }
 
-    /// Refuses new informers from now on, and returns the informers that the caller must stop.
+    /// Rejects all later requests for informers. Returns the informers that the caller must stop.
     pub(super) fn shut_down(&self) -> Vec<Arc<dyn AnyInformer>> {
-        // Under the lock: a concurrent adoption is either returned here or refused.
+        // Locked, so that a concurrent adoption is either returned here or rejected.
         let adopted = self.adopted.lock();
         self.shut_down.store(true, Ordering::Release);
         drop(adopted);
@@ -264,7 +268,7 @@ impl Registry {
 
 type BoxFuture<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 
-/// The operations of a factory on an informer, without the object type.
+/// The operations of a factory on an informer of any object type.
 pub(super) trait AnyInformer: Send + Sync {
     fn start(&self);
     fn stop(&self) -> BoxFuture<'_, ()>;

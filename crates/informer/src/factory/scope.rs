@@ -1,4 +1,4 @@
-//! `Scope`: whether the objects of a type are namespaced.
+//! `Scope`: the scope of a type, which is a namespace or the cluster.
 
 use std::any::TypeId;
 
@@ -7,17 +7,18 @@ use kube_client::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 
-/// Whether the objects of a type are namespaced.
+/// Describes whether the objects of a type belong to a namespace or to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Each object belongs to a namespace. The namespace of the factory applies.
     Namespaced,
-    /// Objects belong to the whole cluster.
+    /// The objects are cluster-scoped.
     Cluster,
 }
 
 impl Scope {
-    /// Returns the scope of a type; `None` if it is known only at run time, as for `DynamicObject`.
+    /// Returns the scope of a type. Returns `None` if the scope is known only at run time, for
+    /// example for `DynamicObject`.
     pub fn of<R: Resource>() -> Option<Self>
     where
         R::Scope: 'static,

@@ -1,4 +1,4 @@
-//! `Selection`: the objects of a type for which a factory has one informer.
+//! `Selection`: selects objects of a type. A factory has one informer for each selection.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -48,10 +48,10 @@ impl<T: Cached> Clone for Selection<T> {
 impl InformerFactory {
     /// Returns the informer of a type, for all objects that the factory selects.
     ///
-    /// Same as [`InformerFactory::select`] and then [`Selection::informer`].
+    /// Equivalent to [`InformerFactory::select`] followed by [`Selection::informer`].
     ///
     /// # Errors
-    /// The factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
     pub fn informer<T: Cached>(&self) -> Result<Informer<T>, FactoryError>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -60,11 +60,11 @@ impl InformerFactory {
         self.select::<T>().informer()
     }
 
-    /// Returns the informer of a type that is known only at run time, such as `DynamicObject` with
-    /// an `ApiResource`, for all objects that the factory selects.
+    /// Returns the informer of a type that is known only at run time, for all objects that the
+    /// factory selects. An example is `DynamicObject` with an `ApiResource`.
     ///
     /// # Errors
-    /// The factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
     pub fn dynamic_informer<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -76,7 +76,8 @@ impl InformerFactory {
         self.select_dynamic::<T>(resource, scope).informer()
     }
 
-    /// Selects the objects of a type that the factory selects. The result can select fewer.
+    /// Returns a selection of one type, with the namespace and the selectors of the factory. The
+    /// methods of [`Selection`] replace them.
     pub fn select<T: Cached>(&self) -> Selection<T>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -86,7 +87,8 @@ impl InformerFactory {
         Selection::new(self, Arc::default(), scope)
     }
 
-    /// Selects the objects of a type that is known only at run time.
+    /// Returns a selection of a type that is known only at run time, like
+    /// [`InformerFactory::select`].
     pub fn select_dynamic<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -115,9 +117,9 @@ impl<T: Cached> Selection<T> {
         }
     }
 
-    /// Selects one namespace, in place of the factory's. An empty name means all namespaces.
+    /// Replaces the namespace of the factory. An empty name selects all namespaces.
     ///
-    /// Does nothing for a cluster-scoped type.
+    /// The method has no effect for a cluster-scoped type.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self.namespace = namespace.filter(|_| self.scope == Scope::Namespaced);
@@ -135,51 +137,54 @@ impl<T: Cached> Selection<T> {
         })
     }
 
-    /// Selects by labels, in place of the factory's label selector.
+    /// Replaces the label selector of the factory.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.options.label_selector = non_empty(selector.into());
         self
     }
 
-    /// Selects by fields, in place of the factory's field selector.
+    /// Replaces the field selector of the factory.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.options.field_selector = non_empty(selector.into());
         self
     }
 
-    /// Returns the informer of this selection, the same one for the same selection.
+    /// Returns the informer of this selection. Equal selections of a type share one informer.
     ///
-    /// The informer lives until it is removed or the factory is shut down. If it was stopped, the
-    /// next call returns a new one. If the factory is started, a new informer starts immediately.
+    /// The factory keeps the informer until it is removed or the factory is shut down. If the
+    /// informer was stopped, the next call returns a new informer. If the factory is started, a new
+    /// informer starts immediately.
     ///
-    /// Handlers and indexes can be added at any time. Handlers that are added before the start
-    /// receive the initial list as it arrives; later ones receive the cached objects first.
+    /// You can add handlers and indexes at any time. A handler that is added after the start first
+    /// receives the cached objects.
     ///
     /// # Errors
-    /// The factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
     pub fn informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Ownership::Factory)
     }
 
-    /// Returns the informer of this selection, which lives only as long as it is used.
+    /// Returns the informer of this selection. The informer stops when it is no longer used.
     ///
-    /// It is used while an informer, a lister, an index, a stream or a registered handler exists.
-    /// After that its watch ends, and the next call returns a new informer. If the same informer was
-    /// also requested with [`Selection::informer`], the factory keeps it as described there.
+    /// An informer is used while a clone, a lister, an index, a stream or a registered handler of
+    /// this informer exists. Afterwards, its watch is closed, and the next call returns a new
+    /// informer. If the same informer was also requested with [`Selection::informer`], the factory
+    /// keeps it.
     ///
     /// # Errors
-    /// The factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
     pub fn ref_counted_informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Ownership::Users)
     }
 
-    /// Stops the informer and removes it from the factory. Returns `false` if there was none.
+    /// Stops the informer and removes it from the factory. Returns false if the factory has no
+    /// informer for this selection.
     ///
-    /// When this returns, none of its tasks is left. Its cache can still be read. The next request
-    /// creates a new informer.
+    /// Waits until all tasks of the informer have completed. The cache can still be read. The next
+    /// request creates a new informer.
     ///
     /// # Cancel safety
-    /// The informer begins to stop at the first poll. Only the wait is lost.
+    /// The first poll removes and stops the informer. Dropping the future only cancels the wait.
     pub async fn remove(self) -> bool {
         let informer = self.factory.registry.remove(&self.key());
         match informer {

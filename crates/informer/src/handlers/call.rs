@@ -6,8 +6,8 @@ use kube_object::Event;
 
 use super::{EventHandler, Mailbox};
 
-/// Delivers an event to the handler. Returns `false` if the mailbox is abandoned, so that the
-/// handler must not be called. A panic is caught, counted and logged.
+/// Delivers an event to the handler. A panic is caught, counted and logged. Returns false if the
+/// mailbox is abandoned. The handler must then not be called again.
 pub(super) fn call_unless_abandoned<T>(
     mailbox: &Mailbox<T>,
     handler: &mut impl EventHandler<T>,
@@ -19,7 +19,7 @@ pub(super) fn call_unless_abandoned<T>(
     if std::panic::catch_unwind(AssertUnwindSafe(|| call(handler, event))).is_err() {
         mailbox.count_panic();
         let handler = mailbox.name();
-        tracing::error!(%handler, key = %event.key(), "event handler panicked; it stays registered");
+        tracing::error!(%handler, key = %event.key(), "event handler panicked; it remains registered");
     }
     true
 }

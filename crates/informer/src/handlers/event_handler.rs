@@ -1,4 +1,4 @@
-//! `EventHandler`: the reaction of a program to the events of a cache.
+//! `EventHandler`: user code that receives the events of a cache.
 
 use kube_object::{Entry, Event};
 
@@ -7,36 +7,38 @@ use kube_object::{Entry, Event};
 /// # Contract
 /// 1. Calls are sequential, on the handler's own task or thread.
 /// 2. A change is visible in the store and in every index before the handler is called.
-/// 3. The calls for one object form a history: one `on_add`, any number of `on_update`, one
-///    `on_delete`, then perhaps an `on_add` again. An object that is deleted and created again under
-///    the same name is a delete and an add, even if the watch missed the deletion.
-/// 4. If a handler lags, its events are coalesced. It still receives the latest state of every
-///    object, and the delete of every object that it has received. A handler of
+/// 3. The calls for one object form a history: one `on_add`, any number of `on_update`, and one
+///    `on_delete`, which another `on_add` can follow. If an object is deleted and created again
+///    under the same name, the handler receives a delete and an add, even if the watch missed the
+///    deletion.
+/// 4. If a handler lags, its events are coalesced. The handler still receives the latest state of
+///    every object, and the delete of every object that it has received. A handler of
 ///    [`Informer::add_backpressured_handler`](crate::Informer::add_backpressured_handler) receives
-///    every event, and the cache waits for it.
-/// 5. A panic is caught, counted and logged. The handler stays registered.
+///    every event, and the cache waits for this handler.
+/// 5. A panic is caught, counted and logged. The handler remains registered.
 ///
-/// A handler must not block, and cannot await. It can add keys to a work queue. To await, read
-/// [`Informer::events`](crate::Informer::events) as a stream. To block, register the handler with
-/// [`Informer::add_blocking_handler`](crate::Informer::add_blocking_handler), which runs it on a
-/// thread.
+/// A handler must not block, and cannot await. For example, it can add keys to a work queue. If
+/// your code must await, read the stream [`Informer::events`](crate::Informer::events). If your
+/// code must block, register the handler with
+/// [`Informer::add_blocking_handler`](crate::Informer::add_blocking_handler).
 ///
 /// See also [`handler_fn`] for closures and
 /// [`FilteringEventHandler`](crate::FilteringEventHandler).
 pub trait EventHandler<T>: Send + 'static {
-    /// Called when an object appears. `is_in_initial_list` is true for objects that were cached when
-    /// the handler was added, and for objects of the informer's initial list.
+    /// Receives a new object. `is_in_initial_list` is true for objects that were cached when the
+    /// handler was added, and for objects of the informer's initial list.
     fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
         let _ = (object, is_in_initial_list);
     }
 
-    /// Called when an object changes. In a resync, `old` and `new` are the same value.
+    /// Receives a changed object. In a resync, `old` and `new` are the same value.
     fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
         let _ = (old, new);
     }
 
-    /// Called when an object disappears. `final_state_unknown`: the deletion was not watched, so
-    /// `last_known` may be older than the last state (client-go's `DeletedFinalStateUnknown`).
+    /// Receives a deleted object. If `final_state_unknown` is true, the watch did not report the
+    /// deletion, and `last_known` may be older than the last state of the object. Equivalent to
+    /// client-go's `DeletedFinalStateUnknown`.
     fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
         let _ = (last_known, final_state_unknown);
     }
@@ -56,12 +58,12 @@ impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
     }
 }
 
-/// An [`EventHandler`] that calls a closure: see [`handler_fn`].
+/// Implements [`EventHandler`] with a closure. [`handler_fn`] creates it.
 pub struct HandlerFn<F>(F);
 
-/// Turns a closure over events into an [`EventHandler`].
+/// Creates an [`EventHandler`] from a closure that receives each event.
 ///
-/// [`Informer::on_event`](crate::Informer::on_event) accepts the closure itself.
+/// [`Informer::on_event`](crate::Informer::on_event) accepts a closure directly.
 pub fn handler_fn<T, F: FnMut(&Event<T>) + Send + 'static>(handler: F) -> HandlerFn<F> {
     HandlerFn(handler)
 }

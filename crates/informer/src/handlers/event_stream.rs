@@ -15,19 +15,22 @@ use tokio::time::Interval;
 use super::resync;
 use crate::shared::{Removal, Shared, Subscription};
 
-/// Yields the events of an informer as a [`Stream`], under the contract of an
-/// [`EventHandler`](crate::EventHandler). An event counts as handled when the next one is polled.
+/// Yields the events of an informer as a [`Stream`]. The contract of
+/// [`EventHandler`](crate::EventHandler) applies. An event counts as handled when the reader polls
+/// for the next event.
 ///
-/// If the reader lags, its events are coalesced: memory is bounded by the number of objects, not of
-/// events. The stream ends when the informer is stopped. Dropping it unsubscribes. If there is a
-/// resync period, poll it on a tokio runtime.
+/// If the reader lags, its events are coalesced. The memory is bounded by the number of objects,
+/// not by the number of events. After the informer is stopped, the stream yields its queued events,
+/// and then `None`. Dropping the stream unsubscribes. If the informer has a resync period, poll the
+/// stream on a tokio runtime.
 pub struct EventStream<T: Object> {
     subscription: Subscription<T>,
-    /// An informer that is not started lives as long as its streams.
+    /// Keeps the state of an informer that is not started.
     shared: Arc<Shared<T>>,
-    /// The current delivery, and how many of its events were yielded.
+    /// The current delivery, and the number of yielded events.
     current: Option<(Delivery<T>, usize)>,
-    /// Taken in the first poll: a stream can be created before a runtime with a clock exists.
+    /// The resync period, until the first poll creates the timer. A stream can be created before a
+    /// runtime exists.
     period: Option<Duration>,
     resync: Option<Interval>,
 }
@@ -54,14 +57,14 @@ impl<T: Object> EventStream<T> {
         *self.subscription.mailbox.synced().borrow()
     }
 
-    /// Returns the number of events that wait for the reader. If its events are coalesced, there is
-    /// one for each changed object.
+    /// Returns the number of queued events. Coalesced events count once per object.
     pub fn pending(&self) -> usize {
         let left = self.current.as_ref().map_or(0, |(delivery, yielded)| delivery.len() - yielded);
         left + self.subscription.mailbox.pending()
     }
 
-    /// Returns the next event of the current delivery, and acknowledges the delivery after its last.
+    /// Returns the next event of the current delivery. After the last event, acknowledges the
+    /// delivery and returns `None`.
     fn next_of_current(&mut self) -> Option<Event<T>> {
         let (delivery, yielded) = self.current.as_mut()?;
         if let Some(event) = delivery.get(*yielded).cloned() {

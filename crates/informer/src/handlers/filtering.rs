@@ -9,17 +9,17 @@ use super::EventHandler;
 /// Passes only the objects that match a predicate to a handler. Equivalent to client-go's
 /// `FilteringResourceEventHandler`.
 ///
-/// An update after which an object begins to match is an `on_add`. An update after which it no longer
-/// matches is an `on_delete` with the last matching state. Objects that never match are ignored. To
-/// the handler, only the matching objects exist. `is_in_initial_list` is false for an object
-/// that begins to match later.
+/// If an update changes an object so that it matches, the handler receives an `on_add` with
+/// `is_in_initial_list` false. If an update changes an object so that it no longer matches, the
+/// handler receives an `on_delete` with the last matching state. Objects that never match are
+/// ignored.
 ///
-/// The filter remembers the keys that it has passed, and never applies the predicate to an old
-/// state. The events of a lagging handler are coalesced, so the predicate may never
-/// have seen the old state. This also allows a predicate that depends on other state, such as settings:
-/// its new result takes effect with the next event of each object, including a resync.
+/// The filter stores the keys of the passed objects. It does not apply the predicate to old states,
+/// because events may have been coalesced. A predicate may therefore depend on other state, for
+/// example on settings. A changed result takes effect with the next event of each object, including
+/// a resync.
 ///
-/// If the predicate panics, nothing changes. It counts as a panic of the handler.
+/// If the predicate panics, the event is ignored. The panic counts as a panic of the handler.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -41,7 +41,7 @@ pub struct FilteringEventHandler<P, H> {
 }
 
 impl<P, H> FilteringEventHandler<P, H> {
-    /// Passes to `handler` the objects for which `predicate` returns true.
+    /// Creates a filter that passes the objects for which `predicate` returns true to `handler`.
     pub fn new(predicate: P, handler: H) -> Self {
         Self { predicate, handler, passed: HashSet::new() }
     }

@@ -1,8 +1,8 @@
 //! `Mailbox`: the queued events of one subscriber.
 //!
-//! There is one writer, the informer under its lock, and one reader, a task or a stream. The reader
-//! registers its waker before it checks the queue. A push between the check and the wait therefore
-//! wakes it.
+//! A mailbox has one writer and one reader. The writer is the informer, under its lock. The reader
+//! is a task or a stream. The reader registers its waker before it checks the queue, so a push
+//! between the check and the wait wakes the reader.
 
 use std::{
     sync::{
@@ -25,28 +25,29 @@ pub(crate) struct Mailbox<T> {
     reader: AtomicWaker,
     /// Whether the handler has returned from each initial add. Set while `state` is locked.
     synced: watch::Sender<bool>,
-    /// Closed and emptied: the reader also skips the rest of its current delivery.
+    /// The mailbox was closed and its events were dropped. The reader also skips the remaining
+    /// events of its current delivery.
     abandoned: AtomicBool,
     panics: AtomicU64,
-    /// The panics in all mailboxes of the informer, including closed ones.
+    /// The number of panics in all mailboxes of the informer, including closed mailboxes.
     all_panics: Arc<AtomicU64>,
-    /// The number of pending events from which the writer waits for the reader; `None` without
+    /// The number of pending events from which the writer waits for the reader. `None` without
     /// backpressure.
     backpressure_threshold: Option<usize>,
-    /// Notified when there may be room again. There is at most one waiter.
+    /// Notified after events were removed. There is at most one waiter.
     room: Notify,
 }
 
 struct MailboxState<T> {
     backlog: Backlog<T>,
-    /// The initial list was pushed. From then on, no pending initial adds means synced.
+    /// The complete initial list was pushed. The handler is synced when no initial add is pending.
     complete: bool,
     closed: bool,
-    /// The handler in status and logs.
+    /// The name of the handler in status and logs.
     name: Arc<str>,
 }
 
-/// What happens when the number of pending events reaches the threshold.
+/// The behaviour when the number of pending events reaches the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LagPolicy {
     /// Later events are coalesced. The informer does not wait.
@@ -55,7 +56,7 @@ pub(crate) enum LagPolicy {
     Backpressure,
 }
 
-/// What happens to queued events when a mailbox is closed.
+/// The treatment of the queued events when a mailbox is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queued {
     Drop,
@@ -89,7 +90,7 @@ impl<T> Mailbox<T> {
     pub(crate) async fn wait_for_room(&self) {
         let Some(threshold) = self.backpressure_threshold else { return };
         while !self.is_closed_or_below(threshold) {
-            // A `take` since the check has stored a permit.
+            // If the reader has taken events since the check, a permit is stored.
             self.room.notified().await;
         }
     }
@@ -103,7 +104,7 @@ impl<T> Mailbox<T> {
         state.closed || state.backlog.pending() < threshold
     }
 
-    /// Queues events. `complete`: with them, the whole initial list was pushed.
+    /// Queues events. `complete` is true if these events complete the initial list, or follow it.
     pub(crate) fn push(&self, events: Arc<[Event<T>]>, complete: bool) {
         let mut state = self.state.lock();
         if state.closed {
@@ -116,7 +117,8 @@ impl<T> Mailbox<T> {
         self.reader.wake();
     }
 
-    /// Queues a resync of the whole cache. The caller must prevent writes to the cache meanwhile.
+    /// Queues a resync of all cached objects. The caller must prevent concurrent writes to the
+    /// cache.
     pub(crate) fn push_resync(&self, entries: impl IntoIterator<Item = Entry<T>>) {
         let mut state = self.state.lock();
         if !state.closed {
@@ -126,7 +128,8 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes the next events. Returns `None` once the mailbox is closed and empty.
+    /// Takes the next events. Returns `None` after the mailbox was closed and all events were
+    /// taken.
     pub(crate) fn poll_take(&self, context: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
         self.reader.register(context.waker());
         let mut state = self.state.lock();
@@ -142,16 +145,18 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Records that the handler has returned from each event of the delivery, or will skip the rest.
+    /// Records that the handler has returned from each event of the delivery, or that the mailbox
+    /// is abandoned.
     pub(crate) fn acknowledge(&self, mut delivery: Delivery<T>) {
         let mut state = self.state.lock();
         state.backlog.acknowledge(&mut delivery);
         self.update_synced(&state);
-        drop(state); // before the delivery, which may hold the last references to objects
+        drop(state); // The delivery is dropped without the lock. It may hold the last references to objects.
     }
 
-    /// Refuses all later events. Returns the events that are not delivered.
-    #[must_use = "drop the events after all locks are free: they may hold the last references to objects"]
+    /// Closes the mailbox, which then ignores events. Returns the queued events that will not be
+    /// delivered.
+    #[must_use = "drop the events after all locks are released, because they may hold the last references to objects"]
     pub(crate) fn close(&self, queued: Queued) -> Option<Backlog<T>> {
         let mut state = self.state.lock();
         state.closed = true;
@@ -206,7 +211,8 @@ impl<T> Mailbox<T> {
         self.all_panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An abandoned mailbox never becomes synced: its handler did not receive the whole initial list.
+    /// Sets `synced` when no initial add is pending. Never sets `synced` for an abandoned mailbox,
+    /// because its handler did not receive the complete initial list.
     fn update_synced(&self, state: &MailboxState<T>) {
         if state.complete && state.backlog.initial_pending() == 0 && !self.is_abandoned() {
             self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));

@@ -12,11 +12,11 @@ use crate::{
 
 /// Refers to a registered handler.
 ///
-/// Dropping it only detaches: the handler stays registered, and keeps its informer running, until
-/// the informer is stopped.
+/// If the registration is dropped, the handler remains registered. A registered handler keeps its
+/// informer running until the informer is stopped.
 pub struct HandlerRegistration<T> {
     pub(crate) subscription: Subscription<T>,
-    /// The task of the handler drops the sender at its end.
+    /// Closed when the task of the handler has completed, because the task holds the sender.
     pub(crate) ended: watch::Receiver<()>,
 }
 
@@ -36,10 +36,10 @@ impl<T: Object> HandlerRegistration<T> {
 
     /// Waits until the handler has returned from each add of its initial list.
     ///
-    /// Returns `false` after the timeout, or if the handler or its informer ended before.
+    /// Returns false after the timeout, or if the handler was removed or the informer was stopped.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
         tokio::select! {
             biased;
@@ -49,39 +49,39 @@ impl<T: Object> HandlerRegistration<T> {
         self.has_synced()
     }
 
-    /// Returns the number of events that wait for the handler. If its events are coalesced, there is
-    /// one for each changed object.
+    /// Returns the number of queued events. Coalesced events count once per object.
     pub fn pending(&self) -> usize {
         self.subscription.mailbox.pending()
     }
 
-    /// Returns how many calls of the handler have panicked.
+    /// Returns the number of panics of the handler.
     pub fn panics(&self) -> u64 {
         self.subscription.mailbox.panics()
     }
 
     /// Removes the handler and drops its queued events.
     ///
-    /// When this returns, no call is running and none will follow. Do not await it within a call of
-    /// the handler: it would wait for itself.
+    /// Waits for a running call. Afterwards, the handler is never called again. Do not await this
+    /// method within a call of the handler, because the call would wait for its own end.
     ///
     /// # Cancel safety
-    /// The handler is removed at the first poll. Only the wait for a running call is lost.
+    /// The first poll removes the handler. Dropping the future only cancels the wait for a running
+    /// call.
     pub async fn remove(self) {
         self.subscription.cancel(Removal::DropQueued);
         self.wait_for_end().await;
     }
 
-    /// Removes the handler after the delivery of its queued events.
+    /// Delivers the queued events, and then removes the handler. Later events are not queued.
     ///
     /// # Cancel safety
-    /// Same as [`HandlerRegistration::remove`].
+    /// The first poll starts the removal. Dropping the future only cancels the wait.
     pub async fn remove_after_delivery(self) {
         self.subscription.cancel(Removal::DeliverQueued);
         self.wait_for_end().await;
     }
 
-    /// Removes the handler after the delivery of its queued events and of a delete of each object.
+    /// Delivers the queued events and a delete of each cached object, and then removes the handler.
     pub(crate) fn remove_with_deletes(&self) {
         self.subscription.cancel(Removal::DeleteAll);
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-/// Shorter periods are raised to this one, as in client-go. They would busy-loop over the cache.
+/// The minimum resync period, like in client-go. With a shorter period, resyncs would use too much
+/// CPU.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
-/// Returns a timer that ticks at the end of each period from now on.
+/// Returns a timer that ticks at the end of each period.
 ///
-/// Returns `None` for a period of zero, which disables resyncs in client-go too, and for a period
-/// that the clock cannot represent.
+/// Returns `None` for a period of zero, which also disables resyncs in client-go. Returns `None`
+/// for a period that the clock cannot represent.
 pub(super) fn ticks(period: Duration) -> Option<Interval> {
     if period.is_zero() {
         return None;

@@ -1,5 +1,5 @@
-//! The task of a handler: takes deliveries out of the mailbox and calls the handler, on this task or
-//! on a thread.
+//! Runs the task of a handler. The task takes deliveries from the mailbox and calls the handler, on
+//! the task or on a thread.
 
 use std::{
     future::{Future, poll_fn},
@@ -37,7 +37,8 @@ pub(crate) async fn deliver<T: Object>(
     run_until_closed(&mailbox, delivering, resyncing).await;
 }
 
-/// Calls a handler on its thread until the mailbox is closed, then waits for the end of the thread.
+/// Calls a handler on its thread until the mailbox is closed. Then waits until the thread has
+/// exited.
 pub(crate) async fn deliver_to_thread<T: Object>(
     shared: Weak<Shared<T>>,
     mailbox: Arc<Mailbox<T>>,
@@ -52,12 +53,12 @@ pub(crate) async fn deliver_to_thread<T: Object>(
         }
     };
     run_until_closed(&mailbox, delivering, resyncing).await;
-    thread.end().await;
+    thread.stop().await;
 }
 
-/// Closes the mailbox even after a panic outside of the handler's calls, for example in the `Drop`
-/// of an object or of a panic payload. Otherwise the informer would wait for this reader
-/// indefinitely.
+/// Runs both futures until the mailbox is closed. If a value panics outside of a handler call, for
+/// example in the `Drop` of an object, closes the mailbox. Otherwise, the informer could wait for
+/// this reader indefinitely.
 async fn run_until_closed<T>(
     mailbox: &Mailbox<T>,
     delivering: impl Future<Output = ()>,
@@ -80,7 +81,7 @@ async fn run_until_closed<T>(
     }
 }
 
-/// Never returns.
+/// Queues a resync after each period. Never returns.
 async fn resync_periodically<T: Object>(
     shared: &Weak<Shared<T>>,
     mailbox: &Mailbox<T>,
@@ -89,7 +90,8 @@ async fn resync_periodically<T: Object>(
     let Some(mut ticks) = period.and_then(resync::ticks) else { return std::future::pending().await };
     loop {
         ticks.tick().await;
-        // Weak: before the start, the informer itself holds the tasks of its handlers.
+        // A strong reference would be a cycle, because the informer holds this task before the
+        // start.
         if let Some(shared) = shared.upgrade() {
             shared.resync(mailbox);
         }

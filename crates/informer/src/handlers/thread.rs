@@ -1,7 +1,7 @@
-//! A thread for a handler that may block.
+//! Runs a handler that may block on its own thread.
 //!
-//! The thread receives one delivery at a time and returns it. The handler's task does everything
-//! else: it waits, resyncs and ends.
+//! The thread receives one delivery at a time, calls the handler, and returns the delivery. The
+//! handler's task waits for events and resyncs, and stops the thread.
 
 use std::{io, sync::Arc, thread};
 
@@ -14,7 +14,8 @@ use super::{EventHandler, Mailbox, call::call_unless_abandoned};
 /// One delivery, its mailbox, and the runtime of the informer.
 type ThreadInput<T> = (Arc<Mailbox<T>>, Delivery<T>, Handle);
 
-/// If this is dropped without [`HandlerThread::end`], the thread ends after the running call.
+/// Controls the thread of a handler. If the value is dropped without [`HandlerThread::stop`], the
+/// thread exits after the running call.
 pub(crate) struct HandlerThread<T> {
     deliveries: mpsc::Sender<ThreadInput<T>>,
     returned: mpsc::Receiver<Delivery<T>>,
@@ -22,7 +23,7 @@ pub(crate) struct HandlerThread<T> {
 }
 
 impl<T: Object> HandlerThread<T> {
-    /// Spawns the thread. `held` is dropped after the handler, at the end of the thread.
+    /// Spawns the thread. Before the thread exits, it drops the handler, and then `held`.
     pub(crate) fn spawn(
         mut handler: impl EventHandler<T>,
         held: impl Send + 'static,
@@ -48,8 +49,8 @@ impl<T: Object> HandlerThread<T> {
         Ok(Self { deliveries, returned, thread })
     }
 
-    /// Calls the handler with each event. Returns `None` if the thread has ended, which only a panic
-    /// in the `Drop` of an object can cause.
+    /// Calls the handler with each event. Returns `None` if the thread has exited. Only a panic in
+    /// the `Drop` of an object can cause this.
     pub(crate) async fn call(
         &mut self,
         mailbox: &Arc<Mailbox<T>>,
@@ -59,12 +60,12 @@ impl<T: Object> HandlerThread<T> {
         self.returned.recv().await
     }
 
-    /// Ends the thread and waits for its end.
-    pub(crate) async fn end(self) {
+    /// Stops the thread and waits until it has exited.
+    pub(crate) async fn stop(self) {
         let Self { deliveries, mut returned, thread } = self;
         drop(deliveries);
         while returned.recv().await.is_some() {}
-        // The closure has returned: this blocks only for the destructors of the thread.
+        // The closure has returned, so this call blocks only for the destructors of the thread.
         if thread.join().is_err() {
             tracing::error!("event handler panicked when it was dropped");
         }

@@ -1,5 +1,5 @@
-//! `WatcherEvents`: the events of an informer as those of kube-runtime's watcher. Requires the
-//! feature `kube-runtime`.
+//! `WatcherEvents`: converts the events of an informer to events of kube-runtime's watcher.
+//! Requires the feature `kube-runtime`.
 
 use std::{
     collections::VecDeque,
@@ -16,13 +16,14 @@ use super::EventStream;
 use crate::Informer;
 
 impl<T: Object + Clone> Informer<T> {
-    /// Returns the events in the form of kube-runtime's `watcher`, for code that is built on it: its
-    /// `reflector`, and with that its `Controller`. Many controllers can share the informer's watch
-    /// and cache.
+    /// Returns the events as a stream with the item type of kube-runtime's `watcher`. You can pass
+    /// this stream to kube-runtime's `reflector`, and use the result in a `Controller`. Many
+    /// controllers can share the watch of the informer.
     ///
-    /// Each object is cloned, because kube-runtime owns its objects. There is exactly one `Init`:
-    /// after a lost watch, differences arrive as changes and deletions. There are no errors, because
-    /// the informer retries; see [`Informer::status`]. A resync delivers each object as an `Apply`.
+    /// Each object is cloned, because kube-runtime owns its objects. The stream contains exactly
+    /// one `Init`. After a lost watch, the stream contains the differences as changes and
+    /// deletions. The stream contains no errors, because the informer retries. See
+    /// [`Informer::status`] for failures. A resync delivers each object as an `Apply`.
     ///
     /// ```no_run
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -43,8 +44,10 @@ impl<T: Object + Clone> Informer<T> {
     }
 }
 
-/// The stream of [`Informer::watcher_events`]. It ends when the informer is stopped. Dropping it
-/// unsubscribes.
+/// Yields the events of an informer as events of kube-runtime. [`Informer::watcher_events`] creates
+/// it.
+///
+/// The stream yields `None` after the informer is stopped. Dropping the stream unsubscribes.
 pub struct WatcherEvents<T: Object> {
     events: EventStream<T>,
     phase: InitPhase,
@@ -60,8 +63,9 @@ enum InitPhase {
 }
 
 impl<T: Object + Clone> WatcherEvents<T> {
-    /// Initial adds come before all other events, so any other event ends the initial list.
-    fn translate(&mut self, event: Event<T>) {
+    /// Converts an event. Initial adds precede all other events, so any other event completes the
+    /// initial list.
+    fn convert(&mut self, event: Event<T>) {
         match (self.phase, event) {
             (InitPhase::Initial, Event::Added { object, initial: true }) => {
                 self.ready.push_back(watcher::Event::InitApply(Arc::unwrap_or_clone(object.object)));
@@ -104,7 +108,7 @@ impl<T: Object + Clone> Stream for WatcherEvents<T> {
                 continue;
             }
             match ready!(polled) {
-                Some(event) => self.translate(event),
+                Some(event) => self.convert(event),
                 None => return Poll::Ready(None),
             }
         }

@@ -1,4 +1,4 @@
-//! `CachedApi`: writes through the API server, reads from the cache that show those writes.
+//! `CachedApi`: writes to the API server, and reads from a cache that contains these writes.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -17,19 +17,19 @@ use crate::{Informer, Scope};
 
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Wraps an [`Api`]: writes go to the server, reads come from an informer's cache and show at least
-/// the writes made through it.
+/// Writes to the API server through an [`Api`], and reads from the cache of an informer. Reads
+/// contain at least the earlier writes of this program.
 ///
 /// A cache lags the server by the delivery of one watch event. A program that reads immediately
-/// after its own write may therefore see the old state. A `CachedApi` records each write until it
-/// is visible in the cache. A read of one object waits for the writes to that object, and a list waits for
-/// all writes. All `CachedApi`s of one informer share these records. Reads also wait for the initial
-/// list, because an incomplete cache cannot prove that an object is absent.
+/// after its own write may therefore read the old state. A `CachedApi` records each write until it
+/// is visible in the cache. A read of one object waits for the writes to this object, and a list
+/// waits for all writes. All `CachedApi`s of one informer share these records. Reads also wait for
+/// the initial list, because an incomplete cache cannot prove that an object is absent.
 ///
-/// Reads do not wait for an object that the informer does not select: another namespace, other
-/// labels, or other text in a selected field. Sometimes only the server can decide this, for example
-/// for selected fields that are not text, or for custom query parameters. Then a read waits for the
-/// next event or bookmark.
+/// Reads do not wait for an object that the informer does not select, because it has another
+/// namespace, other labels, or other text in a selected field. In some cases, only the server can
+/// decide this, for example for selected fields that are not text, or for custom query parameters.
+/// A read then waits for the next event or bookmark.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -47,17 +47,20 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 ///
 /// # Limits
-/// - An object may appear shortly after its deletion. This happens if the cache had never
-///   contained it, and it was deleted by name or changed so that the informer no longer selects it.
-/// - If the server's history was restored and the cache has not noticed, resourceVersions of writes
-///   and of the cache cannot be compared. A deletion that the restore has undone is not reported.
-/// - Reads do not wait for a write whose resourceVersion is not a number, as some aggregated servers
-///   return: such versions have no order.
+/// - A deleted object may appear in the cache shortly after its deletion. This happens if the cache
+///   had not contained the object, and the object was deleted by name, or changed so that the
+///   informer no longer selects it.
+/// - After a restore of the server, until the cache has noticed the restore, the resourceVersions
+///   of writes and of the cache cannot be compared. A deletion that the restore has undone is not
+///   reported.
+/// - Reads do not wait for a write if its resourceVersion is not a number. Some aggregated servers
+///   return versions that have no order.
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
     read_timeout: Duration,
-    /// Whether the type is known to be namespaced. It is unknown for dynamic types.
+    /// Whether the type is namespaced. Always false for dynamic types, because their scope is
+    /// unknown.
     is_namespaced: bool,
 }
 
@@ -73,10 +76,11 @@ impl<T: Cached> Clone for CachedApi<T> {
 }
 
 impl<T: Cached> CachedApi<T> {
-    /// Writes through this `Api` and reads from the cache of this informer.
+    /// Creates a `CachedApi` that writes through this `Api` and reads from the cache of this
+    /// informer.
     ///
-    /// The informer should select the written objects. This does not start the informer, and keeps it
-    /// alive.
+    /// The informer should select the written objects. The `CachedApi` does not start the informer,
+    /// but keeps it alive.
     pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::Scope: 'static,
@@ -106,7 +110,8 @@ impl<T: Cached> CachedApi<T> {
         Self { api: Arc::new(api), ..self.clone() }
     }
 
-    /// Sets how long a read waits for the initial list and for writes. The default is 5 seconds.
+    /// Sets the timeout of reads, which wait for the initial list and for writes. The default is 5
+    /// seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
@@ -115,12 +120,13 @@ impl<T: Cached> CachedApi<T> {
 
     /// Returns the `Api`, for all other requests.
     ///
-    /// Writes through it are not recorded. Pass their responses to [`CachedApi::record_write`].
+    /// Writes through this `Api` are not recorded. Pass their responses to
+    /// [`CachedApi::record_write`].
     pub fn api(&self) -> &Api<T::Resource> {
         &self.api
     }
 
-    /// Records a write that was made elsewhere. `object` is the response of the server.
+    /// Records a write that was made without a `CachedApi`. `object` is the response of the server.
     pub fn record_write(&self, object: &T::Resource)
     where
         T::Resource: Object + Serialize + DeserializeOwned,
@@ -130,35 +136,36 @@ impl<T: Cached> CachedApi<T> {
         self.informer.shared.writes.record_write(&ObjectId::from(object.id()), covered);
     }
 
-    /// Records that an object was removed from the server elsewhere.
+    /// Records the removal of an object that was deleted without a `CachedApi`.
     ///
-    /// Do not call this for an object that a finalizer still holds.
+    /// Do not call this method while a finalizer or a grace period still holds the object.
     pub fn record_delete(&self, key: ObjectKey, uid: Uid) {
         self.informer.shared.writes.record_delete(key, uid);
     }
 
-    /// Returns a lister, after all recorded writes are visible in the cache.
+    /// Waits until all recorded writes are visible in the cache, and returns a lister.
     ///
     /// # Errors
-    /// [`CachedReadError`].
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn lister(&self) -> Result<Lister<T>, CachedReadError> {
         self.informer.wait_for_writes(None, self.read_timeout).await?;
         Ok(self.informer.lister())
     }
 
-    /// Returns the object of this name in the namespace of the `Api`, after the recorded writes to the
-    /// object are visible in the cache.
+    /// Returns the object with this name in the namespace of the `Api`. First waits until the
+    /// recorded writes to the object are visible in the cache.
     ///
     /// # Errors
-    /// [`CachedReadError`]. It is [`CachedReadError::NamespaceRequired`] if the `Api` covers all
-    /// namespaces and the type is namespaced. A dynamic type counts as namespaced once the cache
-    /// contains a namespaced object.
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
+    /// Returns [`CachedReadError::NamespaceRequired`] if the `Api` covers all namespaces and the
+    /// type is namespaced. A dynamic type counts as namespaced if the cache contains a namespaced
+    /// object.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, CachedReadError> {
         let key = ObjectKey::new(self.api.namespace(), name);
         self.informer.wait_for_writes(Some(&key), self.read_timeout).await?;
@@ -172,14 +179,14 @@ impl<T: Cached> CachedApi<T> {
         Ok(cache.get(&key).map(|entry| Arc::clone(&entry.object)))
     }
 
-    /// Returns the objects that match this selector, after all recorded writes are visible in the
-    /// cache. An `Api` of one namespace restricts the list to this namespace.
+    /// Returns the objects that match this selector. First waits until all recorded writes are
+    /// visible in the cache. An `Api` of one namespace restricts the list to this namespace.
     ///
     /// # Errors
-    /// [`CachedReadError`].
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, CachedReadError> {
         let lister = self.lister().await?;
         Ok(match self.api.namespace() {
@@ -193,13 +200,14 @@ impl<T: Cached> CachedApi<T> {
     }
 }
 
-/// Writes: the methods of [`Api`] with the same names. Each successful write is recorded.
+/// Writes with the methods of [`Api`] that have the same names. Each successful write is recorded,
+/// except a dry run.
 ///
 /// # Errors
-/// The errors of [`Api`].
+/// Returns the errors of [`Api`].
 ///
 /// # Cancel safety
-/// A cancelled write may have reached the server, and is not recorded.
+/// Not cancel safe: a cancelled write may have reached the server, and is not recorded.
 impl<T: Cached> CachedApi<T>
 where
     T::Resource: ApiObject,
@@ -207,7 +215,7 @@ where
     /// Calls [`Api::create`] and records the write.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn create(
         &self,
         params: &PostParams,
@@ -219,7 +227,7 @@ where
     /// Calls [`Api::replace`] and records the write.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn replace(
         &self,
         name: &str,
@@ -232,7 +240,7 @@ where
     /// Calls [`Api::replace_status`] and records the write.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn replace_status(
         &self,
         name: &str,
@@ -245,7 +253,7 @@ where
     /// Calls [`Api::patch`] and records the write.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn patch<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -258,7 +266,7 @@ where
     /// Calls [`Api::patch_status`] and records the write.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn patch_status<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -271,20 +279,20 @@ where
     /// Calls [`Api::delete`] and records the deletion.
     ///
     /// Later reads wait until the cache no longer contains the object. If a finalizer or a grace
-    /// period holds the object, they wait until its `deletionTimestamp` is visible.
+    /// period holds the object, later reads wait until its `deletionTimestamp` is visible.
     ///
     /// # Errors
-    /// The errors of [`Api`].
+    /// Returns the errors of [`Api`].
     pub async fn delete(
         &self,
         name: &str,
         params: &DeleteParams,
     ) -> kube_client::Result<Either<T::Resource, Status>> {
-        let answer = self.api.delete(name, params).await?;
+        let response = self.api.delete(name, params).await?;
         if params.dry_run {
-            return Ok(answer);
+            return Ok(response);
         }
-        match &answer {
+        match &response {
             Either::Left(object) if is_held(object) => self.record_write(object),
             Either::Left(object) => {
                 let id = ObjectId::from(object.id());
@@ -298,25 +306,26 @@ where
                 );
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn recorded(
         &self,
-        answer: kube_client::Result<T::Resource>,
+        response: kube_client::Result<T::Resource>,
         dry_run: bool,
     ) -> kube_client::Result<T::Resource> {
-        if let (Ok(object), false) = (&answer, dry_run) {
+        if let (Ok(object), false) = (&response, dry_run) {
             self.record_write(object);
         }
-        answer
+        response
     }
 }
 
 /// Returns whether a finalizer or a grace period holds a deleted object.
 ///
 /// An object that is removed immediately has no deletionTimestamp, or a grace period of zero. A
-/// namespace has a deletionTimestamp without a grace period, because its finalizers are in its spec.
+/// namespace has a deletionTimestamp without a grace period, because its finalizers are in its
+/// spec.
 fn is_held(object: &impl Resource) -> bool {
     let meta = object.meta();
     let has_finalizers = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());

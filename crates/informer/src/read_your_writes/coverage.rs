@@ -6,8 +6,8 @@ use kube_store::LabelSelector;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Returns whether a source selects an object. Returns `None` if only the server can decide: for
-/// selected fields that are not text, and for custom query parameters.
+/// Returns whether a source selects an object. Returns `None` if only the server can decide. This
+/// is the case for selected fields that are not text, and for custom query parameters.
 pub(crate) fn covers<T: WriteResponse>(coverage: &Coverage, object: &T) -> Option<bool> {
     let options = &coverage.options;
     let verdicts = [
@@ -35,14 +35,15 @@ fn labels(selector: &str, object: &impl Object) -> Option<bool> {
 }
 
 fn fields<T: WriteResponse>(selector: &str, object: &T) -> Option<bool> {
-    // A backslash makes the comma or equals sign after it a part of the value.
+    // After a backslash, a comma or an equals sign is a part of the value.
     if selector.contains('\\') {
         return None;
     }
     all(selector.split(',').filter(|part| !part.is_empty()).map(|part| field(part, object)))
 }
 
-/// One requirement: `metadata.name=a`, `metadata.name==a`, `metadata.name!=a`.
+/// Evaluates one requirement, for example `metadata.name=a`, `metadata.name==a` or
+/// `metadata.name!=a`.
 fn field<T: WriteResponse>(part: &str, object: &T) -> Option<bool> {
     let (field, wanted) = part.split_once('=')?;
     let (field, equal) = match field.strip_suffix('!') {
@@ -57,18 +58,20 @@ fn field<T: WriteResponse>(part: &str, object: &T) -> Option<bool> {
     }
 }
 
-/// Returns whether the value at this path is other text than `wanted`.
+/// Returns whether the value at this path is a text other than `wanted`.
 ///
 /// Returns `None` if the type cannot represent `wanted` at this path. Types omit fields, and map
-/// unknown values to one variant. The absence of `wanted` then does not mean that the server lacks it.
+/// unknown values to one variant. In these cases, the object on the server may still contain
+/// `wanted`.
 fn has_another_text<T: WriteResponse>(path: &str, object: &T, wanted: &str) -> Option<bool> {
-    // `spec.host` of a Pod is a second name of `spec.nodeName`. Numbers and booleans can have second
-    // names too: `status.successful` of a Job is its field `status.succeeded`.
+    // In a field selector of Pods, `spec.host` is an alias of `spec.nodeName`. Fields with numbers
+    // and booleans can also have an alias. For Jobs, `status.successful` is an alias of
+    // `status.succeeded`.
     if path == "spec.host" || wanted.parse::<f64>().is_ok() || wanted.parse::<bool>().is_ok() {
         return None;
     }
     let mut object = serde_json::to_value(object).ok()?;
-    let there = match text_at(path, &mut object)? {
+    let current = match text_at(path, &mut object)? {
         Value::String(text) => std::mem::replace(text, wanted.to_owned()),
         empty @ Value::Null => {
             *empty = Value::from(wanted);
@@ -76,19 +79,20 @@ fn has_another_text<T: WriteResponse>(path: &str, object: &T, wanted: &str) -> O
         }
         _ => return None,
     };
-    let mut shown = serde_json::to_value(serde_json::from_value::<T>(object).ok()?).ok()?;
-    (*text_at(path, &mut shown)? == wanted).then(|| there != wanted)
+    let mut decoded = serde_json::to_value(serde_json::from_value::<T>(object).ok()?).ok()?;
+    (*text_at(path, &mut decoded)? == wanted).then(|| current != wanted)
 }
 
-/// Returns the value at this path, or null if the parent object lacks the field. Returns `None` if there
-/// is no parent, as in types that keep only metadata.
+/// Returns the value at this path. If the parent object does not have the field, returns null.
+/// Returns `None` if the parent does not exist, for example in types that contain only metadata.
 fn text_at<'a>(path: &str, object: &'a mut Value) -> Option<&'a mut Value> {
     let (parents, name) = path.rsplit_once('.')?;
     let parent = parents.split('.').try_fold(object, |value, part| value.get_mut(part))?;
     Some(parent.as_object_mut()?.entry(name).or_insert(Value::Null))
 }
 
-/// Combines verdicts: one `Some(false)` decides, otherwise one `None` makes the result unknown.
+/// Combines verdicts. If one verdict is `Some(false)`, the result is `Some(false)`. Otherwise, if
+/// one verdict is `None`, the result is `None`.
 fn all(verdicts: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let verdicts: Vec<Option<bool>> = verdicts.into_iter().collect();
     if verdicts.contains(&Some(false)) {
@@ -169,7 +173,7 @@ mod tests {
             dynamic.data = serde_json::json!({"spec": {"nodeName": node}});
             let expected = if node.is_some() { None } else { Some(false) };
             assert_eq!((of(&pod, "spec.nodeName=n"), of(&dynamic, "spec.nodeName=n")), (expected, expected));
-            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "a second name");
+            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "an alias");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Errors of reads from a cache.
+//! The errors of reads from a cache.
 
 use std::time::Duration;
 
@@ -6,17 +6,18 @@ use kube_object::{ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
-/// A read from a cache failed: a write of this program is not visible, or the cache is not synced.
+/// Reports why a read from a cache failed: a write of this program is not visible, or the cache is
+/// not synced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedReadError {
     /// The initial list was not cached within the timeout, so the cache cannot prove that an object
-    /// is absent. A later read waits again. Either the informer was not started, or its LIST fails.
+    /// is absent. Either the informer was not started, or its LIST fails. A later read waits again.
     #[error("initial list not cached within {timeout:?}: {informer}")]
     NotSynced {
         /// The informer, its phase, and its last failure.
         informer: UnsyncedInformer,
-        /// The duration of the wait.
+        /// The timeout of the wait.
         timeout: Duration,
     },
     /// The cache did not reach the resourceVersion of a write within the timeout. A later read
@@ -26,13 +27,13 @@ pub enum CachedReadError {
         progress(.reached.as_ref())
     )]
     WriteNotVisible {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
-        /// The version of the write.
+        /// The resourceVersion of the write.
         written: ResourceVersion,
-        /// The version of the cache; `None` if no version is known.
+        /// The resourceVersion of the cache. `None` if the cache has no version yet.
         reached: Option<ResourceVersion>,
-        /// The duration of the wait.
+        /// The timeout of the wait.
         timeout: Duration,
     },
     /// The cache still contained a deleted object after the timeout. A later read waits again.
@@ -41,53 +42,51 @@ pub enum CachedReadError {
         progress(.reached.as_ref())
     )]
     DeletionNotVisible {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
         /// The deleted object.
         key: ObjectKey,
-        /// The version of the cache; `None` if no version is known.
+        /// The resourceVersion of the cache. `None` if the cache has no version yet.
         reached: Option<ResourceVersion>,
-        /// The duration of the wait.
+        /// The timeout of the wait.
         timeout: Duration,
     },
-    /// The server lost its history after a write, for example by a restore of etcd. The write may be
-    /// undone.
+    /// The server lost its history after a write, for example by a restore of etcd. The write may
+    /// be undone.
     ///
-    /// Every read that waits for a lost write returns this error. If no read waits, the next one
-    /// returns it.
-    /// Later reads do not wait for earlier writes.
+    /// Every read that waits for a lost write returns this error. If no read waits, the next read
+    /// returns this error. Later reads do not wait for earlier writes.
     #[error(
         "server history was restored: the write to {informer} at resourceVersion {written} may be undone"
     )]
     ServerRestored {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
         /// The version of the last write of the lost history.
         written: ResourceVersion,
     },
-    /// A namespaced object was read by its name through an `Api` of all namespaces, which can find
-    /// no object.
+    /// A namespaced object was read by its name through an `Api` of all namespaces. This read
+    /// requires a namespace.
     #[error(
         "cannot find {name:?} without a namespace: {informer} caches namespaced objects; \
          use an Api of one namespace, or a lister"
     )]
     NamespaceRequired {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
         /// The requested name.
         name: String,
     },
-    /// The cache does not show a write, and the read runs outside of a tokio runtime, so it cannot
-    /// wait.
+    /// The cache does not contain a write yet, and the read cannot wait outside of a tokio runtime.
     #[error("cache of {informer} does not show the write; waiting for it requires a tokio runtime")]
     NoRuntime {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
     },
-    /// The informer was stopped before its cache showed a write.
+    /// The informer was stopped before its cache contained a write.
     #[error("informer stopped before its cache showed the write: {informer}")]
     Stopped {
-        /// The informer: its kind and URL.
+        /// The name of the informer.
         informer: String,
     },
 }

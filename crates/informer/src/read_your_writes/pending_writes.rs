@@ -1,4 +1,4 @@
-//! `PendingWrites`: the writes of a program that may not be visible in its cache. Plain data.
+//! `PendingWrites`: the writes of a program that may not be visible in its cache, as plain data.
 
 mod changes;
 mod deletions;
@@ -15,8 +15,9 @@ const MIN_CLEANUP_LEN: usize = 16;
 
 /// Holds the writes of one epoch that are not visible in a cache yet.
 ///
-/// The caller must create each snapshot while this is locked. In an older snapshot, a later write
-/// looks as if its object was missing or deleted.
+/// The caller must create each snapshot while it holds the lock of this value. An older snapshot
+/// cannot contain the object of a later write, so the object would be treated as missing or
+/// deleted.
 ///
 /// Invariant: no recorded change is visible in the cache. Visible deletions are removed when their
 /// number has doubled.
@@ -25,7 +26,7 @@ pub(super) struct PendingWrites {
     epoch: u64,
     changes: PendingChanges,
     deletions: PendingDeletions,
-    /// Above this number of deletions, the visible ones are removed.
+    /// The number of deletions above which visible deletions are removed.
     cleanup_len: usize,
     /// The last pending version when the epoch changed, until a read has reported it.
     lost: Option<ResourceVersion>,
@@ -33,7 +34,7 @@ pub(super) struct PendingWrites {
 
 /// The writes that one read must observe: all writes before the read.
 ///
-/// A read ignores later writes. Otherwise it could wait as long as other tasks write.
+/// A read ignores later writes. Otherwise, a read could wait indefinitely while other tasks write.
 #[derive(Debug, Clone)]
 pub(super) struct ReadBarrier {
     epoch: u64,
@@ -53,8 +54,8 @@ pub(super) enum NotVisible {
 }
 
 impl PendingWrites {
-    /// Records a write. `covered`: whether the informer selects the object; `None` if only the
-    /// server can decide.
+    /// Records a write. `covered` states whether the informer selects the object. It is `None` if
+    /// only the server can decide.
     pub(super) fn record_write<T: Object>(
         &mut self,
         id: &ObjectId,
@@ -62,7 +63,8 @@ impl PendingWrites {
         cache: &Snapshot<T>,
     ) {
         self.advance(cache);
-        // An object that leaves the selection arrives as a deletion at the version of this write.
+        // If a write removes the object from the selection, the watch reports a deletion at the
+        // version of the write.
         let delivers_event = covered != Some(false) || self.may_contain(&id.key, cache);
         // Responses can arrive in a different order than the writes.
         let is_newest = self.changes.get(&id.key).is_none_or(|before| id.version.at_least(before));
@@ -76,7 +78,7 @@ impl PendingWrites {
     pub(super) fn record_delete<T: Object>(&mut self, key: ObjectKey, uid: Uid, cache: &Snapshot<T>) {
         self.advance(cache);
         if self.may_contain(&key, cache) {
-            // A server that returns no uid has deleted the last object of this name.
+            // If the server returned no uid, it has deleted the last object with this name.
             let cached = || cache.get(&key).map(|entry| &entry.id.uid);
             let last = self.changes.uid(&key).or_else(cached).filter(|_| uid.is_empty()).cloned();
             let uid = last.unwrap_or(uid);
@@ -104,10 +106,10 @@ impl PendingWrites {
         }
     }
 
-    /// Returns a write before the barrier that is not visible in the cache, and removes visible ones.
+    /// Returns a write before the barrier that is not visible in the cache. Removes visible writes.
     ///
-    /// A lost history is reported to each read whose barrier belongs to it. If there is no such
-    /// read, it is reported to the next one.
+    /// A lost history is reported to each read that has a barrier of this history. If no read has
+    /// such a barrier, it is reported to the next read.
     pub(super) fn not_visible<T: Object>(
         &mut self,
         barrier: &ReadBarrier,

@@ -10,14 +10,14 @@ use super::pending_writes::{NotVisible, PendingWrites};
 
 pub(crate) struct WriteTracker<T> {
     store: Store<T>,
-    /// Locked before a snapshot is taken: see [`PendingWrites`].
+    /// Locked while a snapshot is created. See [`PendingWrites`].
     pending: Mutex<PendingWrites>,
 }
 
-/// The state of the cache at the end of a wait.
+/// The state of the cache after a wait.
 pub(super) struct WaitOutcome {
     pub(super) not_visible: Option<NotVisible>,
-    /// The initial list is in the store.
+    /// Whether the store contains the initial list.
     pub(super) synced: bool,
     /// The watermark of the store.
     pub(super) reached: Option<ResourceVersion>,
@@ -28,8 +28,8 @@ impl<T: Object> WriteTracker<T> {
         Self { store, pending: Mutex::default() }
     }
 
-    /// Records a write. `covered`: whether the informer selects the object; `None` if only the
-    /// server can decide.
+    /// Records a write. `covered` states whether the informer selects the object. It is `None` if
+    /// only the server can decide.
     pub(super) fn record_write(&self, id: &ObjectId, covered: Option<bool>) {
         let mut pending = self.pending.lock();
         pending.record_write(id, covered, &self.store.snapshot());
@@ -41,8 +41,8 @@ impl<T: Object> WriteTracker<T> {
         pending.record_delete(key, uid, &self.store.snapshot());
     }
 
-    /// Waits until the cache is synced and the recorded writes are visible: the writes to this object,
-    /// or all writes.
+    /// Waits until the cache is synced and the recorded writes are visible. With a key, waits only
+    /// for the writes to this object.
     pub(super) async fn wait(&self, key: Option<&ObjectKey>, timeout: Duration) -> WaitOutcome {
         let (mut barrier, mut not_visible, mut synced) = (None, None, false);
         let is_visible = self.store.wait_for(timeout, |_| {
@@ -57,7 +57,7 @@ impl<T: Object> WriteTracker<T> {
         WaitOutcome { not_visible, synced, reached }
     }
 
-    /// Returns whether the store is closed: later writes never become visible.
+    /// Returns whether the store is closed. Later writes then never become visible.
     pub(super) fn is_closed(&self) -> bool {
         self.store.is_closed()
     }

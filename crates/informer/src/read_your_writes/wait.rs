@@ -11,14 +11,16 @@ use crate::{Informer, sync};
 impl<T: Object> Informer<T> {
     /// Waits until the initial list is cached and the writes to an object are visible in the cache.
     ///
-    /// If `key` is `None`, this waits for the writes to all objects. Only completed writes through a
-    /// [`CachedApi`](crate::CachedApi) of this informer count, and later ones are ignored.
+    /// If `key` is `None`, the method waits for the writes to all objects. Only the writes that a
+    /// [`CachedApi`](crate::CachedApi) of this informer has already recorded count. Later writes
+    /// are ignored.
     ///
     /// # Errors
-    /// [`CachedReadError`].
+    /// Returns a [`CachedReadError`] if the initial list or a write does not become visible within
+    /// the timeout.
     ///
     /// # Cancel safety
-    /// Safe: only the wait is lost.
+    /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_writes(
         &self,
         key: Option<&ObjectKey>,

@@ -7,10 +7,10 @@ use std::{
 
 use kube_object::{ObjectKey, ResourceVersion, Uid};
 
-/// Two indexes of the same changes. Reads are more frequent than writes, and a lagging cache can
-/// have many pending writes, so a read must not scan all writes.
+/// Indexes the changes by key and by version. Reads are more frequent than writes, and a lagging
+/// cache can have many pending writes, so a read must not scan all writes.
 ///
-/// Invariant: both indexes contain the same changes, and no version is opaque.
+/// Invariant: each change is in both indexes, and its version is not opaque.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     by_key: HashMap<ObjectKey, (ResourceVersion, Uid)>,
@@ -28,7 +28,7 @@ impl PendingChanges {
         self.by_key.get(key).map(|(version, _)| version)
     }
 
-    /// Returns the uid of the written object of this name.
+    /// Returns the uid of the written object with this key.
     pub(super) fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
         self.by_key.get(key).map(|(_, uid)| uid)
     }
@@ -38,7 +38,8 @@ impl PendingChanges {
         self.by_version.last().map(|change| &change.version)
     }
 
-    /// `version` must not be opaque: opaque versions have no order.
+    /// Stores the last change of a key. The version must not be opaque, because opaque versions
+    /// have no order.
     pub(super) fn insert(&mut self, key: ObjectKey, uid: Uid, version: ResourceVersion) {
         if let Some((before, _)) = self.by_key.insert(key.clone(), (version.clone(), uid)) {
             self.by_version.remove(&VersionedKey { version: before, key: key.clone() });
@@ -46,8 +47,8 @@ impl PendingChanges {
         self.by_version.insert(VersionedKey { version, key });
     }
 
-    /// Removes the visible changes. If `is_visible` holds for a version, it must hold
-    /// for all lower ones.
+    /// Removes the visible changes. If `is_visible` returns true for a version, it must return true
+    /// for all lower versions.
     pub(super) fn remove_up_to(&mut self, is_visible: impl Fn(&ResourceVersion) -> bool) {
         while self.by_version.first().is_some_and(|change| is_visible(&change.version)) {
             if let Some(change) = self.by_version.pop_first() {

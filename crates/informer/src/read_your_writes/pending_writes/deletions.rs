@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube_object::{Object, ObjectKey, ResourceVersion, Uid};
 use kube_store::Snapshot;
 
-/// The position of a deletion in the order in which they were recorded. The first is 1.
+/// The position of a deletion in the order of recording. The first deletion has the number 1.
 pub(super) type DeletionNumber = u64;
 
-/// Invariant: both indexes contain the same deletions. A key occurs once for each object of that
-/// name that was deleted.
+/// Invariant: each deletion is in both indexes. A key can occur several times, once for each
+/// deleted object with this key.
 #[derive(Debug, Default)]
 pub(super) struct PendingDeletions {
     by_number: BTreeMap<DeletionNumber, PendingDeletion>,
@@ -21,8 +21,8 @@ pub(super) struct PendingDeletions {
 struct PendingDeletion {
     key: ObjectKey,
     uid: Uid,
-    /// A change of the object that was not visible when the object was deleted. Until the
-    /// cache reaches this version, the object may still appear.
+    /// A change of the object that was not visible when the object was deleted. Before the cache
+    /// reaches this version, the object may still appear in the cache.
     after: Option<ResourceVersion>,
 }
 
@@ -41,7 +41,8 @@ impl PendingDeletions {
         self.by_number.insert(self.last_number, PendingDeletion { key, uid, after });
     }
 
-    /// Records a change whose response arrived after the response to the later deletion.
+    /// Records a change that precedes a deletion, if its response was received after the response
+    /// to the deletion.
     pub(super) fn record_earlier_change(&mut self, key: &ObjectKey, uid: &Uid, version: &ResourceVersion) {
         for number in self.numbers(key, self.last_number) {
             if let Some(deletion) = self.by_number.get_mut(&number)
@@ -54,8 +55,9 @@ impl PendingDeletions {
         }
     }
 
-    /// Returns the first deletion up to `last` that is not visible in the cache, of this object or of
-    /// all objects. Removes earlier visible deletions, so later reads do not scan them.
+    /// Returns the object of the first deletion up to `last` that is not visible in the cache. With
+    /// a key, checks only the deletions of this object. Removes the visible deletions that it
+    /// finds, so that later reads do not scan them.
     pub(super) fn first_not_visible<T: Object>(
         &mut self,
         key: Option<&ObjectKey>,

@@ -1,4 +1,4 @@
-//! Which writes are pending after each kind of write and event. Runs without a clock.
+//! Tests which writes are pending after each kind of write and event, without a clock.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_object::{Delta, Entry};
@@ -93,7 +93,7 @@ fn later_write_of_same_object_replaces_pending_version() {
     assert!(pending.changes.is_empty());
 }
 
-/// Without reads, later deletions remove the visible ones.
+/// Without reads, later deletions remove the visible deletions.
 #[test]
 fn visible_deletions_do_not_accumulate() {
     let (store, mut pending) = (cache(&[]), PendingWrites::default());
@@ -126,7 +126,7 @@ fn write_that_leaves_selection_is_pending() {
     assert_eq!(
         not_visible(&mut pending, None, &store),
         change("13"),
-        "created in the selection, then moved out"
+        "the second write moves the object out of the selection"
     );
 }
 
@@ -207,7 +207,11 @@ fn writes_after_barrier_are_not_awaited() {
     remove(&store, "gone", "u", "12");
     for (key, barrier) in barriers {
         assert_eq!(pending.not_visible(&barrier, key, &store.snapshot()), None);
-        assert_eq!(not_visible(&mut pending, key, &store), change("13"), "for a new read");
+        assert_eq!(
+            not_visible(&mut pending, key, &store),
+            change("13"),
+            "a new read waits for the later write"
+        );
     }
     put(&store, "a", "u", "13");
     assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("later"))));
@@ -230,7 +234,7 @@ fn both_deletions_of_one_name_are_pending() {
     assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), None);
 }
 
-/// The first deletion must stay pending although the second one is visible.
+/// The first deletion must remain pending although the second deletion is visible.
 #[test]
 fn first_of_two_deletions_of_one_name_is_pending() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
@@ -245,7 +249,7 @@ fn first_of_two_deletions_of_one_name_is_pending() {
 fn write_response_after_delete_response_belongs_to_old_uid() {
     let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
     pending.record_delete(key("a"), "u".into(), &store.snapshot());
-    remove(&store, "a", "u", "6"); // for example by a relist that missed the later change
+    remove(&store, "a", "u", "6"); // For example, a relist deleted the object and missed the later change.
     pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
     put(&store, "a", "u", "12");
     assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::Deletion(key("a"))));
@@ -263,7 +267,7 @@ fn lost_epoch_is_reported_to_every_waiting_read() {
             Some(NotVisible::LostEpoch("12".into()))
         );
     }
-    assert_eq!(not_visible(&mut pending, None, &store), None, "the read began after the restore");
+    assert_eq!(not_visible(&mut pending, None, &store), None, "the read started after the restore");
 }
 
 /// Some aggregated servers return a Status without a uid.
