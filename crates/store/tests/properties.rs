@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Thing, begin, end, id, thing};
-use kube_informer_properties::{Cause, Event as Seen, Judge, Key, Mark, Object, Observation, Shown};
+use kube_informer_properties::{CacheState, Cause, Event as Seen, Judge, Key, Mark, Object, Observation};
 use kube_object::{Delta, Entry, Event, Listed, ObjectId, ResourceVersion};
 use kube_store::{Index, Store};
 use proptest::prelude::*;
@@ -121,7 +121,7 @@ impl Run {
         let uid = self.current().get(&key).map_or(self.written, |before| before.object.uid);
         let object = Object { key, uid, version: version(self.log.len() + 1), value: self.written };
         self.log.push(Write { object, exists: true, decodable });
-        self.observe(Observation::Wrote { object, decodable });
+        self.observe(Observation::Written { object, decodable });
     }
 
     fn delete(&mut self, key: Key) {
@@ -130,7 +130,7 @@ impl Run {
         let version = version(self.log.len() + 1);
         let object = Object { version, value: self.written, ..before.object };
         self.log.push(Write { object, exists: false, ..before });
-        self.observe(Observation::Erased { key, version });
+        self.observe(Observation::Deleted { key, version });
     }
 
     fn deliver(&mut self, most: usize) {
@@ -201,7 +201,7 @@ impl Run {
         let number = |version: &ResourceVersion| version.to_string().parse().expect("a number");
         let mark = Mark { epoch: position.epoch, version: position.version.as_ref().map(number) };
         let (exact, events) = (self.exact, Some(&events[..]));
-        self.observe(Observation::Cache(Shown {
+        self.observe(Observation::Cache(CacheState {
             objects: &objects,
             stale: &stale,
             mark,

@@ -1,6 +1,6 @@
 //! Reports the events of a handler to the checkers of the properties.
 
-use kube_informer_properties::{Cause, Event as Seen, Judge, Mark, Object, Observation, Shown};
+use kube_informer_properties::{CacheState, Cause, Event as Seen, Judge, Mark, Object, Observation};
 use kube_object::{Entry, Event};
 
 use crate::world::World;
@@ -19,7 +19,7 @@ impl Watched {
         world.alive.values().for_each(|entry| watched.wrote(entry));
         watched.shows(world, None, Cause::Relist { fresh: false });
         watched.observe(Observation::InformerSynced);
-        watched.observe(Observation::Joined { handler: 0, mark });
+        watched.observe(Observation::HandlerAdded { handler: 0, mark });
         watched
     }
 
@@ -28,14 +28,14 @@ impl Watched {
     }
 
     fn wrote(&mut self, entry: &Entry<()>) {
-        self.observe(Observation::Wrote { object: object(entry), decodable: true });
+        self.observe(Observation::Written { object: object(entry), decodable: true });
     }
 
     fn shows(&mut self, world: &World, events: Option<&[Seen]>, cause: Cause) {
         let objects: Vec<Object> = world.alive.values().map(object).collect();
         let mark = Mark { epoch: 0, version: Some(world.clock) };
         // Intermediate states of the server are not reported, because they are equal to the cache.
-        let shown = Shown { objects: &objects, stale: &[], mark, events, cause, exact: false };
+        let shown = CacheState { objects: &objects, stale: &[], mark, events, cause, exact: false };
         self.observe(Observation::Cache(shown));
     }
 
@@ -46,7 +46,7 @@ impl Watched {
                 Event::Added { object, .. } | Event::Updated { new: object, .. } => self.wrote(object),
                 Event::Deleted { last, .. } => {
                     let Object { key, version, .. } = object(last);
-                    self.observe(Observation::Erased { key, version });
+                    self.observe(Observation::Deleted { key, version });
                 }
             }
         }
@@ -61,7 +61,7 @@ impl Watched {
     /// Reports a handler call, after the return of the previous one.
     pub(crate) fn told(&mut self, event: &Event<()>) {
         self.returned();
-        self.observe(Observation::Told { handler: 0, event: seen(event), view: None });
+        self.observe(Observation::Called { handler: 0, event: seen(event), view: None });
         self.running = true;
     }
 

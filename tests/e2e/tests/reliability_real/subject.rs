@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kube_informer::{Informer, InformerStatus, Object, RelistCause};
-use kube_informer_properties::{Cause, HandlerId, Judge, Key, Object as Seen, Observation, Shown};
+use kube_informer_properties::{CacheState, Cause, HandlerId, Judge, Key, Object as Seen, Observation};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -53,7 +53,7 @@ impl Subject {
     ) -> Result<Self> {
         let log = Arc::new(Mutex::new(Log::default()));
         let mut judge = Judge::new();
-        judge.observe(Observation::Joined { handler: FIRST, mark: MARK })?;
+        judge.observe(Observation::HandlerAdded { handler: FIRST, mark: MARK })?;
         let first = informer.join(Tell { handler: FIRST, log: Arc::clone(&log) });
         let informer = Box::new(informer);
         let (late, before, distrusting, told) = (None, None, 0, 0);
@@ -110,11 +110,11 @@ impl Subject {
         if let Some((old, joined)) = self.late.take() {
             self.judge.observe(Observation::Drained { handler: old })?;
             joined.remove().await;
-            self.judge.observe(Observation::Left { handler: old })?;
+            self.judge.observe(Observation::HandlerRemoved { handler: old })?;
             handler = old;
         }
         let handler = handler + 1;
-        self.judge.observe(Observation::Joined { handler, mark: MARK })?;
+        self.judge.observe(Observation::HandlerAdded { handler, mark: MARK })?;
         let joined = self.informer.join(Tell { handler, log: Arc::clone(&self.log) });
         let synced = async {
             while !joined.has_synced() {
@@ -134,7 +134,7 @@ impl Subject {
         let told = std::mem::take(&mut self.log.lock().told);
         self.told += told.len();
         for (handler, event) in told {
-            self.judge.observe(Observation::Told { handler, event, view: None })?;
+            self.judge.observe(Observation::Called { handler, event, view: None })?;
             self.judge.observe(Observation::Returned { handler })?;
         }
         Ok(())
@@ -146,11 +146,11 @@ impl Subject {
         let before = self.before.take().unwrap_or_default();
         let (states, mark) = self.informer.shown();
         for object in server.values().filter(|object| before.get(&object.key) != Some(*object)) {
-            self.judge.observe(Observation::Wrote { object: *object, decodable: true })?;
+            self.judge.observe(Observation::Written { object: *object, decodable: true })?;
         }
         for key in before.into_keys().filter(|key| !server.contains_key(key)) {
             let version = mark.version.unwrap_or_default();
-            self.judge.observe(Observation::Erased { key, version })?;
+            self.judge.observe(Observation::Deleted { key, version })?;
         }
         let distrusting = distrusting(&self.informer.status());
         for _ in self.distrusting..distrusting {
@@ -159,8 +159,14 @@ impl Subject {
         self.distrusting = distrusting;
         let objects: Vec<Seen> = self.numbered(&states).into_values().collect();
         // Which changes came between this snapshot and the one before, and at which version, is not known.
-        let shown =
-            Shown { objects: &objects, stale: &[], mark, events: None, cause: Cause::Unknown, exact: false };
+        let shown = CacheState {
+            objects: &objects,
+            stale: &[],
+            mark,
+            events: None,
+            cause: Cause::Unknown,
+            exact: false,
+        };
         self.judge.observe(Observation::Cache(shown))?;
         self.before = Some(server);
         Ok(())

@@ -1,17 +1,17 @@
-//! `Judge` holds a history to the properties: which there are, and what it says when one does not hold.
+//! `Judge` checks a history against the properties and reports violations.
 
 use std::fmt;
 
-use super::{Observation, Past, of_calls, of_handlers, of_life, of_the_cache, of_versions};
+use super::{Observation, Past, cache_state, calls, delivery, lifecycle, versions};
 
-/// What breaks a property, in words.
+/// The result of a check. The error describes the violation.
 pub(crate) type Verdict = Result<(), String>;
 
 /// One of the properties.
 pub struct Property {
-    /// Its number, by which tests name it.
+    /// The number of the property. Comments of tests refer to it.
     pub number: u8,
-    /// What always holds.
+    /// The statement that always holds.
     pub promise: &'static str,
     pub(crate) check: fn(&Past, &Observation<'_>) -> Verdict,
 }
@@ -24,51 +24,55 @@ const fn property(
     Property { number, promise, check }
 }
 
-/// All that concern informers. Number 19, one worker for each item and a run after each add, is the workqueue's and is
-/// held by its model test.
+/// All properties of informers. Property 19 (one worker for each item, and processing after each add)
+/// belongs to the workqueue, and its model test checks it.
 pub const PROPERTIES: [Property; 19] = [
     property(
         1,
         "for each object the cached states are a subsequence of the server's",
-        of_the_cache::subsequence,
+        cache_state::subsequence,
     ),
-    property(2, "once faults stop, the cache converges to the server's state", of_the_cache::converges),
-    property(3, "the uid is the identity", of_handlers::identity),
-    property(4, "each query sees one snapshot", of_the_cache::one_snapshot),
-    property(5, "calls are sequential, and a history for each object", of_calls::sequential),
-    property(6, "a call comes after the store and every index show it", of_calls::after_the_store),
+    property(2, "once faults stop, the cache converges to the server's state", cache_state::converges),
+    property(3, "the uid is the identity", delivery::identity),
+    property(4, "each query sees one snapshot", cache_state::one_snapshot),
+    property(5, "calls are sequential, and a history for each object", calls::sequential),
+    property(6, "a call follows the change of the store and of each index", calls::after_the_store),
     property(
         7,
-        "calls of a relist come after all of it is shown, deletes before adds",
-        of_calls::after_the_relist,
+        "calls of a relist follow the complete relist, with deletes before adds",
+        calls::after_the_relist,
     ),
-    property(8, "every change reaches every handler, merged only past its mark", of_handlers::every_change),
-    property(9, "a late handler misses nothing and sees nothing twice", of_handlers::late),
-    property(10, "the informer is synced after the initial list is applied", of_life::informer_synced),
-    property(11, "a handler is synced after its initial adds have returned", of_life::handler_synced),
-    property(12, "is_in_initial_list is exact", of_handlers::initial),
+    property(8, "every change reaches every handler, merged only past its mark", delivery::every_change),
+    property(9, "a late handler gets each object exactly once", delivery::late),
+    property(10, "the informer is synced after the initial list is applied", lifecycle::informer_synced),
+    property(11, "a handler is synced after its initial adds have returned", lifecycle::handler_synced),
+    property(12, "is_in_initial_list is exact", delivery::initial),
     property(
         13,
-        "the version goes back only with a relist after expired or too large, a new epoch",
-        of_versions::epochs,
+        "the version decreases only with a relist after expired or too large, in a new epoch",
+        versions::epochs,
     ),
-    property(14, "the watermark is not ahead of the reflector, both grow", of_versions::watermark),
-    property(15, "a resync never overwrites newer state", of_calls::resync),
-    property(16, "a batch has each key once; what does not apply is not told", of_the_cache::batches),
-    property(17, "the transform precedes all observers and runs once", of_life::transform),
-    property(18, "deletes carry the last known state", of_handlers::last_known),
-    property(20, "a stop or a removal leaves nothing", of_life::nothing_left),
+    property(14, "the watermark is not ahead of the reflector, both grow", versions::watermark),
+    property(15, "a resync never overwrites newer state", calls::resync),
+    property(
+        16,
+        "a batch contains each key once, and only applied changes are delivered",
+        cache_state::batches,
+    ),
+    property(17, "the transform precedes all observers and runs once", lifecycle::transform),
+    property(18, "deletes carry the last known state", delivery::last_known),
+    property(20, "a stop or a removal releases all resources", lifecycle::nothing_left),
 ];
 
 /// Between the words of a violation and the numbers of the other properties that the same observation breaks.
-pub const BROKEN_TOO: &str = "; so is property ";
+pub const BROKEN_TOO: &str = "; also violates property ";
 
 /// A property that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Its number.
+    /// The number of the violated property.
     pub property: u8,
-    /// What was observed that breaks it.
+    /// The observation that violates the property.
     pub how: String,
 }
 
@@ -89,22 +93,22 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Nothing was observed yet.
+    /// Creates a judge without observations.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is remembered.
+    /// Returns the recorded state.
     #[must_use]
     pub fn past(&self) -> &Past {
         &self.past
     }
 
-    /// Takes the next observation.
+    /// Checks and records the next observation.
     ///
     /// # Errors
-    /// The first property that it breaks; its words name the others.
+    /// Returns the first violated property. The text contains the numbers of other violated properties.
     pub fn observe(&mut self, observation: Observation<'_>) -> Result<(), Violation> {
         let broken =
             |property: &Property| Some((property.number, (property.check)(&self.past, &observation).err()?));
@@ -118,7 +122,7 @@ impl Judge {
     }
 }
 
-/// Says what is wrong unless it is right.
+/// Returns the error `wrong` if `right` is false.
 pub(crate) fn holds(right: bool, wrong: impl FnOnce() -> String) -> Verdict {
     if right { Ok(()) } else { Err(wrong()) }
 }

@@ -1,9 +1,10 @@
-//! What can be observed of a server, an informer and its handlers: plain data, small enough to be made at every step.
+//! Observations of a server, an informer and its handlers. Observations are plain data, so creating one
+//! at each step is cheap.
 //!
-//! Objects are told apart by numbers that the observer gives out: one for each key, one for each uid, one for each
-//! state that was ever written (its value), so that a version that a restored server uses again is another state.
+//! The observer assigns numbers to objects: one to each key, one to each uid, and one to each written
+//! state (its value). If a restored server reuses a version, the new state has a different value.
 
-/// The number of a key. Their order is that of the keys.
+/// The number of a key. Numbers and keys have the same order.
 pub type Key = u32;
 
 /// The number of a handler.
@@ -12,36 +13,36 @@ pub type HandlerId = u32;
 /// An object in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {
-    /// Its address.
+    /// The number of the key.
     pub key: Key,
-    /// Its incarnation.
+    /// The number of the uid.
     pub uid: u64,
-    /// Its resourceVersion.
+    /// The resourceVersion.
     pub version: u64,
     /// Which write it is from.
     pub value: u64,
 }
 
-/// What a handler is told, or what the store says has changed.
+/// An event that a handler gets, or a change that the store reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// An object is new.
     Added {
-        /// Its state.
+        /// The state of the object.
         object: Object,
         /// `is_in_initial_list`.
         initial: bool,
     },
-    /// An object has changed, or is shown again by a resync.
+    /// An object was changed, or a resync delivers its current state.
     Updated {
         /// The state before.
         old: Object,
         /// The state now.
         new: Object,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
-        /// Its last known state.
+        /// The last known state.
         last: Object,
         /// `final_state_unknown`.
         unknown: bool,
@@ -58,7 +59,7 @@ impl Event {
         }
     }
 
-    /// The state that it leads to; `None` where the object is gone.
+    /// Returns the state after the event, or `None` after a delete.
     pub fn after(&self) -> Option<Object> {
         match self {
             Event::Added { object, .. } => Some(*object),
@@ -67,167 +68,170 @@ impl Event {
         }
     }
 
-    /// Whether it shows again what is there.
+    /// Returns whether a resync delivers the current state.
     pub fn is_resync(&self) -> bool {
         matches!(self, Event::Updated { old, new } if old == new)
     }
 }
 
-/// How far a cache has come. Within an epoch versions can be compared.
+/// The progress of a cache. Versions of the same epoch can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Mark {
-    /// Counted up when the version may go back.
+    /// Incremented when the version may decrease.
     pub epoch: u64,
-    /// `None` before anything was seen.
+    /// `None` before the first list or event.
     pub version: Option<u64>,
 }
 
-/// What a handler finds when it looks into the cache during a call.
+/// The state of the cache during a call of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct View {
-    /// What is cached under the key of the event.
+pub struct CacheView {
+    /// The cached object with the key of the event.
     pub cached: Option<Object>,
-    /// What an index finds under the key of the event.
+    /// The object that an index returns for the key of the event.
     pub indexed: Option<Object>,
     /// The cache's watermark.
     pub mark: Mark,
-    /// The informer says that it is synced.
+    /// Whether the informer reports that it is synced.
     pub synced: bool,
 }
 
-/// What has moved a cache or a reflector's position.
+/// The cause of a change of a cache or of the position of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It could not be observed.
+    /// The cause was not observed.
     Unknown,
     /// Changes and bookmarks.
     Changes,
     /// The end of a relist.
     Relist {
-        /// It reused nothing of the cache: the one before had expired or was too large.
+        /// True if the list did not reuse cached objects, because the version before had expired or was
+        /// too large.
         fresh: bool,
     },
 }
 
-/// What a cache shows: one snapshot.
+/// The content of a cache: one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown<'a> {
+pub struct CacheState<'a> {
     /// All objects, by key.
     pub objects: &'a [Object],
     /// The keys whose object is marked stale.
     pub stale: &'a [Key],
     /// The watermark.
     pub mark: Mark,
-    /// All that has changed since the last snapshot that was observed, in order; `None` if that was not seen.
+    /// All changes since the last observed snapshot, in order. `None` if they were not observed.
     pub events: Option<&'a [Event]>,
-    /// What has made it so.
+    /// The cause of the change.
     pub cause: Cause,
-    /// Nothing has kept the cache from knowing all up to its watermark: no event was lost on its way, no list was
-    /// incomplete since the last complete one, and no restored server has passed the cache's version unnoticed.
+    /// True if the cache contains all changes up to its watermark: no event was lost, each list since
+    /// the last complete list was complete, and no restored server reached the version of the cache
+    /// undetected.
     pub exact: bool,
 }
 
-/// Something that was seen to happen. Observations are made in the order of time.
+/// An observed action. Observations are recorded in the order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation<'a> {
     /// The server wrote a state.
-    Wrote {
+    Written {
         /// The state.
         object: Object,
         /// Clients can decode it.
         decodable: bool,
     },
     /// The server deleted the object, at this version.
-    Erased {
-        /// Its address.
+    Deleted {
+        /// The number of the key.
         key: Key,
         /// The version of the deletion.
         version: u64,
     },
-    /// The server's state is again that of this version, and versions after it are used again.
+    /// The server has the state of this version again, and reuses later versions.
     Restored {
         /// The version.
         version: u64,
     },
-    /// The server can't be restored to a state before this version any more.
+    /// The server can no longer be restored to a state before this version.
     Compacted {
         /// The version.
         version: u64,
     },
-    /// The reflector begins a list that reuses nothing of the cache. For those who can't observe the causes of
-    /// [`Shown`]; others need not say it.
+    /// The reflector starts a list that does not reuse cached objects. Only observers that cannot
+    /// observe the causes of [`CacheState`] report this observation.
     FreshRelist,
     /// All up to here has left the reflector.
     Position {
         /// Up to where.
         mark: Mark,
-        /// What has moved it.
+        /// The cause of the change.
         cause: Cause,
     },
     /// A batch of deltas is applied.
     Batch {
-        /// The key of each delta that has one.
+        /// The key of each delta that has a key.
         keys: &'a [Key],
     },
-    /// This is what the cache shows from now on.
-    Cache(Shown<'a>),
-    /// A query against what the cache shows now.
+    /// The new content of the cache.
+    Cache(CacheState<'a>),
+    /// A query on the present content of the cache.
     Query {
-        /// All that it may find, in the order of keys: what the snapshot of the moment holds, found without the query.
+        /// The expected results in the order of keys, computed from a snapshot without the query.
         expected: &'a [Object],
-        /// What it found, in the order of keys.
+        /// The results of the query in the order of keys.
         found: &'a [Object],
     },
-    /// The informer says that it is synced.
+    /// The informer reports that it is synced.
     InformerSynced,
-    /// A handler is registered. What it is shown first is what the cache shows at this moment.
-    Joined {
+    /// A handler is registered. Its initial events are the present content of the cache.
+    HandlerAdded {
         /// Which.
         handler: HandlerId,
-        /// From how many waiting events on its changes are merged.
+        /// The number of queued events from which the handler's changes are coalesced.
         mark: usize,
     },
-    /// All that is cached is queued for a handler once more. For those who observe the changes of the cache.
+    /// All cached objects are queued for a handler a second time. Only for observers of the changes of
+    /// the cache.
     Resynced {
         /// Which.
         handler: HandlerId,
     },
     /// A handler is called.
-    Told {
+    Called {
         /// Which.
         handler: HandlerId,
-        /// With what.
+        /// The delivered event.
         event: Event,
-        /// What it sees in the cache at this moment, if it looks.
-        view: Option<View>,
+        /// The state of the cache during the call, if the handler reads it.
+        view: Option<CacheView>,
     },
     /// The call has returned.
     Returned {
-        /// Whose.
+        /// The number of the handler.
         handler: HandlerId,
     },
-    /// The handler says that it is synced.
+    /// The handler reports that it is synced.
     HandlerSynced {
         /// Which.
         handler: HandlerId,
     },
-    /// Nothing waits for the handler, and it is not being called.
+    /// The queue of the handler is empty, and no call is running.
     Drained {
         /// Which.
         handler: HandlerId,
     },
     /// The handler was removed, and the removal is complete.
-    Left {
+    HandlerRemoved {
         /// Which.
         handler: HandlerId,
     },
-    /// Faults are over and nothing is on its way: the server has told all, the cache has applied all.
+    /// No fault is active, the server has sent all events, and the cache has applied them.
     Quiet,
     /// An object was decoded and is about to be transformed.
     Decoded(Object),
     /// The transform was called with this object.
     Transformed(Object),
-    /// The informer was stopped, and the stop has returned. What is left of it:
+    /// The informer was stopped, and the stop has returned. The fields count the remaining resources.
     Stopped {
         /// Tasks that run.
         tasks: usize,

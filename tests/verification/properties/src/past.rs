@@ -1,20 +1,20 @@
-//! `Past`: all that the checkers remember of what was observed. It forgets what no property can ask for any more, so
-//! that histories with the same future look the same.
+//! `Past`: the state that the checkers record. It drops data that no property can use, so that
+//! histories with the same future are equal.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::observation::{Event, HandlerId, Key, Mark, Object, Observation, Shown};
+use super::observation::{CacheState, Event, HandlerId, Key, Mark, Object, Observation};
 
-/// What was observed so far. Equal pasts judge every future alike.
+/// The recorded observations. Equal values lead to equal results for each future observation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Past {
-    /// What the server wrote, from what the cache shows on.
+    /// The writes of the server since the cached states.
     pub server: Server,
-    /// What the cache shows.
+    /// The content of the cache.
     pub cache: Cache,
-    /// What has left the reflector; `None` where nobody says so.
+    /// The position of the reflector. `None` if it is not observed.
     pub position: Option<Mark>,
-    /// Lists that reuse nothing, each of which may begin an epoch.
+    /// The number of lists without reuse. Each can start an epoch.
     pub fresh_relists: u64,
     /// Each handler that is registered or was removed.
     pub handlers: BTreeMap<HandlerId, Handler>,
@@ -24,12 +24,12 @@ pub struct Past {
     pub stopped: bool,
 }
 
-/// The states that the server gave each object, in the order of time.
+/// The states of each object on the server, in the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Server {
-    /// The first of each is the one that the cache shows.
+    /// The first state of each object is the cached state.
     pub lives: BTreeMap<Key, VecDeque<Written>>,
-    /// The current history with versions, for a restore: what it goes back to.
+    /// The present history with versions, to which a restore can return.
     log: Vec<(u64, Key, Written)>,
 }
 
@@ -38,7 +38,7 @@ pub struct Server {
 pub struct Written {
     /// The version of the write; 0 before the first.
     pub version: u64,
-    /// `None`: the object is not there.
+    /// `None` after a delete.
     pub object: Option<Object>,
     /// Clients can decode it.
     pub decodable: bool,
@@ -49,8 +49,8 @@ pub struct Written {
 impl Written {
     const NEVER: Written = Written { version: 0, object: None, decodable: true, lost: false };
 
-    /// Whether a cache that showed `before` may show `cached` because of this state. One that can't be decoded hides
-    /// the incarnation before it.
+    /// Returns whether a cache that contained `before` can contain `cached` after this state. An
+    /// undecodable state removes the object with an earlier uid.
     #[must_use]
     pub fn shows_as(&self, cached: Option<Object>, before: Option<Object>) -> bool {
         match (self.decodable, self.object) {
@@ -61,84 +61,85 @@ impl Written {
     }
 }
 
-/// What the cache shows.
+/// The content of the cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Cache {
-    /// Its objects.
+    /// The cached objects.
     pub objects: BTreeMap<Key, Object>,
-    /// Those marked stale.
+    /// The keys of stale objects.
     pub stale: BTreeSet<Key>,
-    /// Its watermark.
+    /// The watermark.
     pub mark: Mark,
-    /// The informer has said that it is synced.
+    /// Whether the informer reported that it is synced.
     pub synced: bool,
 }
 
-/// What a handler was told, and what it is owed.
+/// The delivered and the pending events of a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Handler {
     /// The objects that it knows.
     pub knows: BTreeMap<Key, Object>,
-    /// The incarnations that were there when it began to look and that it has not been told of; `None` before there
-    /// is a first list.
+    /// The objects that were cached when the handler was added and are not delivered. `None` before the
+    /// first list.
     pub initial: Option<BTreeMap<Key, Initial>>,
     /// The call that it is in.
     pub running: Option<Event>,
-    /// The changes of the cache that it was not told of, in order.
-    pub owed: VecDeque<Owed>,
-    /// From how many owed events on they may be merged.
+    /// The pending changes of the cache, in order.
+    pub pending: VecDeque<PendingEvent>,
+    /// The number of pending events from which changes may be coalesced.
     pub mark: usize,
-    /// Changes of the cache were observed since it joined, so that whatever it is told must be owed or a resync.
+    /// Whether changes of the cache were observed since the handler was added. If so, each delivered
+    /// event is pending or a resync.
     pub observed: bool,
     /// A resync may still wait for it, which counts for the mark.
     pub resynced: bool,
-    /// It has said that it is synced.
+    /// Whether the handler reported that it is synced.
     pub synced: bool,
-    /// It was removed.
+    /// Whether the handler was removed.
     pub left: bool,
 }
 
-/// An object that a handler found when it began to look.
+/// An object that was cached when a handler was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Initial {
-    /// Its incarnation.
+    /// The number of the uid.
     pub uid: u64,
     /// It has left the cache since, so that its add may have been merged away.
     pub gone: bool,
 }
 
-/// An event that a handler has not been told of.
+/// A pending event of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Owed {
-    /// What the cache said.
+pub struct PendingEvent {
+    /// The change of the cache.
     pub event: Event,
-    /// It came past the mark.
+    /// Whether the event was queued above the mark.
     pub mergeable: bool,
-    /// How far the cache was when it said so.
+    /// The watermark of the cache at the change.
     pub made_at: Mark,
 }
 
 impl Past {
-    /// Takes in what was observed and judged.
+    /// Records a checked observation.
     pub fn record(&mut self, observation: &Observation<'_>) {
         match *observation {
-            Observation::Wrote { object, decodable } => {
+            Observation::Written { object, decodable } => {
                 self.server.wrote(object.version, object.key, Some(object), decodable);
             }
-            Observation::Erased { key, version } => self.server.wrote(version, key, None, true),
+            Observation::Deleted { key, version } => self.server.wrote(version, key, None, true),
             Observation::Restored { version } => self.server.restored(version),
             Observation::Compacted { version } => self.server.compacted(version),
             Observation::FreshRelist => self.fresh_relists += 1,
             Observation::Position { mark, .. } => self.position = Some(mark),
             Observation::Cache(shown) => self.shown(shown),
             Observation::InformerSynced => self.informer_synced(),
-            Observation::Joined { handler, mark } => self.joined(handler, mark),
+            Observation::HandlerAdded { handler, mark } => self.joined(handler, mark),
             Observation::Resynced { handler } => self.handler(handler).resynced = true,
-            Observation::Told { handler, event, .. } => self.handler(handler).told(event),
+            Observation::Called { handler, event, .. } => self.handler(handler).told(event),
             Observation::Returned { handler } => self.handler(handler).running = None,
             Observation::HandlerSynced { handler } => self.handler(handler).synced = true,
             Observation::Drained { handler } => self.handler(handler).drained(),
-            Observation::Left { handler } => self.handler(handler).leave(),
+            Observation::HandlerRemoved { handler } => self.handler(handler).leave(),
             Observation::Decoded(object) => {
                 self.untransformed.insert(object);
             }
@@ -154,7 +155,7 @@ impl Past {
         self.handlers.entry(handler).or_default()
     }
 
-    fn shown(&mut self, shown: Shown<'_>) {
+    fn shown(&mut self, shown: CacheState<'_>) {
         let objects: BTreeMap<Key, Object> =
             shown.objects.iter().map(|object| (object.key, *object)).collect();
         self.server.caught_up(&self.cache.objects, &objects, shown.exact);
@@ -206,8 +207,8 @@ impl Server {
         }
     }
 
-    /// The cache shows other states than before: the earliest that they can be are what is asked for from here on. Where
-    /// it is exact it is the server's present history that it follows, and nothing can show a lost one any more.
+    /// Records new cached states as the earliest states that they can be. An exact cache follows the
+    /// present history of the server, so states of lost histories are dropped.
     fn caught_up(&mut self, before: &BTreeMap<Key, Object>, now: &BTreeMap<Key, Object>, exact: bool) {
         for (key, life) in &mut self.lives {
             let (before, now) = (before.get(key).copied(), now.get(key).copied());
@@ -221,7 +222,8 @@ impl Server {
         }
     }
 
-    /// Of what is before this version only the last state of each object can be gone back to.
+    /// Drops states before this version, except the last state of each object, because a restore cannot
+    /// return to them.
     fn compacted(&mut self, version: u64) {
         let latest: BTreeMap<Key, u64> =
             self.log.iter().filter(|(at, ..)| *at <= version).map(|(at, key, _)| (*key, *at)).collect();
@@ -229,7 +231,7 @@ impl Server {
     }
 }
 
-/// Where in the life of an object a cache is that shows this.
+/// Returns the index of a cached state among the states of an object.
 #[must_use]
 pub(super) fn place_of(
     life: &VecDeque<Written>,
@@ -247,12 +249,12 @@ impl Cache {
 
 impl Handler {
     fn owe(&mut self, events: impl IntoIterator<Item = Event>, made_at: Mark) {
-        let past_mark = self.owed.len() >= self.mark || self.resynced;
-        let mergeable = past_mark || self.owed.back().is_some_and(|last| last.mergeable);
-        self.owed.extend(events.into_iter().map(|event| Owed { event, mergeable, made_at }));
+        let past_mark = self.pending.len() >= self.mark || self.resynced;
+        let mergeable = past_mark || self.pending.back().is_some_and(|last| last.mergeable);
+        self.pending.extend(events.into_iter().map(|event| PendingEvent { event, mergeable, made_at }));
     }
 
-    fn cache_changed(&mut self, shown: &Shown<'_>, objects: &BTreeMap<Key, Object>) {
+    fn cache_changed(&mut self, shown: &CacheState<'_>, objects: &BTreeMap<Key, Object>) {
         self.observed |= shown.events.is_some();
         self.owe(shown.events.into_iter().flatten().copied(), shown.mark);
         for (key, initial) in self.initial.iter_mut().flatten() {
@@ -263,15 +265,15 @@ impl Handler {
     fn told(&mut self, event: Event) {
         self.running = Some(event);
         let key = event.key();
-        // A resync is owed by nobody; what looks like one and is owed comes of a list that trusts no version, or leads
-        // back to what is known.
-        let owed = match event.is_resync() && self.resynced {
-            true => self.owed.iter().position(|owed| owed.event == event),
-            false => self.owed_at(&event),
+        // A resync is not a pending event. A pending event that looks like a resync is from a list
+        // without reuse, or returns to the last delivered state.
+        let pending = match event.is_resync() && self.resynced {
+            true => self.pending.iter().position(|pending| pending.event == event),
+            false => self.pending_at(&event),
         };
-        if let Some(at) = owed {
+        if let Some(at) = pending {
             let mut passed = 0..=at;
-            self.owed.retain(|owed| passed.next().is_none() || owed.event.key() != key);
+            self.pending.retain(|pending| passed.next().is_none() || pending.event.key() != key);
         }
         if let (Event::Added { object, .. }, Some(initial)) = (event, &mut self.initial)
             && initial.get(&key).is_some_and(|initial| initial.uid == object.uid)
@@ -284,15 +286,17 @@ impl Handler {
         };
     }
 
-    /// The first owed event of the key that leads where this one leads.
+    /// Returns the first pending event of the key with the same final state.
     #[must_use]
-    pub fn owed_at(&self, event: &Event) -> Option<usize> {
-        let same = |owed: &Owed| owed.event.key() == event.key() && owed.event.after() == event.after();
-        self.owed.iter().position(same)
+    pub fn pending_at(&self, event: &Event) -> Option<usize> {
+        let same = |pending: &PendingEvent| {
+            pending.event.key() == event.key() && pending.event.after() == event.after()
+        };
+        self.pending.iter().position(same)
     }
 
     fn drained(&mut self) {
-        self.owed.clear();
+        self.pending.clear();
         self.resynced = false;
     }
 

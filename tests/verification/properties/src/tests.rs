@@ -1,4 +1,5 @@
-//! Each checker is shown a history that breaks its property, and all of them one that breaks none.
+//! Each checker gets a history that violates its property, and all checkers get a history without
+//! violations.
 
 use super::*;
 
@@ -14,34 +15,34 @@ fn mark(version: u64) -> Mark {
 }
 
 fn wrote(object: Object) -> Observation<'static> {
-    Observation::Wrote { object, decodable: true }
+    Observation::Written { object, decodable: true }
 }
 
-/// A test ends before its memory matters.
+/// Leaks the values. The tests are short.
 fn kept<T: Copy>(values: &[T]) -> &'static [T] {
     Box::leak(values.into())
 }
 
 fn cache(version: u64, objects: &[Object], events: Option<&[Event]>) -> Observation<'static> {
     let (objects, events, cause) = (kept(objects), events.map(kept), Cause::Changes);
-    Observation::Cache(Shown { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+    Observation::Cache(CacheState { objects, stale: &[], mark: mark(version), events, cause, exact: true })
 }
 
 fn listed(version: u64, objects: &[Object], events: &[Event]) -> Observation<'static> {
     let (objects, events, cause) = (kept(objects), Some(kept(events)), Cause::Relist { fresh: false });
-    Observation::Cache(Shown { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+    Observation::Cache(CacheState { objects, stale: &[], mark: mark(version), events, cause, exact: true })
 }
 
 fn told(event: Event) -> Observation<'static> {
-    Observation::Told { handler: 0, event, view: None }
+    Observation::Called { handler: 0, event, view: None }
 }
 
-fn sees(event: Event, view: View) -> Observation<'static> {
-    Observation::Told { handler: 0, event, view: Some(view) }
+fn sees(event: Event, view: CacheView) -> Observation<'static> {
+    Observation::Called { handler: 0, event, view: Some(view) }
 }
 
-fn view(version: u64, cached: Option<Object>) -> View {
-    View { cached, indexed: cached, mark: mark(version), synced: true }
+fn view(version: u64, cached: Option<Object>) -> CacheView {
+    CacheView { cached, indexed: cached, mark: mark(version), synced: true }
 }
 
 fn added(object: Object) -> Event {
@@ -60,13 +61,13 @@ fn deleted(last: Object) -> Event {
     Event::Deleted { last, unknown: false }
 }
 
-const JOINED: Observation<'static> = Observation::Joined { handler: 0, mark: 1 };
+const JOINED: Observation<'static> = Observation::HandlerAdded { handler: 0, mark: 1 };
 const RETURNED: Observation<'static> = Observation::Returned { handler: 0 };
 const DRAINED: Observation<'static> = Observation::Drained { handler: 0 };
 const RESYNCED: Observation<'static> = Observation::Resynced { handler: 0 };
 const SYNCED: Observation<'static> = Observation::HandlerSynced { handler: 0 };
 
-/// The checker of this number refuses the last observation, and none refuses one before it.
+/// Checks that this checker rejects the last observation, and that no checker rejects an earlier one.
 #[track_caller]
 fn breaks(number: u8, history: &[Observation<'_>]) {
     let (last, before) = history.split_last().expect("a history");
@@ -76,7 +77,7 @@ fn breaks(number: u8, history: &[Observation<'_>]) {
     assert!(judge.clone().observe(*last).is_err());
 }
 
-/// Nothing is broken.
+/// Checks that a history has no violation.
 #[track_caller]
 fn fine(history: &[Observation<'_>]) -> Judge {
     let mut judge = Judge::new();
@@ -86,7 +87,7 @@ fn fine(history: &[Observation<'_>]) -> Judge {
     judge
 }
 
-/// A handler that was told of `A` before and after the informer was synced: the ground of most histories.
+/// A handler that received `A` before and after the informer was synced. Most histories start with it.
 fn ground() -> Vec<Observation<'static>> {
     vec![
         wrote(FIRST),
@@ -110,15 +111,15 @@ fn breaks_then(number: u8, history: &[Observation<'_>]) {
 }
 
 #[test]
-fn a_history_as_it_should_be_breaks_nothing() {
+fn correct_history_has_no_violation() {
     let [two, gone, other] = [at(A, 1, 2), at(A, 1, 3), at(B, 4, 4)];
-    let late = Observation::Joined { handler: 1, mark: 1 };
-    let tell = |handler, event| Observation::Told { handler, event, view: None };
+    let late = Observation::HandlerAdded { handler: 1, mark: 1 };
+    let tell = |handler, event| Observation::Called { handler, event, view: None };
     let history = [
         &ground()[..],
         &[
             wrote(two),
-            Observation::Erased { key: A, version: 3 },
+            Observation::Deleted { key: A, version: 3 },
             cache(2, &[two], Some(&[updated(FIRST, two)])),
             late,
             cache(3, &[], Some(&[deleted(gone)])),
@@ -140,7 +141,7 @@ fn a_history_as_it_should_be_breaks_nothing() {
             Observation::Returned { handler: 1 },
             Observation::Drained { handler: 1 },
             Observation::Quiet,
-            Observation::Left { handler: 1 },
+            Observation::HandlerRemoved { handler: 1 },
             Observation::Stopped { tasks: 0, sockets: 0, timers: 0 },
         ],
     ]
@@ -150,12 +151,12 @@ fn a_history_as_it_should_be_breaks_nothing() {
 
 /// Property 1.
 #[test]
-fn a_cached_state_that_never_was_or_comes_again_is_found() {
+fn unknown_or_repeated_cached_state_is_detected() {
     breaks(1, &[wrote(FIRST), cache(1, &[at(A, 1, 9)], None)]);
     breaks(1, &[cache(1, &[FIRST], None)]);
     let two = at(A, 1, 2);
     breaks_then(1, &[wrote(two), cache(2, &[two], None), cache(2, &[FIRST], None)]);
-    // A cache that has followed the new history shows nothing of the lost one.
+    // A cache that followed the new history contains no state of the lost history.
     let back = [wrote(two), Observation::Restored { version: 1 }, cache(1, &[FIRST], None)];
     breaks_then(1, &[&back[..], &[cache(2, &[two], None)]].concat());
 }
@@ -166,7 +167,7 @@ fn a_state_that_a_restore_brought_back_may_be_cached_again() {
     let two = at(A, 1, 2);
     let back = Mark { epoch: 1, version: Some(1) };
     let cause = Cause::Relist { fresh: true };
-    let shown = Shown { objects: &[FIRST], stale: &[], mark: back, events: None, cause, exact: true };
+    let shown = CacheState { objects: &[FIRST], stale: &[], mark: back, events: None, cause, exact: true };
     fine(&[
         wrote(FIRST),
         wrote(two),
@@ -179,15 +180,15 @@ fn a_state_that_a_restore_brought_back_may_be_cached_again() {
 
 /// Property 2.
 #[test]
-fn a_cache_that_stays_behind_is_found() {
+fn outdated_cache_is_detected() {
     breaks_then(2, &[wrote(at(A, 1, 2)), Observation::Quiet]);
-    breaks_then(2, &[Observation::Erased { key: A, version: 2 }, Observation::Quiet]);
-    breaks_then(2, &[Observation::Wrote { object: at(A, 1, 2), decodable: false }, Observation::Quiet]);
+    breaks_then(2, &[Observation::Deleted { key: A, version: 2 }, Observation::Quiet]);
+    breaks_then(2, &[Observation::Written { object: at(A, 1, 2), decodable: false }, Observation::Quiet]);
 }
 
 /// Property 3.
 #[test]
-fn an_update_from_one_incarnation_to_another_is_found() {
+fn update_between_two_uids_is_detected() {
     let next = at(A, 2, 2);
     breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[updated(FIRST, next)]))]);
     breaks_then(3, &[wrote(next), cache(2, &[next], None), told(updated(FIRST, next))]);
@@ -197,7 +198,7 @@ fn an_update_from_one_incarnation_to_another_is_found() {
 
 /// Property 4.
 #[test]
-fn a_snapshot_that_misses_what_its_watermark_covers_is_found() {
+fn snapshot_older_than_watermark_is_detected() {
     let (a, b) = (at(A, 1, 1), at(B, 2, 2));
     breaks(4, &[wrote(a), wrote(b), cache(2, &[b], None)]);
     let back = [wrote(a), wrote(at(A, 1, 2)), Observation::Restored { version: 1 }];
@@ -207,7 +208,7 @@ fn a_snapshot_that_misses_what_its_watermark_covers_is_found() {
 
 /// Property 5.
 #[test]
-fn calls_within_calls_and_calls_that_do_not_follow_are_found() {
+fn nested_or_inconsistent_calls_are_detected() {
     let two = at(A, 1, 2);
     breaks_then(5, &[RESYNCED, told(updated(FIRST, FIRST)), told(updated(FIRST, FIRST))]);
     breaks_then(5, &[told(added(two))]);
@@ -218,29 +219,29 @@ fn calls_within_calls_and_calls_that_do_not_follow_are_found() {
 
 /// Property 6.
 #[test]
-fn a_call_before_the_store_or_an_index_shows_it_is_found() {
+fn call_before_store_or_index_is_detected() {
     let two = at(A, 1, 2);
     breaks_then(6, &[sees(updated(FIRST, two), view(1, Some(FIRST)))]);
-    breaks_then(6, &[sees(updated(FIRST, two), View { indexed: None, ..view(2, Some(two)) })]);
+    breaks_then(6, &[sees(updated(FIRST, two), CacheView { indexed: None, ..view(2, Some(two)) })]);
     breaks_then(6, &[sees(deleted(FIRST), view(2, Some(FIRST)))]);
 }
 
 /// Property 7.
 #[test]
-fn a_call_of_a_relist_before_all_of_it_is_shown_is_found() {
+fn call_before_end_of_relist_is_detected() {
     let (two, b) = (at(A, 1, 2), at(B, 3, 3));
     let written = [wrote(two), wrote(b)];
     let list = [updated(FIRST, two), added(b)];
     let early = sees(list[0], view(2, Some(two)));
     breaks_then(7, &[&written[..], &[listed(3, &[two, b], &list), early]].concat());
     let replaced = [added(b), deleted(FIRST)];
-    breaks_then(7, &[wrote(b), Observation::Erased { key: A, version: 4 }, listed(4, &[b], &replaced)]);
-    breaks_then(7, &[sees(updated(FIRST, FIRST), View { synced: false, ..view(1, Some(FIRST)) })]);
+    breaks_then(7, &[wrote(b), Observation::Deleted { key: A, version: 4 }, listed(4, &[b], &replaced)]);
+    breaks_then(7, &[sees(updated(FIRST, FIRST), CacheView { synced: false, ..view(1, Some(FIRST)) })]);
 }
 
 /// Property 8.
 #[test]
-fn a_change_that_is_not_told_is_found() {
+fn undelivered_change_is_detected() {
     let (two, three) = (at(A, 1, 2), at(A, 1, 3));
     let first = [wrote(two), cache(2, &[two], Some(&[updated(FIRST, two)]))];
     breaks_then(8, &[&first[..], &[DRAINED]].concat());
@@ -252,7 +253,7 @@ fn a_change_that_is_not_told_is_found() {
 
 /// Property 8: past the mark changes may be merged.
 #[test]
-fn changes_that_are_merged_past_the_mark_break_nothing() {
+fn coalescing_above_mark_is_accepted() {
     let states = [2, 3, 4].map(|version| at(A, 1, version));
     let changes = [updated(FIRST, states[0]), updated(states[0], states[1]), updated(states[1], states[2])];
     let mut history = ground();
@@ -265,25 +266,25 @@ fn changes_that_are_merged_past_the_mark_break_nothing() {
 
 /// Property 9.
 #[test]
-fn a_late_handler_that_is_told_twice_or_not_is_found() {
-    let late = Observation::Joined { handler: 1, mark: 1 };
-    let tell = Observation::Told { handler: 1, event: initial(FIRST), view: None };
+fn duplicate_or_missing_initial_add_is_detected() {
+    let late = Observation::HandlerAdded { handler: 1, mark: 1 };
+    let tell = Observation::Called { handler: 1, event: initial(FIRST), view: None };
     let returned = Observation::Returned { handler: 1 };
     breaks_then(9, &[late, tell, returned, tell]);
     breaks_then(9, &[late, Observation::Drained { handler: 1 }]);
     let never_found = updated(FIRST, at(A, 1, 2));
-    breaks_then(9, &[late, Observation::Told { handler: 1, event: never_found, view: None }]);
+    breaks_then(9, &[late, Observation::Called { handler: 1, event: never_found, view: None }]);
 }
 
 /// Property 10.
 #[test]
-fn an_informer_that_is_synced_without_a_list_is_found() {
+fn synced_informer_without_list_is_detected() {
     breaks(10, &[wrote(FIRST), Observation::InformerSynced]);
 }
 
 /// Property 11.
 #[test]
-fn a_handler_that_is_synced_within_or_before_an_initial_add_is_found() {
+fn synced_handler_before_initial_adds_is_detected() {
     let before = [wrote(FIRST), JOINED, listed(1, &OBJECTS, &EVENTS), Observation::InformerSynced];
     breaks(11, &[&before[..], &[SYNCED]].concat());
     breaks(11, &[&before[..], &[told(initial(FIRST)), SYNCED]].concat());
@@ -292,8 +293,8 @@ fn a_handler_that_is_synced_within_or_before_an_initial_add_is_found() {
 
 /// Property 12.
 #[test]
-fn an_add_that_is_wrongly_initial_or_not_is_found() {
-    let late = Observation::Joined { handler: 0, mark: 1 };
+fn wrong_initial_flag_is_detected() {
+    let late = Observation::HandlerAdded { handler: 0, mark: 1 };
     breaks_then(12, &[late, told(added(FIRST))]);
     breaks_then(12, &[late, told(initial(at(A, 2, 2)))]);
     let news = at(B, 2, 2);
@@ -302,7 +303,7 @@ fn an_add_that_is_wrongly_initial_or_not_is_found() {
 
 /// Property 13.
 #[test]
-fn a_version_that_goes_back_within_an_epoch_or_without_cause_is_found() {
+fn decrease_of_version_is_detected() {
     let go = |mark, cause| Observation::Position { mark, cause };
     breaks(13, &[go(mark(5), Cause::Changes), go(mark(4), Cause::Changes)]);
     let back = Mark { epoch: 1, version: Some(1) };
@@ -316,14 +317,14 @@ fn a_version_that_goes_back_within_an_epoch_or_without_cause_is_found() {
 
 /// Property 14.
 #[test]
-fn a_watermark_ahead_of_the_reflector_is_found() {
+fn watermark_ahead_of_reflector_is_detected() {
     let position = Observation::Position { mark: mark(1), cause: Cause::Changes };
     breaks(14, &[wrote(FIRST), position, cache(2, &[FIRST], None)]);
 }
 
 /// Property 15.
 #[test]
-fn a_resync_with_an_older_or_a_newer_state_is_found() {
+fn resync_with_older_or_newer_state_is_detected() {
     let two = at(A, 1, 2);
     let then = [wrote(two), cache(2, &[two], None), told(updated(FIRST, two)), RETURNED];
     let again = |state| told(updated(state, state));
@@ -334,7 +335,7 @@ fn a_resync_with_an_older_or_a_newer_state_is_found() {
 
 /// Property 16.
 #[test]
-fn a_key_twice_in_a_batch_and_an_event_that_did_not_apply_are_found() {
+fn repeated_key_or_unapplied_event_is_detected() {
     breaks(16, &[Observation::Batch { keys: &[A, B, A] }]);
     let two = at(A, 1, 2);
     breaks_then(16, &[wrote(two), cache(2, &[FIRST], Some(&[updated(FIRST, two)]))]);
@@ -343,7 +344,7 @@ fn a_key_twice_in_a_batch_and_an_event_that_did_not_apply_are_found() {
 
 /// Property 17.
 #[test]
-fn a_transform_too_late_or_once_more_is_found() {
+fn late_or_repeated_transform_is_detected() {
     let decoded = Observation::Decoded(FIRST);
     let transformed = Observation::Transformed(FIRST);
     breaks(17, &[wrote(FIRST), decoded, cache(1, &OBJECTS, None)]);
@@ -352,17 +353,17 @@ fn a_transform_too_late_or_once_more_is_found() {
 
 /// Property 18.
 #[test]
-fn a_delete_that_carries_an_older_state_is_found() {
+fn delete_with_older_state_is_detected() {
     let two = at(A, 1, 2);
     let then = [
         wrote(two),
         cache(2, &[two], Some(&[updated(FIRST, two)])),
-        Observation::Erased { key: A, version: 3 },
+        Observation::Deleted { key: A, version: 3 },
     ];
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[deleted(FIRST)]))]].concat());
     let lost = Event::Deleted { last: at(A, 1, 3), unknown: true };
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[lost]))]].concat());
-    breaks_then(18, &[Observation::Erased { key: A, version: 2 }, listed(2, &[], &[deleted(FIRST)])]);
+    breaks_then(18, &[Observation::Deleted { key: A, version: 2 }, listed(2, &[], &[deleted(FIRST)])]);
     let merged = [cache(3, &[], Some(&[deleted(at(A, 1, 3))])), told(deleted(FIRST))];
     breaks_then(18, &[&then[..], &merged].concat());
     let tell = [told(updated(FIRST, two)), RETURNED, told(deleted(FIRST))];
@@ -371,11 +372,11 @@ fn a_delete_that_carries_an_older_state_is_found() {
 
 /// Property 20.
 #[test]
-fn a_call_after_a_stop_or_a_removal_and_whatever_is_left_are_found() {
+fn call_after_stop_and_remaining_resources_are_detected() {
     let stopped = Observation::Stopped { tasks: 0, sockets: 0, timers: 0 };
     breaks_then(20, &[stopped, told(updated(FIRST, FIRST))]);
-    breaks_then(20, &[Observation::Left { handler: 0 }, told(initial(FIRST))]);
-    breaks_then(20, &[RESYNCED, told(updated(FIRST, FIRST)), Observation::Left { handler: 0 }]);
+    breaks_then(20, &[Observation::HandlerRemoved { handler: 0 }, told(initial(FIRST))]);
+    breaks_then(20, &[RESYNCED, told(updated(FIRST, FIRST)), Observation::HandlerRemoved { handler: 0 }]);
     for left in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
         let (tasks, sockets, timers) = left;
         breaks(20, &[Observation::Stopped { tasks, sockets, timers }]);

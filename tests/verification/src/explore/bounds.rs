@@ -1,19 +1,19 @@
-//! How far the explorer goes.
+//! The bounds of a search.
 
-/// What a server makes of a streaming list.
+/// The response of a server to a streaming list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Streams {
-    /// It sends one.
+    /// The server supports streaming lists.
     Sent,
-    /// It refuses the parameters.
+    /// The server rejects the parameters.
     Refused,
-    /// It takes them for those of a watch, and never tells the end of the list.
+    /// The server handles the request as a plain watch and never sends the final bookmark.
     Ignored,
-    /// The reflector does not ask for one.
+    /// The reflector does not request streaming lists.
     Unasked,
 }
 
-/// What there is at most of everything that does not come to an end by itself.
+/// The maximum number of each action that could otherwise repeat indefinitely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Objects, by name.
@@ -22,15 +22,15 @@ pub struct Bounds {
     pub changes: u8,
     /// Faults.
     pub faults: u8,
-    /// Watches that end or deadlines that fire without need, and relists that are asked for.
+    /// Watches that close early, deadlines that fire early, and requested relists.
     pub times: u8,
-    /// Handlers that are there from the beginning.
+    /// Handlers that exist from the start.
     pub handlers: u32,
-    /// Handlers that join late, are removed, or are shown everything again.
+    /// Handlers that are added late, removed, or resynced.
     pub moves: u8,
     /// Streaming lists.
     pub streams: Streams,
-    /// The first list may show an old state.
+    /// Whether the first list may return an old state.
     pub stale_start: bool,
     /// Objects in the queue in front of the store.
     pub queue: usize,
@@ -38,12 +38,12 @@ pub struct Bounds {
     pub mark: usize,
     /// Items of a page.
     pub page: u32,
-    /// An index is asked after each write of the store, not only by handlers.
+    /// Whether an index is queried after each write of the store, in addition to the handlers.
     pub queries: bool,
     /// Other things happen between a handler's call and its return.
     pub slow_calls: bool,
-    /// Handlers take what waits for them before anything else happens.
+    /// Whether handlers receive queued events before all other actions.
     pub prompt_handlers: bool,
-    /// What is queued is applied before anything else happens.
+    /// Whether queued deltas are applied before all other actions.
     pub prompt_store: bool,
 }

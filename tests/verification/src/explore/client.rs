@@ -1,5 +1,5 @@
-//! The client: the real state machine, queue, store and backlogs, and between them what the driver and the informer's
-//! task do, without tasks, clocks and streams.
+//! The client: the real state machine, queue, store and backlogs. This module performs the work of the
+//! driver and the informer's task without tasks, clocks and streams.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,24 +8,24 @@ use kube_object::{Delta, Event};
 use kube_reflector::{Deadline, Input, Marker, Output, ReflectorOptions, State, step};
 use kube_store::{Snapshot, Store};
 
-use super::thing::{self, Thing};
+use super::test_object::{self, TestObject};
 use crate::properties::{HandlerId, Key};
 
-/// What the machine wants to be done to the outside.
+/// A request of the state machine to its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Open a request, or give it up and wait: what comes takes the place of what is open.
+    /// Open a request, or cancel it and wait. This replaces the open request.
     Request(Output),
     /// A list is complete.
     Listed {
-        /// Its version.
+        /// The version of the list.
         version: u64,
         /// All its items could be identified.
         complete: bool,
     },
-    /// A list has begun.
+    /// A list starts.
     Begun {
-        /// It reuses nothing.
+        /// True if the list does not reuse cached objects.
         fresh: bool,
     },
 }
@@ -33,15 +33,15 @@ pub enum Ask {
 /// A handler with its mailbox.
 #[derive(Clone)]
 pub struct Member {
-    /// Its number.
+    /// The number of the handler.
     pub id: HandlerId,
-    /// What waits for it.
-    pub backlog: Backlog<Thing>,
-    /// The initial state is among what was pushed.
+    /// The queued events.
+    pub backlog: Backlog<TestObject>,
+    /// True if the initial state was pushed.
     pub complete: bool,
-    /// What it is being told, and the place of the call that runs.
-    pub in_hand: Option<(Delivery<Thing>, usize)>,
-    /// Its flag.
+    /// The present delivery and the index of the running call.
+    pub in_hand: Option<(Delivery<TestObject>, usize)>,
+    /// Whether the handler is synced.
     pub synced: bool,
 }
 
@@ -56,7 +56,7 @@ impl Member {
         synced && !std::mem::replace(&mut self.synced, true)
     }
 
-    fn push(&mut self, events: Arc<[Event<Thing>]>, complete: bool) {
+    fn push(&mut self, events: Arc<[Event<TestObject>]>, complete: bool) {
         self.complete |= complete;
         self.backlog.push(events);
     }
@@ -66,16 +66,16 @@ impl Member {
 pub struct Client {
     /// The reflector.
     pub machine: State,
-    /// Its armed deadlines, one bit each.
+    /// The armed deadlines, one bit for each.
     pub armed: u8,
-    /// What the driver waits to push. While there is any, it reads nothing.
-    pub outgoing: VecDeque<Delta<Thing>>,
+    /// The deltas that the driver must push before it reads further input.
+    pub outgoing: VecDeque<Delta<TestObject>>,
     /// The queue.
-    pub fifo: DeltaFifo<Thing>,
+    pub fifo: DeltaFifo<TestObject>,
     /// The cache.
-    pub store: Store<Thing>,
-    /// What the relist under way has brought: the store does not show it.
-    pub collected: Vec<Delta<Thing>>,
+    pub store: Store<TestObject>,
+    /// The received deltas of the relist in progress. They are not in the store.
+    pub collected: Vec<Delta<TestObject>>,
     /// The handlers.
     pub members: Vec<Member>,
     /// The informer's flag.
@@ -101,7 +101,7 @@ impl Client {
     #[must_use]
     pub fn new(queue: usize) -> Self {
         let store = Store::new();
-        store.add_index("key", |thing: &Thing| [thing.0.key]).expect("the first index");
+        store.add_index("key", |thing: &TestObject| [thing.0.key]).expect("the first index");
         Self {
             machine: State::Idle,
             armed: 0,
@@ -118,7 +118,7 @@ impl Client {
     pub fn step(
         &mut self,
         input: Input<'_>,
-        item: Option<Delta<Thing>>,
+        item: Option<Delta<TestObject>>,
         options: &ReflectorOptions,
     ) -> Vec<Ask> {
         let state = std::mem::replace(&mut self.machine, State::Idle);
@@ -154,7 +154,7 @@ impl Client {
         asks
     }
 
-    /// Whether this deadline can fire.
+    /// Returns whether this deadline can fire.
     #[must_use]
     pub fn is_armed(&self, deadline: Deadline) -> bool {
         self.armed & bit(deadline) != 0
@@ -171,15 +171,15 @@ impl Client {
     }
 
     /// The receiver's end of the queue.
-    pub fn pop(&mut self) -> Vec<Delta<Thing>> {
+    pub fn pop(&mut self) -> Vec<Delta<TestObject>> {
         let batch = self.fifo.pop_batch(usize::MAX);
         self.fifo.check();
         self.push();
         batch
     }
 
-    /// One write of the store, and its changes to everyone.
-    pub fn apply(&mut self, batch: Vec<Delta<Thing>>) -> Arc<[Event<Thing>]> {
+    /// Performs one write of the store and passes its changes to all handlers.
+    pub fn apply(&mut self, batch: Vec<Delta<TestObject>>) -> Arc<[Event<TestObject>]> {
         for delta in &batch {
             match delta {
                 Delta::Begin { .. } => self.collected = vec![delta.clone()],
@@ -188,7 +188,7 @@ impl Client {
                 _ => self.collected.push(delta.clone()),
             }
         }
-        let events: Arc<[Event<Thing>]> = self.store.apply(batch).into();
+        let events: Arc<[Event<TestObject>]> = self.store.apply(batch).into();
         let synced = self.store.is_synced();
         let first = synced && !self.synced;
         if first || !events.is_empty() {
@@ -210,7 +210,7 @@ impl Client {
         self.members.push(member);
     }
 
-    /// A handler is shown everything again.
+    /// Requests a resync for a handler.
     pub fn resync(&mut self, id: HandlerId) {
         let snapshot = self.store.snapshot();
         if let Some(member) = self.member(id) {
@@ -223,7 +223,7 @@ impl Client {
         self.members.iter_mut().find(|member| member.id == id)
     }
 
-    /// What is cached, by key.
+    /// Returns the cached objects and the stale keys, by key.
     #[must_use]
     pub fn shown(&self) -> (Vec<crate::properties::Object>, Vec<Key>) {
         let snapshot = self.store.snapshot();
@@ -233,10 +233,10 @@ impl Client {
     }
 }
 
-/// What is stale, by key.
-pub(super) fn stale(cache: &Snapshot<Thing>) -> Vec<Key> {
+/// Returns the stale keys in order.
+pub(super) fn stale(cache: &Snapshot<TestObject>) -> Vec<Key> {
     let stale = cache.iter().filter(|entry| cache.is_stale(entry.key()));
-    let mut stale: Vec<Key> = stale.map(|entry| thing::number(entry.key())).collect();
+    let mut stale: Vec<Key> = stale.map(|entry| test_object::number(entry.key())).collect();
     stale.sort_unstable();
     stale
 }

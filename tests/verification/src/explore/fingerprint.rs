@@ -1,9 +1,9 @@
-//! What a world means, as a number: two worlds with the same future have the same.
+//! The fingerprint of a world: worlds with the same future have the same fingerprint.
 //!
-//! Objects are named by key, never by where the store keeps them. Of versions only the order counts, of uids and values
-//! only which are the same: a server that has written something else before is the same server. So they are renamed,
-//! versions by their ranks, uids and values in the order in which they are met. And what nobody can read any more of the
-//! server's history is left out.
+//! Objects are identified by key, and not by their position in the store. Only the order of versions
+//! matters, and only the equality of uids and values. Fingerprints therefore contain ranks instead of
+//! versions, and numbers in the order of occurrence instead of uids and values. They exclude history of
+//! the server that no client can read.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -11,15 +11,16 @@ use foldhash::quality::FixedState;
 use kube_object::{Delta, Event, Listed, ObjectId};
 
 use super::{
+    cache_gap::CacheGap,
     client::{Client, Member},
-    flaw::Flaw,
     server::{UIDS, VERSIONS},
-    thing::{self, Thing},
+    test_object::{self, TestObject},
     world::World,
 };
 use crate::properties::Written;
 
-/// 64 bits: among a hundred million worlds two are taken for one with a probability of 1 to 3700.
+/// 64 bits: among a hundred million worlds, two different worlds have the same fingerprint with a
+/// probability of 1 to 3700.
 pub(super) fn of(world: &World) -> u64 {
     let mut names = Renaming::default();
     let left = &world.left;
@@ -31,8 +32,8 @@ pub(super) fn of(world: &World) -> u64 {
     world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
     client(&world.client, &mut names);
     let past = world.judge.past();
-    // Nothing leads back behind what is shown.
-    let settled = left.faults == 0 && world.restored == Flaw::None;
+    // The server cannot return to states before the cached state.
+    let settled = left.faults == 0 && world.restored == CacheGap::None;
     for (key, life) in &past.server.lives {
         (key, life.len()).hash(&mut names);
         life.iter()
@@ -42,7 +43,7 @@ pub(super) fn of(world: &World) -> u64 {
     names.finish()
 }
 
-/// Hashes what it is given under other names.
+/// A hasher that renumbers its input.
 #[derive(Default)]
 struct Renaming {
     words: Vec<Word>,
@@ -96,7 +97,7 @@ impl Hasher for Renaming {
         self.plain(number as u64);
     }
 
-    /// Text is a token of a list: a version, and where to go on.
+    /// Text is the token of a list: a version and the next position.
     fn write(&mut self, bytes: &[u8]) {
         let slash = bytes.iter().position(|byte| *byte == b'/').unwrap_or(0);
         let version = std::str::from_utf8(&bytes[..slash]).ok().and_then(|text| text.parse().ok());
@@ -124,18 +125,18 @@ impl Hasher for Renaming {
 
 fn written(written: &Written, settled: bool, hasher: &mut impl Hasher) {
     let Written { version, object, decodable, lost } = written;
-    // Since when an object is not there, nobody asks.
+    // No client reads the version of a delete.
     (if settled && object.is_none() { 0 } else { *version }).hash(hasher);
     (object, decodable, lost).hash(hasher);
 }
 
 fn identity(id: &ObjectId, hasher: &mut impl Hasher) {
-    (thing::number(&id.key), thing::uid_number(&id.uid), &id.version).hash(hasher);
+    (test_object::number(&id.key), test_object::uid_number(&id.uid), &id.version).hash(hasher);
 }
 
 fn client(client: &Client, hasher: &mut impl Hasher) {
     (&client.machine, client.armed, client.synced).hash(hasher);
-    let deltas = |deltas: &mut dyn Iterator<Item = &Delta<Thing>>, hasher: &mut _| {
+    let deltas = |deltas: &mut dyn Iterator<Item = &Delta<TestObject>>, hasher: &mut _| {
         deltas.for_each(|of| delta(of, hasher));
         255_u8.hash(hasher);
     };
@@ -148,7 +149,7 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
     client.members.iter().for_each(|of| member(of, hasher));
 }
 
-fn delta(delta: &Delta<Thing>, hasher: &mut impl Hasher) {
+fn delta(delta: &Delta<TestObject>, hasher: &mut impl Hasher) {
     match delta {
         Delta::Begin { history_lost: fresh } => (1_u8, fresh).hash(hasher),
         Delta::Page(items) => {
@@ -189,7 +190,7 @@ fn member(member: &Member, hasher: &mut impl Hasher) {
     }
 }
 
-fn events(events: &[Event<Thing>], hasher: &mut impl Hasher) {
+fn events(events: &[Event<TestObject>], hasher: &mut impl Hasher) {
     events.len().hash(hasher);
-    events.iter().for_each(|event| thing::seen(event).hash(hasher));
+    events.iter().for_each(|event| test_object::seen(event).hash(hasher));
 }

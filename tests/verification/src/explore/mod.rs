@@ -1,23 +1,25 @@
-//! The explorer: the real state machine, queue, store and backlogs with a model of an API server, through every order of
-//! everything that can happen within [`Bounds`]. Each step of each history is held to the [properties](crate::properties).
+//! The explorer runs the real state machine, queue, store and backlogs with a model of an API server.
+//! It tries each order of all possible actions within [`Bounds`], and checks the
+//! [properties](crate::properties) at each step.
 //!
-//! Nothing here waits, spawns tasks or reads a clock to decide: a deadline fires because the search tries what follows. A
-//! [`World`] is plain data: [`World::actions`] says what can happen next, [`World::act`] makes it happen. The search copies
-//! worlds, and goes on from each only once: a fingerprint says what a world means.
+//! The explorer does not wait, spawn tasks, or use a clock for decisions. A deadline fires because the
+//! search tries this action. A [`World`] is plain data: [`World::actions`] returns the possible
+//! actions, and [`World::act`] executes one. The search clones worlds and continues from each world
+//! once. A fingerprint identifies a world.
 
 mod action;
 mod bounds;
+mod cache_gap;
 mod client;
 mod fingerprint;
-mod flaw;
-mod moves;
 mod open;
 mod scopes;
 mod search;
 mod server;
+mod test_object;
 #[cfg(test)]
 mod tests;
-mod thing;
+mod transitions;
 mod world;
 
 pub use action::{Action, Change, Fault};

@@ -8,54 +8,55 @@ use super::{
     server::{Server, Stored},
 };
 
-/// What a client waits for.
+/// The open request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Open {
-    /// Nothing.
+    /// No request.
     None,
-    /// A refusal.
+    /// A request that the server must reject.
     Refused(Refusal),
     /// A page of a list.
     List {
-        /// What was asked for.
+        /// The request.
         request: ListRequest,
-        /// Reuses nothing of the client's cache by its version alone.
+        /// True if cached objects are not reused by their version alone.
         fresh: bool,
         /// The page whose items have been sent.
         sent: Option<Page>,
     },
-    /// A watch, or what a streaming list has become.
+    /// A watch, or the watch phase of a streaming list.
     Watch {
         /// All up to here was sent.
         sent: u64,
-        /// The last bookmark, or where it began: the same is not sent again.
+        /// The version of the last bookmark, or the start version. The server does not repeat it.
         bookmarked: u64,
-        /// The rest of a streaming list may reuse what the client's cache holds.
+        /// The reuse of cached objects in the remaining events of a streaming list.
         reuse: Reuse,
     },
     /// A streaming list.
     Stream {
-        /// What is still to be sent of the state that it began with.
+        /// The remaining objects of the initial state.
         initial: Vec<Stored>,
         /// The version of that state, or of the last event.
         sent: u64,
-        /// It will come to an end.
+        /// True if the server completes the list.
         ends: bool,
-        /// Reuses nothing of the client's cache by its version alone.
+        /// True if cached objects are not reused by their version alone.
         fresh: bool,
     },
-    /// Any request on a connection that is dead and does not say so.
-    Silent,
+    /// Any request on a stalled connection.
+    Stalled,
 }
 
-/// What is not decoded again of what the client's cache holds.
+/// The cached objects that are not decoded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reuse {
     /// All is decoded.
     Nothing,
-    /// What has the same version.
+    /// Objects with the same version.
     Versions,
-    /// What has the same version and the same digest: versions may be of another history.
+    /// Objects with the same version and the same digest, because versions may belong to a different
+    /// history.
     Digests,
 }
 
@@ -66,7 +67,7 @@ impl Reuse {
     }
 }
 
-/// Why a request is refused, where the server has no choice.
+/// The reason for a rejected request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// 410.
@@ -75,12 +76,12 @@ pub enum Refusal {
     TooLarge,
     /// 422.
     Unsupported,
-    /// The connection is gone.
+    /// The connection is closed.
     Broken,
 }
 
 impl Refusal {
-    /// As the reflector is told.
+    /// Returns the class of the error that the reflector receives.
     #[must_use]
     pub fn class(self) -> ErrorClass {
         match self {
@@ -95,7 +96,7 @@ impl Refusal {
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Page {
-    /// Its items.
+    /// The items of the page.
     pub items: Vec<Stored>,
     /// The version of the list.
     pub version: u64,
@@ -103,7 +104,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// A server's answer to a watch.
+/// Returns the response of a server to a watch.
 pub(super) fn watch(server: &Server, after: &ResourceVersion) -> Open {
     let sent = number(after);
     match sent < server.base {
@@ -112,13 +113,13 @@ pub(super) fn watch(server: &Server, after: &ResourceVersion) -> Open {
     }
 }
 
-/// A server's answer to a streaming list.
+/// Returns the response of a server to a streaming list.
 pub(super) fn stream(server: &Server, from: Option<&ResourceVersion>, fresh: bool, streams: Streams) -> Open {
     let too_large = from.is_some_and(|version| number(version) > server.version());
     match (streams, too_large) {
         (Streams::Refused, _) => Open::Refused(Refusal::Unsupported),
         (Streams::Sent, true) => Open::Refused(Refusal::TooLarge),
-        (Streams::Ignored, true) => Open::Silent,
+        (Streams::Ignored, true) => Open::Stalled,
         _ => {
             let ends = streams == Streams::Sent;
             Open::Stream { initial: server.now(), sent: server.version(), ends, fresh }
@@ -126,11 +127,11 @@ pub(super) fn stream(server: &Server, from: Option<&ResourceVersion>, fresh: boo
     }
 }
 
-/// The pages that a server may answer with: one of an old state where any will do, the whole list where the limit may
-/// be ignored.
+/// Returns the pages that a server may send: a page of an old state if the request accepts any state,
+/// and the complete list if the server may ignore the limit.
 ///
 /// # Errors
-/// It can only refuse.
+/// Fails if the server must reject the request.
 pub(super) fn pages(server: &Server, request: &ListRequest) -> Result<Vec<Page>, Refusal> {
     let limit = request.limit;
     let now = server.version();

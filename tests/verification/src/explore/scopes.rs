@@ -1,17 +1,17 @@
-//! What is explored by default: the orders of everything within small bounds, and wider bounds in which one side waits for
-//! nobody.
+//! The default searches: all orders of actions within small bounds, and wider bounds in which one side
+//! acts immediately.
 
 use super::{Bounds, Streams};
 
 /// A search.
 pub struct Scope {
-    /// How it is asked for.
+    /// The name on the command line.
     pub name: &'static str,
-    /// How far it goes.
+    /// The bounds of the search.
     pub bounds: Bounds,
 }
 
-/// Everything, and little of each.
+/// All kinds of actions, with a small number of each.
 pub(super) const ALL: Bounds = Bounds {
     objects: 2,
     handlers: 2,
@@ -30,7 +30,7 @@ pub(super) const ALL: Bounds = Bounds {
     prompt_store: false,
 };
 
-/// The client's own tasks wait for nobody, so that what comes from the server can be more.
+/// The tasks of the client act immediately, so the server can perform more actions.
 const PROTOCOL: Bounds = Bounds {
     changes: 3,
     faults: 3,
@@ -41,7 +41,7 @@ const PROTOCOL: Bounds = Bounds {
     ..ALL
 };
 
-/// Requests that end again and again, of which none may lead to a storm.
+/// Requests that close repeatedly. They must not cause a request storm.
 const ENDINGS: Bounds = Bounds { changes: 1, faults: 2, times: 12, ..PROTOCOL };
 
 const fn scope(name: &'static str, bounds: Bounds) -> Scope {

@@ -1,4 +1,4 @@
-//! The search: every order of everything that can happen, depth first, each world once.
+//! The search: each order of all possible actions, depth first, each world once.
 
 use std::{
     collections::HashSet,
@@ -16,24 +16,24 @@ use tokio::time::Instant;
 use super::{Action, Bounds, fingerprint, world::World};
 use crate::properties::Violation;
 
-/// So many beginnings are shared out among the threads.
+/// The number of first worlds that are distributed among the threads.
 const BEGINNINGS: usize = 2000;
 const SHARDS: usize = 64;
 
-/// What a search has seen.
+/// The statistics of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Different worlds.
     pub states: u64,
-    /// Steps from one to another, or to one that was seen before.
+    /// Steps to new worlds and to visited worlds.
     pub transitions: u64,
     /// The most steps from the beginning.
     pub deepest: usize,
-    /// Worlds in which nothing was on its way.
+    /// Worlds without pending actions.
     pub quiet: u64,
-    /// The first violation and a shortest way to it that was found.
+    /// The first violation, and a minimal path to it.
     pub violation: Option<(Violation, Vec<Action>)>,
-    /// The search was ended before its end.
+    /// True if the time limit stopped the search.
     pub cut_short: bool,
 }
 
@@ -78,17 +78,18 @@ struct Search {
     found: Mutex<Report>,
 }
 
-/// A world on the way, and what remains to be tried in it.
+/// A world on the present path, and the actions that remain to be tried.
 struct Frame {
     world: World,
     actions: Vec<Action>,
     taken: Action,
 }
 
-/// Explores all worlds within the bounds on so many threads, until a violation is found or the time is over.
+/// Explores all worlds within the bounds on this number of threads, until a violation occurs or the
+/// time is over.
 ///
 /// # Panics
-/// If a search thread does, which only a panic of the code that is explored makes it.
+/// Panics if a search thread panics, which only the explored code can cause.
 #[must_use]
 pub fn explore(bounds: Bounds, threads: usize, within: Duration) -> Report {
     let seen = (0..SHARDS).map(|_| Mutex::default()).collect();
@@ -119,7 +120,8 @@ impl Search {
         self.seen[shard].lock().expect("no thread panics").insert(print)
     }
 
-    /// The first worlds, breadth first, with the ways to them; nothing if a property is broken there.
+    /// Returns the first worlds, breadth first, with the paths to them, or `None` if a property is
+    /// violated.
     fn beginnings(&self, bounds: Bounds) -> Option<Vec<(World, Vec<Action>)>> {
         let first = match World::new(bounds) {
             Ok(world) => world,
@@ -196,7 +198,7 @@ impl Search {
         }
     }
 
-    /// The world after an action, if it is new; nothing at all if a property is broken.
+    /// Returns the world after an action if it is new, and `None` if a property is violated.
     fn step(
         &self,
         world: &World,
@@ -239,7 +241,7 @@ impl Search {
     }
 }
 
-/// Leaves out whatever is not needed to break the same property.
+/// Removes actions that are not necessary to violate the same property.
 fn shorten(bounds: Bounds, violation: Violation, path: Vec<Action>) -> (Violation, Vec<Action>) {
     let (mut violation, mut path) = (violation, path);
     let mut width = (path.len() / 2).max(1);
@@ -264,7 +266,8 @@ fn shorten(bounds: Bounds, violation: Violation, path: Vec<Action>) -> (Violatio
     }
 }
 
-/// The violation at the end of a way, and how much of the way leads to it; nothing if the way can't be gone.
+/// Returns the violation at the end of a path and the length of the path to it, or `None` if an action
+/// is not possible.
 fn replay(bounds: Bounds, path: &[Action]) -> Option<(Violation, usize)> {
     let mut world = World::new(bounds).ok()?;
     for (at, action) in path.iter().enumerate() {

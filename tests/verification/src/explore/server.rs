@@ -7,32 +7,32 @@ use crate::properties::{Key, Object};
 /// An object as the server keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stored {
-    /// Its state.
+    /// The state of the object.
     pub object: Object,
     /// Clients can decode it.
     pub decodable: bool,
 }
 
-/// One version of the history.
+/// A version in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Write {
     /// Something that is not of this type.
     Elsewhere,
     /// An object was created or updated.
     Put {
-        /// What it is now.
+        /// The state after the write.
         stored: Stored,
-        /// It was not there before.
+        /// True if the object did not exist before.
         created: bool,
     },
     /// An object was deleted.
     Deleted {
-        /// What it was, at the version of the deletion.
+        /// The last state, with the version of the delete.
         last: Stored,
     },
 }
 
-/// Where versions begin, uids and values: numbers tell by their size what they name, see `fingerprint`.
+/// The first version, uid and value. The size of a number shows its kind, see `fingerprint`.
 pub(super) const VERSIONS: u64 = 100;
 pub(super) const UIDS: u64 = 1000;
 const VALUES: u64 = 2000;
@@ -40,12 +40,12 @@ const VALUES: u64 = 2000;
 /// The server's storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// The history before and at this version is gone; only the state at it is left.
+    /// The history up to this version is compacted. Only its final state exists.
     pub base: u64,
     at_base: Vec<Stored>,
     /// The writes after the base, one for each version.
     log: Vec<Write>,
-    /// Counts writes, over restores too: gives out uids and values.
+    /// The number of writes, also of lost histories. It is the source of uids and values.
     writes: u64,
 }
 
@@ -62,13 +62,13 @@ impl Server {
         self.base + self.log.len() as u64
     }
 
-    /// What is there now.
+    /// Returns the present objects.
     #[must_use]
     pub fn now(&self) -> Vec<Stored> {
         self.at(self.version())
     }
 
-    /// What was there at a version, by key.
+    /// Returns the objects at a version, by key.
     #[must_use]
     pub fn at(&self, version: u64) -> Vec<Stored> {
         let mut state = self.at_base.clone();
@@ -86,7 +86,7 @@ impl Server {
         state
     }
 
-    /// What is there under this key.
+    /// Returns the present object with this key.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<Stored> {
         self.now().into_iter().find(|stored| stored.object.key == key)
@@ -117,7 +117,7 @@ impl Server {
         object
     }
 
-    /// Deletes the object; gives the version.
+    /// Deletes the object and returns the version.
     pub fn delete(&mut self, key: Key) -> u64 {
         self.writes += 1;
         let version = self.version() + 1;
@@ -134,15 +134,15 @@ impl Server {
         self.log.push(Write::Elsewhere);
     }
 
-    /// Forgets the history.
+    /// Compacts the history.
     pub fn compact(&mut self) {
         self.at_base = self.now();
         self.base = self.version();
         self.log.clear();
     }
 
-    /// What can still be read, where nobody reads what is before this version but the state at the base, and that only
-    /// if `base` says so.
+    /// Hashes the readable history. No client reads versions before `from`, except the state at the
+    /// base if `base` is true.
     pub(super) fn hash_from(&self, from: u64, base: bool, hasher: &mut impl Hasher) {
         let from = from.max(self.base);
         if base {
@@ -152,7 +152,7 @@ impl Server {
         (from, self.version(), self.at(from), &self.log[gone..]).hash(hasher);
     }
 
-    /// Goes back to this version, which is not before the base.
+    /// Restores the state of this version. It is not before the base.
     pub fn restore(&mut self, version: u64) {
         self.log.truncate(version.saturating_sub(self.base) as usize);
     }

@@ -1,4 +1,5 @@
-//! The explorer within bounds that take seconds without optimisation, and that it finds what is broken.
+//! Runs the explorer with bounds that take seconds without optimization, and checks that it detects
+//! violations.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use super::{scopes::ALL, *};
 
 const MINUTES: Duration = Duration::from_secs(600);
 
-/// A change and a fault, everything in every order, with a server that sends streaming lists and one that does not.
+/// One change and one fault in each order, with a server that supports streaming lists and one that
+/// does not.
 #[test]
 fn no_order_of_a_few_things_breaks_a_property() {
     for streams in [Streams::Sent, Streams::Refused, Streams::Ignored, Streams::Unasked] {
@@ -26,40 +28,41 @@ fn late_handlers_removals_and_resyncs_break_no_property() {
 }
 
 #[test]
-fn equal_worlds_have_one_fingerprint_and_others_have_another() {
+fn only_equal_worlds_have_equal_fingerprints() {
     let world = World::new(Bounds { changes: 2, ..ALL }).expect("a world");
     let mut other = world.clone();
     assert_eq!(fingerprint::of(&world), fingerprint::of(&other));
-    other.act(&Action::Change(Change::Elsewhere)).expect("nothing is broken");
+    other.act(&Action::Change(Change::OtherType)).expect("no property is violated");
     assert_ne!(fingerprint::of(&world), fingerprint::of(&other));
 }
 
-/// Which writes were made before and are known to everyone does not matter, nor how high the versions are.
+/// The fingerprint does not depend on earlier writes that all clients received, or on the size of
+/// versions.
 #[test]
-fn worlds_that_differ_in_what_is_over_have_one_fingerprint() {
+fn fingerprint_ignores_applied_history() {
     let after = |first: Action, events: usize| {
         let bounds = Bounds { changes: 3, faults: 0, prompt_store: true, prompt_handlers: true, ..ALL };
         let mut world = World::new(bounds).expect("a world");
         let list = [Action::InitialEnd, first, Action::Change(Change::Put(0))];
         for action in list.into_iter().chain(std::iter::repeat_n(Action::Event, events)) {
-            world.act(&action).expect("nothing is broken");
+            world.act(&action).expect("no property is violated");
         }
         assert!(world.is_quiet());
         world
     };
     let updated = after(Action::Change(Change::Put(0)), 2);
-    let created = after(Action::Change(Change::Elsewhere), 1);
+    let created = after(Action::Change(Change::OtherType), 1);
     assert_eq!(fingerprint::of(&updated), fingerprint::of(&created));
     let other = after(Action::Change(Change::Put(1)), 2);
     assert_ne!(fingerprint::of(&updated), fingerprint::of(&other));
 }
 
-/// A way to a world that a property does not allow: the cache is changed behind everybody's back.
+/// The test changes the cache directly, which leads to a world that violates a property.
 #[test]
-fn a_world_that_is_broken_is_found() {
+fn violation_is_detected() {
     let mut world = World::new(Bounds { changes: 2, ..ALL }).expect("a world");
     for action in [Action::Apply, Action::InitialEnd, Action::Apply] {
-        world.act(&action).expect("nothing is broken");
+        world.act(&action).expect("no property is violated");
     }
     world.client.outgoing.push_back(kube_object::Delta::Bookmark(199.into()));
     let broken = (0..3).find_map(|_| world.act(&Action::Apply).err()).expect("a violation");

@@ -1,4 +1,4 @@
-//! `World`: a server, a client, what is between them, and the judge that watches; and what one action does to them.
+//! `World`: a server, a client, the open request, and the judge, with the effects of one action.
 
 use kube_listwatch::ListAt;
 use kube_object::{CacheProbe, Delta, Entry, ObjectId};
@@ -6,28 +6,28 @@ use kube_reflector::{AfterBackoff, FirstList, Input, Output, ReflectorOptions, S
 
 use super::{
     bounds::{Bounds, Streams},
+    cache_gap::CacheGap,
     client::{Ask, Client, stale},
-    flaw::Flaw,
-    moves::REPEATED,
     open::{self, Open, Refusal, Reuse},
     server::{Server, Stored},
-    thing::{self, Thing},
+    test_object::{self, TestObject},
+    transitions::REPEATED,
 };
-use crate::properties::{Cause, HandlerId, Judge, Key, Mark, Observation, Shown, View, Violation};
+use crate::properties::{CacheState, CacheView, Cause, HandlerId, Judge, Key, Mark, Observation, Violation};
 
 /// More requests in a row without a delay are a loop.
 const HASTE: u8 = 8;
 /// A server that works is watched after no more requests.
 const TRIES: u8 = 12;
 
-/// Everything there is.
+/// The complete state of an exploration.
 #[derive(Clone)]
 pub struct World {
-    /// What is left of the bounds.
+    /// The remaining bounds.
     pub left: Bounds,
     /// The server.
     pub server: Server,
-    /// What the client waits for.
+    /// The open request of the client.
     pub open: Open,
     /// The client.
     pub client: Client,
@@ -36,14 +36,15 @@ pub struct World {
     /// Up to where everything has left the reflector.
     pub position: Mark,
     /// An event was lost.
-    pub lost: Flaw,
-    /// Nobody has asked for a relist since.
+    pub lost: CacheGap,
+    /// Whether a request for a relist is missing since a lost event.
     pub unasked: bool,
     /// The last list that was applied had items without a name.
     pub incomplete: bool,
     /// The server was restored to a state before the client's.
-    pub restored: Flaw,
-    /// It has come as far as the client again, so that the client can't know.
+    pub restored: CacheGap,
+    /// Whether the restored server reached the version of the client, so that the client cannot detect
+    /// the restore.
     pub passed: bool,
     /// Requests since a delay.
     pub haste: u8,
@@ -54,10 +55,10 @@ pub struct World {
 pub(super) type Outcome = Result<(), Violation>;
 
 impl World {
-    /// A client that has just begun, with its handlers.
+    /// Creates a client at its start, with its handlers.
     ///
     /// # Errors
-    /// A property is broken.
+    /// Fails if a property is violated.
     pub fn new(bounds: Bounds) -> Result<Self, Violation> {
         let mut world = Self {
             left: bounds,
@@ -66,10 +67,10 @@ impl World {
             client: Client::new(bounds.queue),
             judge: Judge::new(),
             position: Mark::default(),
-            lost: Flaw::None,
+            lost: CacheGap::None,
             unasked: false,
             incomplete: false,
-            restored: Flaw::None,
+            restored: CacheGap::None,
             passed: false,
             haste: 0,
             tries: 0,
@@ -92,7 +93,7 @@ impl World {
         }
     }
 
-    pub(super) fn input(&mut self, input: Input<'_>, item: Option<Delta<Thing>>) -> Outcome {
+    pub(super) fn input(&mut self, input: Input<'_>, item: Option<Delta<TestObject>>) -> Outcome {
         let before = self.client.machine.clone();
         let asks = self.client.step(input, item, &self.options());
         let mut fresh = matches!(&before, State::Listing(list) if list.plan.fresh)
@@ -112,7 +113,7 @@ impl World {
             let version = open::number(&watching.position.version);
             if self.position.version < Some(version) {
                 self.position.version = Some(version);
-                // There is only so much news.
+                // The number of new events is bounded.
                 self.haste = 0;
                 self.tries = 0;
                 self.judge.observe(Observation::Position { mark: self.position, cause: Cause::Changes })?;
@@ -155,35 +156,35 @@ impl World {
         let loops = |how: &str| Err(Violation { property: 2, how: how.to_owned() });
         match (self.haste > HASTE, self.tries > TRIES) {
             (true, _) => loops("request follows request without a delay"),
-            (_, true) => loops("the server works, and no watch comes of it"),
+            (_, true) => loops("the server works, but no watch succeeds"),
             _ => Ok(()),
         }
     }
 
     /// An object as it is decoded.
-    pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<Thing>, ObjectId> {
-        let id = thing::id(&stored.object);
+    pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<TestObject>, ObjectId> {
+        let id = test_object::id(&stored.object);
         let unchanged = |digest| self.client.store.unchanged(&id.as_id(), digest);
         let same = match reuse {
             Reuse::Nothing => None,
             Reuse::Versions => unchanged(None),
-            Reuse::Digests => unchanged(Some(thing::digest(&stored.object))),
+            Reuse::Digests => unchanged(Some(test_object::digest(&stored.object))),
         };
         match (same, stored.decodable) {
             (Some(held), _) => Ok(held),
-            (None, true) => Ok(thing::decoded(stored.object)),
+            (None, true) => Ok(test_object::decoded(stored.object)),
             (None, false) => Err(id),
         }
     }
 
-    pub(super) fn delta(&self, stored: Stored, reuse: Reuse) -> Delta<Thing> {
+    pub(super) fn delta(&self, stored: Stored, reuse: Reuse) -> Delta<TestObject> {
         self.decode(stored, reuse).map_or_else(Delta::Undecodable, Delta::Put)
     }
 
     /// The informer's task takes a batch.
     pub(super) fn apply(&mut self) -> Outcome {
         let batch = self.client.pop();
-        let keys: Vec<Key> = batch.iter().filter_map(Delta::key).map(thing::number).collect();
+        let keys: Vec<Key> = batch.iter().filter_map(Delta::key).map(test_object::number).collect();
         self.judge.observe(Observation::Batch { keys: &keys })?;
         let mut cause = Cause::Changes;
         for delta in &batch {
@@ -198,7 +199,7 @@ impl World {
                     cause = Cause::Relist { fresh };
                     self.lost.ended(*complete);
                     self.restored.ended(*complete);
-                    self.passed &= self.restored != Flaw::None;
+                    self.passed &= self.restored != CacheGap::None;
                     self.incomplete = !complete;
                 }
                 _ => {}
@@ -213,7 +214,7 @@ impl World {
             return Ok(());
         }
         drop((held, shown));
-        self.show(&events.iter().map(thing::seen).collect::<Vec<_>>(), cause)?;
+        self.show(&events.iter().map(test_object::seen).collect::<Vec<_>>(), cause)?;
         if self.client.synced && !before {
             self.judge.observe(Observation::InformerSynced)?;
         }
@@ -223,14 +224,14 @@ impl World {
     fn show(&mut self, events: &[crate::properties::Event], cause: Cause) -> Outcome {
         self.client.store.check();
         let (objects, stale) = self.client.shown();
-        let exact = self.lost == Flaw::None && self.restored == Flaw::None && !self.incomplete;
+        let exact = self.lost == CacheGap::None && self.restored == CacheGap::None && !self.incomplete;
         let mark = self.mark();
-        let shown = Shown { objects: &objects, stale: &stale, mark, events: Some(events), cause, exact };
+        let shown = CacheState { objects: &objects, stale: &stale, mark, events: Some(events), cause, exact };
         self.judge.observe(Observation::Cache(shown))?;
         if !self.left.queries {
             return Ok(());
         }
-        let index = self.client.store.index::<Key>("key").expect("it was added");
+        let index = self.client.store.index::<Key>("key").expect("the index was added");
         let found: Vec<_> =
             (0..self.left.objects).flat_map(|key| index.get(&key)).map(|thing| thing.0).collect();
         self.judge.observe(Observation::Query { expected: &objects, found: &found })
@@ -253,7 +254,7 @@ impl World {
 
     pub(super) fn join(&mut self, id: HandlerId) -> Outcome {
         self.client.join(id, self.left.mark);
-        self.judge.observe(Observation::Joined { handler: id, mark: self.left.mark })?;
+        self.judge.observe(Observation::HandlerAdded { handler: id, mark: self.left.mark })?;
         self.show_synced()
     }
 
@@ -264,7 +265,7 @@ impl World {
         if member.in_hand.take().is_some() {
             self.judge.observe(Observation::Returned { handler: id })?;
         }
-        self.judge.observe(Observation::Left { handler: id })
+        self.judge.observe(Observation::HandlerRemoved { handler: id })
     }
 
     /// A handler's task takes a delivery.
@@ -280,21 +281,21 @@ impl World {
     fn call(&mut self, id: HandlerId) -> Outcome {
         let snapshot = self.client.store.snapshot();
         let (mark, synced) = (self.mark(), self.client.synced);
-        let index = self.client.store.index::<Key>("key").expect("it was added");
+        let index = self.client.store.index::<Key>("key").expect("the index was added");
         let Some(member) = self.client.member(id) else { return Ok(()) };
         let Some((delivery, at)) = &member.in_hand else { return Ok(()) };
-        let event = thing::seen(&delivery[*at]);
+        let event = test_object::seen(&delivery[*at]);
         let cached = snapshot.get(delivery[*at].key()).map(|entry| entry.0);
         let indexed = index.get(&event.key()).first().map(|thing| thing.0);
-        let view = Some(View { cached, indexed, mark, synced });
-        self.judge.observe(Observation::Told { handler: id, event, view })?;
+        let view = Some(CacheView { cached, indexed, mark, synced });
+        self.judge.observe(Observation::Called { handler: id, event, view })?;
         match self.left.slow_calls {
             true => Ok(()),
             false => self.returned(id),
         }
     }
 
-    /// A handler's call returns, and its task goes on.
+    /// Completes a call of a handler. Its task continues.
     pub(super) fn returned(&mut self, id: HandlerId) -> Outcome {
         self.judge.observe(Observation::Returned { handler: id })?;
         let Some(member) = self.client.member(id) else { return Ok(()) };
@@ -313,7 +314,7 @@ impl World {
         }
     }
 
-    /// What the client relies on of the server's history.
+    /// Returns the first version of the history that the client depends on.
     fn horizon(&self) -> Option<u64> {
         let planned = |plan: &kube_reflector::ListPlan| match &plan.at {
             ListAt::NotOlderThan(version) => Some(open::number(version)),
@@ -332,8 +333,8 @@ impl World {
         machine.max(self.position.version)
     }
 
-    /// The earliest version of the server's history from which somebody may still read on. A list of any state, which
-    /// may be that at the base, is only ever the first.
+    /// Returns the first version of the history that a client can still read. Only the first list can
+    /// request any state, possibly at the base.
     pub(super) fn reads_from(&self) -> u64 {
         let machine = match &self.client.machine {
             State::Idle | State::Streaming(_) => None,
@@ -350,9 +351,9 @@ impl World {
                 *sent - REPEATED - 1
             }
             Open::Watch { sent, .. } | Open::Stream { sent, .. } => *sent,
-            Open::List { .. } | Open::None | Open::Refused(_) | Open::Silent => u64::MAX,
+            Open::List { .. } | Open::None | Open::Refused(_) | Open::Stalled => u64::MAX,
         };
-        // Each restore goes back by one, or to the base.
+        // A restore goes back by one version, or to the base.
         let restored = match self.left.faults {
             0 => u64::MAX,
             faults => self.server.version() - u64::from(faults),
@@ -361,7 +362,7 @@ impl World {
         machine.min(open).min(restored).min(self.server.version())
     }
 
-    /// The begins that were said and are not applied.
+    /// Returns the number of list starts that are not applied.
     pub(super) fn begins_waiting(&self) -> usize {
         let waiting = self.client.fifo.iter().chain(&self.client.outgoing);
         waiting.filter(|delta| matches!(delta, Delta::Begin { .. })).count()
@@ -369,35 +370,36 @@ impl World {
 
     pub(super) fn restore(&mut self, version: u64) -> Outcome {
         if self.horizon() > Some(version) {
-            self.restored = Flaw::Until(self.begins_waiting());
+            self.restored = CacheGap::Until(self.begins_waiting());
         }
         self.server.restore(version);
         self.judge.observe(Observation::Restored { version })?;
-        // The servers in front of the storage begin anew, but for watches that nobody notices.
+        // The API servers restart, which closes all requests except undetected watches.
         if matches!(self.open, Open::List { .. } | Open::Stream { .. }) {
             self.open = Open::Refused(Refusal::Broken);
         }
         self.written()
     }
 
-    /// The server's version has moved, or what the client relies on.
+    /// Reports that the version of the server, or the first version that the client depends on, has
+    /// changed.
     pub(super) fn written(&mut self) -> Outcome {
-        self.passed |= self.restored != Flaw::None && Some(self.server.version()) >= self.horizon();
+        self.passed |= self.restored != CacheGap::None && Some(self.server.version()) >= self.horizon();
         Ok(())
     }
 
-    /// Whether the server says nothing for ever on the open request.
+    /// Returns whether the server never responds to the open request.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         match &self.open {
-            Open::Silent => true,
+            Open::Stalled => true,
             Open::Watch { sent, .. } => *sent > self.server.version(),
             Open::Stream { initial, ends, .. } => initial.is_empty() && !ends,
             Open::None | Open::Refused(_) | Open::List { .. } => false,
         }
     }
 
-    /// Whether nothing is on its way and nothing will be.
+    /// Returns whether no action is pending.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let told = match &self.open {
@@ -412,7 +414,7 @@ impl World {
             && self.client.members.iter().all(idle)
     }
 
-    /// What holds when all is quiet.
+    /// Checks the properties of a quiet world.
     pub(super) fn quiet(&mut self) -> Outcome {
         self.haste = 0;
         self.tries = 0;

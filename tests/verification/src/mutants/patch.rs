@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, bail, ensure};
 pub struct Mutant {
     /// The file's name without its extension.
     pub name: String,
-    /// Where it is.
+    /// The path of the patch.
     pub path: PathBuf,
     /// Numbers of properties.
     pub breaks: Vec<u8>,
-    /// Which neighbour has it, and what it is.
+    /// The project that has this defect, and a description.
     pub defect: Option<String>,
-    /// What else it breaks: whose promise, and which.
+    /// A further guarantee that the mutant breaks, and its document.
     pub promise: Option<String>,
-    /// Who is to find it.
+    /// The test that must find the mutant.
     pub found_by: FoundBy,
 }
 
@@ -28,7 +28,8 @@ pub enum FoundBy {
     Explore(Vec<String>),
     /// The simulation, with these arguments.
     Simulate(Vec<String>),
-    /// `cargo test` with these arguments, for what is outside of both.
+    /// `cargo test` with these arguments, for mutants that neither the explorer nor the simulation
+    /// finds.
     Test(Vec<String>),
 }
 
@@ -69,17 +70,20 @@ fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
     let (mut breaks, mut defect, mut promise, mut found_by) = (Vec::new(), None, None, None);
     for line in text.lines().take_while(|line| !line.starts_with("diff ")) {
         let (field, value) =
-            line.split_once(": ").with_context(|| format!("{line:?} is no `field: value`"))?;
+            line.split_once(": ").with_context(|| format!("{line:?} does not match `field: value`"))?;
         match field {
             "breaks" => breaks = value.split(", ").map(str::parse).collect::<Result<_, _>>()?,
             "defect" => defect = Some(value.to_owned()),
             "promise" => promise = Some(value.to_owned()),
             "found by" => found_by = Some(FoundBy::read(value)?),
-            _ => bail!("{field:?} is none of breaks, defect, promise, found by"),
+            _ => bail!("unknown field {field:?}; the fields are breaks, defect, promise, found by"),
         }
     }
-    ensure!(!breaks.is_empty() || defect.is_some() || promise.is_some(), "it breaks nothing");
-    let found_by = found_by.context("nobody finds it")?;
+    ensure!(
+        !breaks.is_empty() || defect.is_some() || promise.is_some(),
+        "the header has no `breaks`, `defect` or `promise` line"
+    );
+    let found_by = found_by.context("the header has no `found by` line")?;
     Ok(Mutant { name, path: path.to_owned(), breaks, defect, promise, found_by })
 }
 
@@ -88,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_what_breaks_and_who_finds_it() -> Result<()> {
+    fn header_contains_properties_and_test() -> Result<()> {
         let text =
             "breaks: 2, 8\ndefect: one: bad\nfound by: explore queue faults=1\ndiff --git a/x b/x\n+y: z\n";
         let mutant = parse("m".into(), Path::new("m.patch"), text)?;
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_says_too_little_is_refused() {
+    fn incomplete_header_is_rejected() {
         for text in
             ["breaks: 2\ndiff", "found by: simulate\ndiff", "breaks: x\nfound by: simulate", "breaks 2\n"]
         {

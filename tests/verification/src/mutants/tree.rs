@@ -11,10 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{FoundBy, Mutant};
 
-/// A hunt that lasts longer has found nothing. The longest search within default bounds takes half of it.
+/// The time limit of a test run. A test that exceeds the limit has not found the mutant. The longest
+/// search with default bounds takes half of this time.
 const LONGEST: Duration = Duration::from_secs(20 * 60);
 
-/// The copy. Files that don't change keep their times, so that only what a patch touches is built anew.
+/// The copy of the workspace. Unchanged files keep their modification times, so only changed files are
+/// rebuilt.
 #[derive(Debug)]
 pub struct Tree {
     workspace: PathBuf,
@@ -49,7 +51,7 @@ impl Tree {
         let files: BTreeSet<String> =
             String::from_utf8(listed.stdout)?.split_terminator('\0').map(str::to_owned).collect();
         for file in &files {
-            // A file that is deleted and not yet committed is listed, too.
+            // A deleted file that is not committed is also listed.
             if let Ok(contents) = std::fs::read(self.workspace.join(file)) {
                 write_if_changed(&self.root.join(file), &contents)?;
             }
@@ -57,11 +59,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a patch fits, without applying it.
+    /// Checks that a patch applies, without applying it.
     ///
     /// # Errors
     ///
-    /// It doesn't; the error says where.
+    /// Fails if the patch does not apply. The error contains the position.
     pub fn check(&self, mutant: &Mutant) -> Result<()> {
         self.git_apply(&self.workspace, &["--check"], mutant)
     }
@@ -77,17 +79,17 @@ impl Tree {
 
     fn git_apply(&self, to: &Path, arguments: &[&str], mutant: &Mutant) -> Result<()> {
         let mut git = Command::new("git");
-        // The copy is no repository and must not be taken for a folder of the one that it lies in.
+        // The copy is not a repository, and git must not use the repository around it.
         git.env("GIT_CEILING_DIRECTORIES", self.workspace.join("target/mutants"));
         run(git.current_dir(to).arg("apply").args(arguments).arg(&mutant.path)).map(drop)
     }
 
-    /// Builds and runs who is to find the mutant: the exit is a success where it is not found. Nothing if it ran for too
-    /// long and was ended.
+    /// Builds and runs the test that must find the mutant. A successful exit means that the test did
+    /// not find it. Returns `None` if the test exceeded the time limit.
     ///
     /// # Errors
     ///
-    /// It can't be built.
+    /// Fails if the build fails.
     pub fn hunt(&self, mutant: &Mutant) -> Result<Option<Output>> {
         let (build, arguments): (Vec<&str>, &[String]) = match &mutant.found_by {
             FoundBy::Explore(arguments) => (vec!["--bin", "explore"], arguments),
@@ -115,7 +117,8 @@ impl Tree {
     }
 }
 
-/// The output of a program, or nothing if it runs for longer: then it is ended, with the programs that it has started.
+/// Returns the output of a program, or `None` if it exceeds the time limit. The program and its
+/// children are then killed.
 fn run_within(time: Duration, command: &mut Command) -> Result<Option<Output>> {
     let piped = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = piped.spawn().with_context(|| format!("{piped:?}"))?;
@@ -143,6 +146,6 @@ fn write_if_changed(path: &Path, contents: &[u8]) -> Result<()> {
 fn run(command: &mut Command) -> Result<Output> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} ended with {}: {error}", output.status);
+    ensure!(output.status.success(), "{command:?} exited with {}: {error}", output.status);
     Ok(output)
 }

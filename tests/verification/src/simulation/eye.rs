@@ -16,7 +16,7 @@ use super::{
     spy::Spy,
     things::number,
 };
-use crate::properties::{self, Key, Mark, Object, Observation, View, Violation};
+use crate::properties::{self, CacheView, Key, Mark, Object, Observation, Violation};
 
 /// Looks into the cache of an informer and tells its desk.
 pub(super) struct Eye<T> {
@@ -82,14 +82,14 @@ impl<T: Form> Eye<T> {
     }
 
     /// What a handler finds that looks now.
-    pub(super) fn view(&self, key: Key) -> View {
+    pub(super) fn view(&self, key: Key) -> CacheView {
         let snapshot = self.lister.snapshot();
         let (namespace, name) = super::things::place(key);
         let cached = snapshot.get(kube_informer::KeyRef::new(Some(namespace), name));
         let cached = cached.map(|entry| self.object(entry));
         let indexed = self.by_key.at(&snapshot).and_then(|index| index.iter(&key).next());
         let indexed = indexed.map(|entry| self.object(entry));
-        View { cached, indexed, mark: mark(&snapshot), synced: snapshot.position().synced }
+        CacheView { cached, indexed, mark: mark(&snapshot), synced: snapshot.position().synced }
     }
 
     /// All objects of a snapshot that pass a test, in the order of keys.

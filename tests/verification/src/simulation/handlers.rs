@@ -33,13 +33,13 @@ enum Kind<T: Form> {
         /// Tells the judge of resyncs.
         ticker: Option<JoinHandle<()>>,
         /// What it was shown, where it is told of some objects only.
-        shown: Option<Shown>,
+        shown: Option<CacheState>,
     },
     /// Ends with the stream.
     Stream(JoinHandle<()>, Arc<Mutex<Reading>>),
 }
 
-type Shown = Arc<Mutex<BTreeMap<Key, Object>>>;
+type CacheState = Arc<Mutex<BTreeMap<Key, Object>>>;
 
 /// What whoever reads a stream says of it.
 #[derive(Clone, Copy, Default)]
@@ -61,7 +61,7 @@ impl<T: Form> Seat<T> {
         let choice = rng.u8(..8);
         let is_waited_for = choice == 6;
         let mark = if is_waited_for { usize::MAX } else { mark };
-        eye.desk().lock().observe(Observation::Joined { handler: id, mark });
+        eye.desk().lock().observe(Observation::HandlerAdded { handler: id, mark });
         if let 2..=4 = choice {
             return Self { id, kind: stream(id, informer.events(), eye.clone(), rng.fork()) };
         }
@@ -134,7 +134,7 @@ impl<T: Form> Seat<T> {
                 }
             }
         }
-        eye.desk().lock().observe(Observation::Left { handler: self.id });
+        eye.desk().lock().observe(Observation::HandlerRemoved { handler: self.id });
     }
 
     /// Waits for what ends by itself when the informer has stopped, and ends the rest.
@@ -219,7 +219,7 @@ impl<T: Form> EventHandler<T> for Probe<T> {
 fn told<T: Form>(id: HandlerId, eye: &Eye<T>, event: &kube_informer::Event<T>) {
     let event = eye.event(event);
     let view = Some(eye.view(event.key()));
-    eye.desk().lock().observe(Observation::Told { handler: id, event, view });
+    eye.desk().lock().observe(Observation::Called { handler: id, event, view });
 }
 
 /// A stream on a task of its own; whoever reads it is busy with each event for a while.
@@ -255,7 +255,7 @@ struct Filter<T: Form> {
     filtered: Box<dyn EventHandler<T>>,
     /// What the one behind it was told by the last call.
     told: Arc<Mutex<Vec<Event>>>,
-    shown: Shown,
+    shown: CacheState,
 }
 
 impl<T: Form> Filter<T> {

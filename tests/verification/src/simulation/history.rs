@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::{Broken, budget::Budget, scope::Scope};
-use crate::properties::{Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Shown, Violation};
+use crate::properties::{
+    CacheState, Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Violation,
+};
 
 /// Numbers for uids, in the order in which they were first seen.
 #[derive(Clone, Debug, Default)]
@@ -263,7 +265,7 @@ impl Desk {
     pub(super) fn changed(&mut self, events: &[Event]) {
         let Some(Seen { objects, stale, mark, synced, cause, exact }) = self.written.take() else { return };
         let (objects, stale, events) = (&objects, &stale, Some(events));
-        self.observe(Observation::Cache(Shown { objects, stale, mark, events, cause, exact }));
+        self.observe(Observation::Cache(CacheState { objects, stale, mark, events, cause, exact }));
         if synced && !mem::replace(&mut self.synced, true) {
             self.observe(Observation::InformerSynced);
         }
@@ -339,7 +341,7 @@ impl fmt::Display for Line<'_> {
                 }
                 Ok(())
             }
-            Observation::Told { handler, event, .. } => {
+            Observation::Called { handler, event, .. } => {
                 write!(f, "told    handler {handler} ")?;
                 match event {
                     Event::Added { object, initial: true } => write!(f, "! {}", short(object)),
@@ -349,10 +351,10 @@ impl fmt::Display for Line<'_> {
                     Event::Deleted { last, .. } => write!(f, "- {}", short(last)),
                 }
             }
-            Observation::Wrote { object, decodable } => {
+            Observation::Written { object, decodable } => {
                 write!(f, "server  wrote {}{}", short(object), if *decodable { "" } else { " undecodable" })
             }
-            Observation::Erased { key, version } => write!(f, "server  erased key {key} at {version}"),
+            Observation::Deleted { key, version } => write!(f, "server  erased key {key} at {version}"),
             other => write!(f, "        {other:?}"),
         }
     }

@@ -61,9 +61,9 @@ impl Scope {
         match (before.filter(seen), after.filter(seen)) {
             (_, Some(state)) => {
                 let object = self.object(key, state, uids);
-                Some(Observation::Wrote { object, decodable: !state.bad })
+                Some(Observation::Written { object, decodable: !state.bad })
             }
-            (Some(_), None) => Some(Observation::Erased { key, version }),
+            (Some(_), None) => Some(Observation::Deleted { key, version }),
             (None, None) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What can happen in a world, and making it happen.
+//! The possible actions of a world, and their execution.
 
 use kube_listwatch::ErrorClass;
 use kube_object::{Delta, Listed, ResourceVersion};
@@ -6,14 +6,14 @@ use kube_reflector::{AfterBackoff, Deadline, EventKind, Input, State, WatchEnd};
 
 use super::{
     action::{Action, Change, Fault},
-    flaw::Flaw,
+    cache_gap::CacheGap,
     open::{self, Open, Page, Refusal, Reuse},
     server::{Stored, Write},
     world::{Outcome, World},
 };
 use crate::properties::{HandlerId, Observation, Violation};
 
-/// The failures that a reflector tells apart.
+/// The classes of failures that a reflector distinguishes.
 const CLASSES: [ErrorClass; 7] = [
     ErrorClass::Expired,
     ErrorClass::TooLarge,
@@ -24,14 +24,15 @@ const CLASSES: [ErrorClass; 7] = [
     ErrorClass::Broken,
 ];
 
-/// How far back events are repeated, beside the last one.
+/// The number of events before the last event that can be repeated.
 pub(super) const REPEATED: u64 = 1;
 
 impl World {
-    /// Everything that can happen next.
+    /// Returns all possible actions.
     ///
     /// # Errors
-    /// Nothing can, although the cache has not come to rest; or it has, and is not what it should be.
+    /// Fails if no action is possible and the cache has pending changes, or differs from the expected
+    /// state.
     pub fn actions(&mut self) -> Result<Vec<Action>, Violation> {
         let mut actions = self.client_actions();
         if self.client.outgoing.is_empty() {
@@ -41,7 +42,7 @@ impl World {
         if self.is_quiet() {
             self.quiet()?;
         } else if actions.is_empty() {
-            return Err(Violation { property: 2, how: "nothing more happens".to_owned() });
+            return Err(Violation { property: 2, how: "no further action is possible".to_owned() });
         }
         self.changes(&mut actions);
         self.faults(&mut actions);
@@ -57,14 +58,14 @@ impl World {
         for member in &self.client.members {
             match &member.in_hand {
                 Some(_) => actions.push(Action::Return(member.id)),
-                None if !member.backlog.is_empty() => actions.push(Action::Take(member.id)),
+                None if !member.backlog.is_empty() => actions.push(Action::Deliver(member.id)),
                 None => {}
             }
         }
         actions
     }
 
-    /// What does not wait happens, where the bounds say so.
+    /// Executes the immediate actions that the bounds request.
     pub(super) fn prompt(&mut self) -> Outcome {
         loop {
             let first = self.client_actions().into_iter().find(|action| match action {
@@ -80,7 +81,7 @@ impl World {
 
     fn answers(&self, actions: &mut Vec<Action>) {
         match &self.open {
-            Open::None | Open::Silent => {}
+            Open::None | Open::Stalled => {}
             Open::Refused(_) => actions.push(Action::Refuse),
             Open::List { sent: Some(_), .. } => actions.push(Action::PageEnd),
             Open::List { request, sent: None, .. } => match open::pages(&self.server, request) {
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// Ends and deadlines: free where there is no other way on.
+    /// Adds closes and deadlines. They are not counted if no other action is possible.
     fn passing_time(&self, actions: &mut Vec<Action>) {
         if self.client.is_armed(Deadline::Backoff) {
             actions.push(Action::Fire(Deadline::Backoff));
@@ -152,10 +153,10 @@ impl World {
                 actions.push(Action::Change(Change::Delete(key)));
             }
             if self.left.faults > 0 {
-                actions.push(Action::Fault(Fault::Spoil(key)));
+                actions.push(Action::Fault(Fault::WriteUndecodable(key)));
             }
         }
-        actions.push(Action::Change(Change::Elsewhere));
+        actions.push(Action::Change(Change::OtherType));
     }
 
     fn faults(&self, actions: &mut Vec<Action>) {
@@ -175,8 +176,8 @@ impl World {
             return;
         }
         CLASSES.into_iter().map(Fault::Fail).for_each(&mut add);
-        if self.open != Open::Silent {
-            add(Fault::Silence);
+        if self.open != Open::Stalled {
+            add(Fault::Stall);
         }
         match &self.open {
             Open::Watch { sent, .. } => {
@@ -185,16 +186,16 @@ impl World {
                 };
                 (*sent - REPEATED..=*sent).filter(event).map(Fault::Repeat).for_each(&mut add);
                 if self.server.next(*sent).is_some() {
-                    add(Fault::Lose);
+                    add(Fault::LoseEvent);
                 }
             }
             Open::Stream { initial, sent, .. } if initial.is_empty() && self.server.next(*sent).is_some() => {
-                add(Fault::Lose);
+                add(Fault::LoseEvent);
             }
             Open::List { request, sent: None, .. } => {
                 let pages = open::pages(&self.server, request).unwrap_or_default();
                 if pages.first().is_some_and(|page| !page.items.is_empty()) {
-                    add(Fault::Nameless);
+                    add(Fault::ItemWithoutName);
                 }
             }
             _ => {}
@@ -207,18 +208,18 @@ impl World {
         }
         let next = self.judge.past().handlers.len() as HandlerId;
         if next <= self.left.handlers {
-            actions.push(Action::Join(next));
+            actions.push(Action::AddHandler(next));
         }
         for member in &self.client.members {
-            actions.push(Action::Remove(member.id));
+            actions.push(Action::RemoveHandler(member.id));
             actions.push(Action::Resync(member.id));
         }
     }
 
-    /// Makes it happen, and after it what does not wait.
+    /// Executes an action and the following immediate actions.
     ///
     /// # Errors
-    /// A property is broken.
+    /// Fails if a property is violated.
     pub fn act(&mut self, action: &Action) -> Outcome {
         self.pay(action);
         self.happen(action)?;
@@ -252,10 +253,10 @@ impl World {
                 self.input(Input::Relist, None)
             }
             Action::Apply => self.apply(),
-            Action::Take(id) => self.take(*id),
+            Action::Deliver(id) => self.take(*id),
             Action::Return(id) => self.returned(*id),
-            Action::Join(id) => self.join(*id),
-            Action::Remove(id) => self.remove(*id),
+            Action::AddHandler(id) => self.join(*id),
+            Action::RemoveHandler(id) => self.remove(*id),
             Action::Resync(id) => {
                 self.client.resync(*id);
                 self.judge.observe(Observation::Resynced { handler: *id })
@@ -263,7 +264,7 @@ impl World {
         }
     }
 
-    /// Takes what the action costs from what is left.
+    /// Subtracts the cost of the action from the remaining bounds.
     fn pay(&mut self, action: &Action) {
         let stuck = self.is_stuck();
         let left = &mut self.left;
@@ -274,10 +275,10 @@ impl World {
             }
             Action::Fault(fault) => {
                 left.faults -= 1;
-                left.changes -= u8::from(matches!(fault, Fault::Spoil(_)));
+                left.changes -= u8::from(matches!(fault, Fault::WriteUndecodable(_)));
                 true
             }
-            Action::Join(_) | Action::Remove(_) | Action::Resync(_) => {
+            Action::AddHandler(_) | Action::RemoveHandler(_) | Action::Resync(_) => {
                 left.moves -= 1;
                 false
             }
@@ -299,26 +300,26 @@ impl World {
         match change {
             Change::Put(key) => {
                 let object = self.server.put(key, true);
-                self.judge.observe(Observation::Wrote { object, decodable: true })?;
+                self.judge.observe(Observation::Written { object, decodable: true })?;
             }
             Change::Delete(key) => {
                 let version = self.server.delete(key);
-                self.judge.observe(Observation::Erased { key, version })?;
+                self.judge.observe(Observation::Deleted { key, version })?;
             }
-            Change::Elsewhere => self.server.elsewhere(),
+            Change::OtherType => self.server.elsewhere(),
         }
         self.written()
     }
 
     fn fault(&mut self, fault: Fault) -> Outcome {
         match fault {
-            Fault::Spoil(key) => {
+            Fault::WriteUndecodable(key) => {
                 let object = self.server.put(key, false);
-                self.judge.observe(Observation::Wrote { object, decodable: false })?;
+                self.judge.observe(Observation::Written { object, decodable: false })?;
                 self.written()
             }
             Fault::Compact => {
-                // Who has not been sent what is forgotten is told so.
+                // A client that has not received the compacted events gets an error.
                 let (Open::Watch { sent, .. } | Open::Stream { sent, .. }) = &self.open else {
                     return self.compact();
                 };
@@ -332,13 +333,13 @@ impl World {
                 self.open = Open::None;
                 self.input(Input::Failed(class, None), None)
             }
-            Fault::Silence => {
-                self.open = Open::Silent;
+            Fault::Stall => {
+                self.open = Open::Stalled;
                 Ok(())
             }
             Fault::Repeat(version) => self.repeat(version),
-            Fault::Lose => self.lose(),
-            Fault::Nameless => {
+            Fault::LoseEvent => self.lose(),
+            Fault::ItemWithoutName => {
                 let Open::List { request, .. } = &self.open else { return Ok(()) };
                 let Ok(pages) = open::pages(&self.server, request) else { return Ok(()) };
                 pages.first().map_or(Ok(()), |page| self.page(page, false))
@@ -415,8 +416,8 @@ impl World {
             }
             Write::Deleted { last } => {
                 let Stored { object, decodable } = last;
-                let last = decodable.then(|| super::thing::decoded(object));
-                let delta = Delta::Remove { id: super::thing::id(&object), last };
+                let last = decodable.then(|| super::test_object::decoded(object));
+                let delta = Delta::Remove { id: super::test_object::id(&object), last };
                 (EventKind::Changed, object.version, delta)
             }
         };
@@ -439,7 +440,7 @@ impl World {
         {
             *sent = version;
         }
-        self.lost = Flaw::Until(self.begins_waiting());
+        self.lost = CacheGap::Until(self.begins_waiting());
         self.unasked = true;
         Ok(())
     }

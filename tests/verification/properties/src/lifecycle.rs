@@ -1,4 +1,4 @@
-//! Beginnings and ends: properties 10, 11, 17 and 20.
+//! Lifecycle: properties 10, 11, 17 and 20.
 
 use super::{
     judge::{Verdict, holds},
@@ -6,32 +6,33 @@ use super::{
     past::{Handler, Past},
 };
 
-/// Property 10: a synced informer shows a list.
+/// Property 10: a synced informer contains a list.
 pub(super) fn informer_synced(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::InformerSynced = observation else { return Ok(()) };
-    holds(past.cache.mark.version.is_some(), || "nothing was applied yet".to_owned())
+    holds(past.cache.mark.version.is_some(), || "no list was applied".to_owned())
 }
 
-/// Property 11: a synced handler has returned from the add of each object that it found, but for those that are gone.
+/// Property 11: a synced handler has returned from the add of each initial object that was not deleted
+/// since.
 pub(super) fn handler_synced(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::HandlerSynced { handler } = observation else { return Ok(()) };
     let Some(handler) = past.handlers.get(handler).filter(|handler| !handler.left) else { return Ok(()) };
     holds(past.cache.synced, || "the informer is not synced yet".to_owned())?;
     let within = handler.running.filter(|event| matches!(event, Event::Added { initial: true, .. }));
-    holds(within.is_none(), || format!("it is still told {within:?}"))?;
+    holds(within.is_none(), || format!("the call for {within:?} is running"))?;
     let waiting = initial_waiting(handler);
-    holds(waiting.is_none(), || format!("it was not yet told {waiting:?}"))?;
+    holds(waiting.is_none(), || format!("{waiting:?} is queued"))?;
     let missing = handler.initial.iter().flatten().find(|(_, initial)| !initial.gone);
-    holds(missing.is_none(), || format!("it was not yet told of {missing:?}"))
+    holds(missing.is_none(), || format!("{missing:?} was not delivered"))
 }
 
 /// An initial add that waits and can't have been merged away.
 fn initial_waiting(handler: &Handler) -> Option<Event> {
-    let unmerged = handler.owed.iter().filter(|owed| !owed.mergeable).map(|owed| owed.event);
+    let unmerged = handler.pending.iter().filter(|pending| !pending.mergeable).map(|pending| pending.event);
     unmerged.into_iter().find(|event| matches!(event, Event::Added { initial: true, .. }))
 }
 
-/// Property 17: whatever is decoded is transformed once, before anyone sees it.
+/// Property 17: each decoded object is transformed once, before all readers.
 pub(super) fn transform(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Transformed(object) => {
@@ -39,7 +40,7 @@ pub(super) fn transform(past: &Past, observation: &Observation<'_>) -> Verdict {
             holds(decoded, || format!("{object:?} is transformed and was not decoded: again, or by a resync"))
         }
         Observation::Cache(shown) => shown.objects.iter().try_for_each(|object| is_transformed(past, object)),
-        Observation::Told { event, .. } => {
+        Observation::Called { event, .. } => {
             event.after().map_or(Ok(()), |object| is_transformed(past, &object))
         }
         _ => Ok(()),
@@ -50,15 +51,15 @@ fn is_transformed(past: &Past, object: &Object) -> Verdict {
     holds(!past.untransformed.contains(object), || format!("{object:?} is seen before it is transformed"))
 }
 
-/// Property 20: after a stop nothing runs, and after a removal no call comes.
+/// Property 20: after a stop no task runs, and after a removal no call follows.
 pub(super) fn nothing_left(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
-        Observation::Told { handler, event, .. } => {
-            holds(!past.stopped, || format!("{event:?} is told after the stop"))?;
+        Observation::Called { handler, event, .. } => {
+            holds(!past.stopped, || format!("{event:?} is delivered after the stop"))?;
             let left = past.handlers.get(handler).is_some_and(|handler| handler.left);
-            holds(!left, || format!("{event:?} is told to handler {handler}, which was removed"))
+            holds(!left, || format!("{event:?} is delivered to handler {handler}, which was removed"))
         }
-        Observation::Left { handler } => {
+        Observation::HandlerRemoved { handler } => {
             let running = past.handlers.get(handler).and_then(|handler| handler.running);
             holds(running.is_none(), || format!("handler {handler} was removed within {running:?}"))
         }

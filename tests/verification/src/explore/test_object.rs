@@ -9,10 +9,10 @@ use crate::properties::{self, Object};
 /// The names of the objects, in the order of their keys.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// An object that holds nothing but which state of which object it is.
-pub struct Thing(pub Object);
+/// An object that contains only the number of its state.
+pub struct TestObject(pub Object);
 
-impl Cacheable for Thing {
+impl Cacheable for TestObject {
     fn id(&self) -> ObjectIdRef<'_> {
         ObjectIdRef::new(None, name(self.0.key), "", "")
     }
@@ -56,12 +56,12 @@ pub(super) fn digest(object: &Object) -> Digest {
 }
 
 /// The state, decoded.
-pub(super) fn decoded(object: Object) -> Entry<Thing> {
-    Entry::new(id(&object), Arc::new(Thing(object))).with_digest(digest(&object))
+pub(super) fn decoded(object: Object) -> Entry<TestObject> {
+    Entry::new(id(&object), Arc::new(TestObject(object))).with_digest(digest(&object))
 }
 
 /// A change as the properties see it.
-pub(super) fn seen(event: &Event<Thing>) -> properties::Event {
+pub(super) fn seen(event: &Event<TestObject>) -> properties::Event {
     match event {
         Event::Added { object, initial } => properties::Event::Added { object: object.0, initial: *initial },
         Event::Updated { old, new } => properties::Event::Updated { old: old.0, new: new.0 },

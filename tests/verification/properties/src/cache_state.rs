@@ -1,14 +1,14 @@
-//! What a cache shows, held against what the server wrote: properties 1, 2, 4 and 16.
+//! Compares the content of a cache with the writes of the server: properties 1, 2, 4 and 16.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     judge::{Verdict, holds},
-    observation::{Cause, Event, Key, Object, Observation, Shown},
+    observation::{CacheState, Cause, Event, Key, Object, Observation},
     past::{Past, Written, place_of},
 };
 
-/// Property 1: no cached state that the server never had, and none that came before the one shown last.
+/// Property 1: each cached state existed on the server, and cached states follow the order of writes.
 pub(super) fn subsequence(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::Cache(shown) = observation else { return Ok(()) };
     for object in shown.objects {
@@ -17,13 +17,13 @@ pub(super) fn subsequence(past: &Past, observation: &Observation<'_>) -> Verdict
     for (key, life) in &past.server.lives {
         let (before, now) = (past.cache.objects.get(key).copied(), find(shown.objects, *key));
         holds(place_of(life, now, before).is_some(), || {
-            format!("key {key} is shown as {now:?}; since {before:?} the server had {life:?}")
+            format!("the cached state of key {key} is {now:?}; since {before:?} the server had {life:?}")
         })?;
     }
     Ok(())
 }
 
-/// Property 2: when nothing is on its way any more, the cache shows what the server has.
+/// Property 2: after all events are applied, the cache is equal to the state of the server.
 pub(super) fn converges(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::Quiet = observation else { return Ok(()) };
     for (key, life) in &past.server.lives {
@@ -32,7 +32,8 @@ pub(super) fn converges(past: &Past, observation: &Observation<'_>) -> Verdict {
         let last = life.back().copied();
         let same = last.is_some_and(|last| match last.decodable {
             true => cached == last.object && !stale,
-            // The last good state stays and is marked; of another incarnation there is none.
+            // The last decodable state stays cached and is marked as stale. A different uid has no
+            // earlier state.
             false => {
                 cached.is_none_or(|cached| last.object.is_some_and(|last| last.uid == cached.uid) && stale)
             }
@@ -44,7 +45,8 @@ pub(super) fn converges(past: &Past, observation: &Observation<'_>) -> Verdict {
     Ok(())
 }
 
-/// Property 4: a snapshot is the server's state at its watermark, and a query finds what its snapshot holds.
+/// Property 4: a snapshot is the state of the server at its watermark, and a query returns the objects
+/// of its snapshot.
 pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Cache(shown) => is_one_moment(past, shown),
@@ -55,16 +57,17 @@ pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdic
     }
 }
 
-fn is_one_moment(past: &Past, shown: &Shown<'_>) -> Verdict {
+fn is_one_moment(past: &Past, shown: &CacheState<'_>) -> Verdict {
     let (true, Some(version)) = (shown.exact, shown.mark.version) else { return Ok(()) };
     let mut lives = past.server.lives.iter();
     let missing = lives.find(|(key, life)| !is_state_at(life, version, find(shown.objects, **key)));
     holds(missing.is_none(), || {
-        format!("at {version} {:?} is shown, the server had {missing:?}", shown.objects)
+        format!("at {version}, the cache contains {:?}, the server had {missing:?}", shown.objects)
     })
 }
 
-/// Whether this is what an object was at a version. A state that can't be decoded leaves the one before.
+/// Returns whether this was the state of an object at a version. An undecodable state keeps the earlier
+/// state.
 fn is_state_at(life: &VecDeque<Written>, version: u64, cached: Option<Object>) -> bool {
     let written = life.iter().rev().find(|written| !written.lost && written.version <= version);
     written.is_some_and(|written| match (written.decodable, written.object) {
@@ -73,22 +76,24 @@ fn is_state_at(life: &VecDeque<Written>, version: u64, cached: Option<Object>) -
     })
 }
 
-/// Property 16: a batch of deltas has each key once, and what the store says has changed is exactly what has.
+/// Property 16: a batch of deltas contains each key once, and the store reports exactly the applied
+/// changes.
 pub(super) fn batches(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Batch { keys } => {
             let twice = keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key));
             holds(twice.is_none(), || format!("a batch has twice a key: {keys:?}"))
         }
-        Observation::Cache(Shown { events: Some(events), objects, cause, .. }) => {
+        Observation::Cache(CacheState { events: Some(events), objects, cause, .. }) => {
             let mut told = past.cache.objects.clone();
             for event in *events {
-                // A list shows a stale object anew, and one that trusts no version each.
+                // A list reports a stale object as changed. A list without reuse reports each object as
+                // changed.
                 let fresh = *cause == Cause::Relist { fresh: true };
                 apply(&mut told, event, fresh || past.cache.stale.contains(&event.key()))?;
             }
             let shown: BTreeMap<Key, Object> = objects.iter().map(|object| (object.key, *object)).collect();
-            holds(told == shown, || format!("{events:?} lead to {told:?}, the cache shows {shown:?}"))
+            holds(told == shown, || format!("{events:?} lead to {told:?}, but the cache contains {shown:?}"))
         }
         _ => Ok(()),
     }
@@ -104,7 +109,7 @@ fn apply(told: &mut BTreeMap<Key, Object>, event: &Event, anew: bool) -> Verdict
         Event::Updated { old, new } => before == Some(*old) && (old != new || anew),
         Event::Deleted { .. } => before.is_some(),
     };
-    holds(fits, || format!("the store says {event:?} of {before:?}"))
+    holds(fits, || format!("the store reports {event:?} after {before:?}"))
 }
 
 fn find(objects: &[Object], key: Key) -> Option<Object> {

@@ -2,16 +2,16 @@
 
 use super::{
     judge::{Verdict, holds},
-    observation::{Cause, Event, HandlerId, Observation, Shown, View},
+    observation::{CacheState, CacheView, Cause, Event, HandlerId, Observation},
     past::{Handler, Past},
 };
 
-/// The handler, what it is told, and what it sees.
+/// Returns the handler, its event, and its view of the cache.
 fn told<'a>(
     past: &'a Past,
     observation: &'a Observation<'_>,
-) -> Option<(&'a Handler, &'a Event, Option<&'a View>)> {
-    let Observation::Told { handler, event, view } = observation else { return None };
+) -> Option<(&'a Handler, &'a Event, Option<&'a CacheView>)> {
+    let Observation::Called { handler, event, view } = observation else { return None };
     Some((past.handlers.get(handler)?, event, view.as_ref()))
 }
 
@@ -24,69 +24,82 @@ pub(super) fn sequential(past: &Past, observation: &Observation<'_>) -> Verdict 
         return holds(!is_running(past, *handler), || format!("handler {handler} is drained within a call"));
     }
     let Some((handler, event, _)) = told(past, observation) else { return Ok(()) };
-    holds(handler.running.is_none(), || format!("{event:?} is told within {:?}", handler.running))?;
+    holds(handler.running.is_none(), || {
+        format!("{event:?} is delivered during the call for {:?}", handler.running)
+    })?;
     let knows = handler.knows.get(&event.key());
     let follows = match event {
         Event::Added { .. } => knows.is_none(),
         Event::Updated { old, .. } => knows == Some(old),
         Event::Deleted { .. } => knows.is_some(),
     };
-    holds(follows, || format!("{event:?} is told to a handler that knows {knows:?}"))
+    holds(follows, || format!("{event:?} is delivered to a handler with the state {knows:?}"))
 }
 
 fn is_running(past: &Past, handler: HandlerId) -> bool {
     past.handlers.get(&handler).is_some_and(|handler| handler.running.is_some())
 }
 
-/// Property 6: during a call the cache shows what the handler is told, or something later, and so do indexes.
+/// Property 6: during a call, the cache and the indexes contain the state of the event or a later
+/// state.
 pub(super) fn after_the_store(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };
     holds(view.cached == view.indexed, || {
         format!("{:?} is cached, an index has {:?}", view.cached, view.indexed)
     })?;
-    // Whoever has seen all changes of the cache knows what must be there.
-    if let Some(newest) = handler.owed.iter().rev().find(|owed| owed.event.key() == event.key()) {
+    // An observer of all changes of the cache has the exact expected state.
+    if let Some(newest) = handler.pending.iter().rev().find(|pending| pending.event.key() == event.key()) {
         let shown = view.cached == newest.event.after();
         return holds(shown, || {
-            format!("{event:?} is told while {:?} is cached after {newest:?}", view.cached)
+            format!("{event:?} is delivered while {:?} is cached after {newest:?}", view.cached)
         });
     }
     let Some(cached) = view.cached.filter(|_| view.mark.epoch == 0) else { return Ok(()) };
     match event {
         Event::Added { object: new, .. } | Event::Updated { new, .. } => {
             let older = cached.uid == new.uid && cached.version < new.version;
-            holds(!older, || format!("{event:?} is told while {cached:?} is cached"))
+            holds(!older, || format!("{event:?} is delivered while {cached:?} is cached"))
         }
         Event::Deleted { last, .. } => {
-            holds(cached != *last, || format!("{event:?} is told while it is cached"))
+            holds(cached != *last, || format!("{event:?} is delivered while the object is cached"))
         }
     }
 }
 
-/// Property 7: deletes come before adds, and no call of a relist comes before all of it is shown.
+/// Property 7: deletes precede adds, and no call of a relist starts before the complete relist is
+/// visible.
 pub(super) fn after_the_relist(past: &Past, observation: &Observation<'_>) -> Verdict {
-    if let Observation::Cache(Shown { events: Some(events), cause: Cause::Relist { .. }, .. }) = observation {
+    if let Observation::Cache(CacheState { events: Some(events), cause: Cause::Relist { .. }, .. }) =
+        observation
+    {
         let mut changes = events.iter().skip_while(|event| matches!(event, Event::Deleted { .. }));
         let late = changes.find(|event| matches!(event, Event::Deleted { .. }));
-        return holds(late.is_none(), || format!("a relist says {late:?} after a change: {events:?}"));
+        return holds(late.is_none(), || format!("a relist delivers {late:?} after a change: {events:?}"));
     }
     let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };
-    holds(view.synced, || format!("{event:?} is told before the informer is synced"))?;
-    let owed = handler.owed_at(event).map(|at| handler.owed[at]);
-    let shown = owed.is_none_or(|owed| view.mark >= owed.made_at);
+    holds(view.synced, || format!("{event:?} is delivered before the informer is synced"))?;
+    let pending = handler.pending_at(event).map(|at| handler.pending[at]);
+    let shown = pending.is_none_or(|pending| view.mark >= pending.made_at);
     holds(shown, || {
-        format!("{event:?} is told at {:?}, it was made at {:?}", view.mark, owed.map(|owed| owed.made_at))
+        format!(
+            "{event:?} is delivered at {:?}, but was created at {:?}",
+            view.mark,
+            pending.map(|pending| pending.made_at)
+        )
     })
 }
 
-/// Property 15: what a resync shows is what the handler knows; it knows nothing newer, and a resync was asked for.
+/// Property 15: a resync delivers the last delivered state. The handler has no newer state, and a
+/// resync was requested.
 pub(super) fn resync(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Some((handler, event, _)) = told(past, observation).filter(|(_, event, _)| event.is_resync()) else {
         return Ok(());
     };
     let knows = handler.knows.get(&event.key()).copied();
-    holds(knows == event.after(), || format!("a resync shows {event:?} to a handler that knows {knows:?}"))?;
-    // Changes may lead back to what is known. Past its mark from the beginning nobody says when it is resynced.
-    let asked = handler.resynced || handler.mark == 0 || handler.owed_at(event).is_some();
-    holds(asked || !handler.observed, || format!("{event:?} is shown again, and nobody has asked for it"))
+    holds(knows == event.after(), || {
+        format!("a resync delivers {event:?} to a handler with the state {knows:?}")
+    })?;
+    // Changes can lead back to the last delivered state. If the mark is 0, resyncs are not observed.
+    let asked = handler.resynced || handler.mark == 0 || handler.pending_at(event).is_some();
+    holds(asked || !handler.observed, || format!("{event:?} is delivered as a resync without a request"))
 }

@@ -6,7 +6,7 @@ use super::{
     past::Past,
 };
 
-/// Property 13: within an epoch nothing goes back, and only a relist that trusts no version begins an epoch.
+/// Property 13: versions of an epoch never decrease, and only a relist without reuse starts an epoch.
 pub(super) fn epochs(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Cache(shown) => follows(past.cache.mark, shown.mark, shown.cause, past.fresh_relists),
@@ -29,7 +29,7 @@ fn follows(before: Mark, now: Mark, cause: Cause, fresh_relists: u64) -> Verdict
     holds(may, || format!("{now:?} follows {before:?} by {cause:?}, after {fresh_relists} fresh relists"))
 }
 
-/// Property 14: the cache is never ahead of what has left the reflector.
+/// Property 14: the watermark of the cache never passes the position of the reflector.
 pub(super) fn watermark(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::Cache(shown) = observation else { return Ok(()) };
     let ahead = past.position.is_some_and(|position| shown.mark > position);

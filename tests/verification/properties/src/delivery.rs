@@ -1,16 +1,18 @@
-//! What a handler is told, held against what the cache has shown: properties 3, 8, 9, 12 and 18.
+//! Compares the events of handlers with the content of the cache: properties 3, 8, 9, 12 and 18.
 
 use super::{
     judge::{Verdict, holds},
-    observation::{Event, Object, Observation, Shown},
-    past::{Handler, Owed, Past},
+    observation::{CacheState, Event, Object, Observation},
+    past::{Handler, Past, PendingEvent},
 };
 
-/// What the store says and what a handler is told, and the handler.
+/// Returns the changes of the store or the event of a handler, and the handler.
 fn events<'a>(past: &'a Past, observation: &'a Observation<'_>) -> (&'a [Event], Option<&'a Handler>) {
     match observation {
-        Observation::Cache(Shown { events: Some(events), .. }) => (events, None),
-        Observation::Told { handler, event, .. } => (std::slice::from_ref(event), past.handlers.get(handler)),
+        Observation::Cache(CacheState { events: Some(events), .. }) => (events, None),
+        Observation::Called { handler, event, .. } => {
+            (std::slice::from_ref(event), past.handlers.get(handler))
+        }
         _ => (&[], None),
     }
 }
@@ -34,10 +36,11 @@ pub(super) fn identity(past: &Past, observation: &Observation<'_>) -> Verdict {
     Ok(())
 }
 
-/// Property 8: each change of the cache is told, on its own before the mark; a drained handler knows what is cached.
+/// Property 8: each change of the cache is delivered, separately below the mark. A drained handler has
+/// the cached state.
 pub(super) fn every_change(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
-        Observation::Told { handler, event, .. } if !event.is_resync() => {
+        Observation::Called { handler, event, .. } if !event.is_resync() => {
             past.handlers.get(handler).map_or(Ok(()), |handler| none_skipped(handler, event))
         }
         Observation::Drained { handler } => {
@@ -48,100 +51,109 @@ pub(super) fn every_change(past: &Past, observation: &Observation<'_>) -> Verdic
 }
 
 fn none_skipped(handler: &Handler, event: &Event) -> Verdict {
-    let Some(at) = handler.owed_at(event) else {
-        // Nobody has seen the changes of the cache.
-        return holds(handler.owed.is_empty(), || {
-            format!("{event:?} is told, the cache said {:?}", handler.owed)
+    let Some(at) = handler.pending_at(event) else {
+        // The changes of the cache were not observed.
+        return holds(handler.pending.is_empty(), || {
+            format!("{event:?} is delivered, but the cache reported {:?}", handler.pending)
         });
     };
-    // A cache lists in no order, and so come initial adds.
+    // A cache iterates in no order, so initial adds have no order.
     let is_initial = |event: &Event| matches!(event, Event::Added { initial: true, .. });
-    let unordered = |owed: &&Owed| is_initial(&owed.event) && is_initial(event);
-    let skipped = handler.owed.iter().take(at).find(|owed| !owed.mergeable && !unordered(owed));
-    holds(skipped.is_none(), || format!("{event:?} is told before {skipped:?}"))?;
-    let owed = handler.owed[at];
-    holds(owed.mergeable || owed.event == *event, || {
-        format!("{event:?} is told, the cache said {:?}", owed.event)
+    let unordered = |pending: &&PendingEvent| is_initial(&pending.event) && is_initial(event);
+    let skipped = handler.pending.iter().take(at).find(|pending| !pending.mergeable && !unordered(pending));
+    holds(skipped.is_none(), || format!("{event:?} is delivered before {skipped:?}"))?;
+    let pending = handler.pending[at];
+    holds(pending.mergeable || pending.event == *event, || {
+        format!("{event:?} is delivered, but the cache reported {:?}", pending.event)
     })
 }
 
 fn knows_all(past: &Past, handler: &Handler) -> Verdict {
-    let unmerged = handler.owed.iter().find(|owed| !owed.mergeable);
-    holds(unmerged.is_none(), || format!("a drained handler was never told {unmerged:?}"))?;
+    let unmerged = handler.pending.iter().find(|pending| !pending.mergeable);
+    holds(unmerged.is_none(), || format!("a drained handler never received {unmerged:?}"))?;
     let (knows, cached) = (&handler.knows, &past.cache.objects);
-    holds(knows == cached, || format!("a drained handler knows {knows:?}, cached is {cached:?}"))
+    holds(knows == cached, || {
+        format!("a drained handler has the state {knows:?}, but the cached state is {cached:?}")
+    })
 }
 
-/// Property 9: what a handler finds when it joins comes as initial adds, each once.
+/// Property 9: the objects that are cached when a handler is added are delivered as initial adds, each
+/// once.
 pub(super) fn late(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
-        Observation::Told { handler, event, .. } => {
+        Observation::Called { handler, event, .. } => {
             let Some(handler) = past.handlers.get(handler) else { return Ok(()) };
             let twice = matches!(event, Event::Added { object, .. } if handler.knows.get(&object.key) == Some(object));
-            holds(!twice, || format!("{event:?} is told twice"))?;
+            holds(!twice, || format!("{event:?} is delivered twice"))?;
             let found =
                 |of: &Object| handler.initial.as_ref()?.get(&of.key).filter(|found| found.uid == of.uid);
             let missed = match event {
                 Event::Updated { old: of, .. } | Event::Deleted { last: of, .. } => found(of),
                 Event::Added { .. } => None,
             };
-            holds(missed.is_none(), || format!("{event:?} is told, and that it was found was not"))
+            holds(missed.is_none(), || format!("{event:?} is delivered without an initial add"))
         }
         Observation::HandlerSynced { handler } | Observation::Drained { handler } => {
             let Some(handler) = past.handlers.get(handler).filter(|handler| !handler.left) else {
                 return Ok(());
             };
             let missed = handler.initial.iter().flatten().find(|(_, initial)| !initial.gone);
-            holds(missed.is_none(), || format!("a handler that has been told all was not told of {missed:?}"))
+            holds(missed.is_none(), || {
+                format!("a handler that received all events did not receive {missed:?}")
+            })
         }
         _ => Ok(()),
     }
 }
 
-/// Property 12: an add is initial if the incarnation was there when the handler began to look, and only then.
+/// Property 12: an add is initial if and only if the object with this uid was cached when the handler
+/// was added.
 pub(super) fn initial(past: &Past, observation: &Observation<'_>) -> Verdict {
-    let Observation::Told { handler, event: Event::Added { object, initial }, .. } = observation else {
+    let Observation::Called { handler, event: Event::Added { object, initial }, .. } = observation else {
         return Ok(());
     };
     let Some(handler) = past.handlers.get(handler) else { return Ok(()) };
-    // Before there is a first list nothing is known of it.
+    // Before the first list, the initial objects are unknown.
     let Some(found) = &handler.initial else { return Ok(()) };
     let found = found.get(&object.key).filter(|found| found.uid == object.uid);
     let exact = match found {
         Some(found) => *initial || found.gone,
         None => !initial,
     };
-    holds(exact, || format!("{object:?} is told as initial: {initial}, it was there: {found:?}"))
+    holds(exact, || format!("{object:?} is delivered with initial {initial}, but was cached: {found:?}"))
 }
 
-/// Property 18: a delete carries the server's last state of the object, or says that it does not know it and carries the
-/// state that the cache had last.
+/// Property 18: a delete contains the final state of the server, or reports that the final state is
+/// unknown and contains the last cached state.
 pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict {
     let (events, handler) = events(past, observation);
     for event in events {
         let Event::Deleted { last, unknown } = event else { continue };
         let right = match handler {
             Some(handler) => is_told_as_said(past, handler, event),
-            // The store may say more than one thing of a key at once; the first is about what is shown.
+            // The store may report several changes of a key at a time. The first change starts from the
+            // cached state.
             None if !is_first(events, event) => true,
             None if *unknown => past.cache.objects.get(&last.key) == Some(last),
             None => is_servers_last(past, last),
         };
-        holds(right, || format!("{event:?} is said of {:?}", past.cache.objects.get(&last.key)))?;
+        holds(right, || format!("{event:?} is reported after {:?}", past.cache.objects.get(&last.key)))?;
     }
     Ok(())
 }
 
-/// What the store has said was judged then. Where nobody has seen that, a delete is at least of nothing older than what
-/// the handler knows.
+/// Checks a delivered event against the changes that the store reported. If these were not observed,
+/// checks only that a delete is not older than the last delivered state.
 fn is_told_as_said(past: &Past, handler: &Handler, event: &Event) -> bool {
     let (Event::Deleted { last, .. }, Some(known)) = (event, handler.knows.get(&event.key())) else {
         return true;
     };
-    let of_key = |owed: &&Owed| owed.event.key() == last.key && matches!(owed.event, Event::Deleted { .. });
-    let mut said = handler.owed.iter().filter(of_key).peekable();
+    let of_key = |pending: &&PendingEvent| {
+        pending.event.key() == last.key && matches!(pending.event, Event::Deleted { .. })
+    };
+    let mut said = handler.pending.iter().filter(of_key).peekable();
     match said.peek() {
-        Some(_) => said.any(|owed| owed.event == *event),
+        Some(_) => said.any(|pending| pending.event == *event),
         None => known.uid != last.uid || known.version <= last.version || past.cache.mark.epoch > 0,
     }
 }
