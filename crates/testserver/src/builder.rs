@@ -8,7 +8,7 @@ use tokio::time::Duration;
 use crate::access::users::{MASTERS, Rights, Users};
 use crate::clock::{Clock, RunningClock};
 use crate::faults::{FaultPlan, StreamingLists};
-use crate::read::watch::LONGEST;
+use crate::read::watch::MAX_WATCH_DURATION;
 use crate::server::Server;
 use crate::state::{Config, Shared};
 use crate::storage::log::{Retention, Window};
@@ -54,7 +54,7 @@ impl ServerBuilder {
 
     /// How often an idle watch gets a bookmark: from a millisecond to a year. Default: a minute, as the real server.
     pub fn bookmark_period(mut self, period: Duration) -> Self {
-        self.0.bookmark_period = period.clamp(Duration::from_millis(1), LONGEST);
+        self.0.bookmark_period = period.clamp(Duration::from_millis(1), MAX_WATCH_DURATION);
         self
     }
 

@@ -6,4 +6,3 @@ pub(crate) mod selector;
 pub(crate) mod shard;
 pub(crate) mod token;
 pub(crate) mod watch;
-pub(crate) mod watch_fault;

@@ -12,71 +12,86 @@ use tokio::time::{Duration, Instant, sleep_until};
 use crate::faults::StreamingLists;
 use crate::http::body::BodyError;
 use crate::http::object_encoder::ObjectEncoder;
-use crate::http::query::{Selection, WatchOptions, WatchStart};
+use crate::http::query::{WatchOptions, WatchStart};
 use crate::journal::WatchEnd;
-use crate::read::list::prefix;
 use crate::read::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
-use crate::read::watch_fault::WatchFault;
 use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
-use crate::storage::log::{Event, TableId};
 
-/// At most this many events are read from the log under one lock.
-const BATCH: usize = 256;
+mod fault;
+mod scope;
+mod timers;
+
+use fault::WatchFaultState;
+use scope::WatchScope;
+use timers::{FiredTimer, WatchTimers};
+
+/// The maximum number of events that are read from the log under one lock.
+const MAX_BATCH_EVENTS: usize = 256;
 /// The maximum duration of a watch is one year; a later deadline could overflow.
-pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The last bookmark is sent this long before the watch times out.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+pub(crate) const MAX_WATCH_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// An open watch.
 struct Watcher {
     shared: Arc<Shared>,
     /// The cache that serves the watch; it may lag behind the storage.
     cache: Arc<Cache>,
-    table: TableId,
-    prefix: String,
-    select: Selection,
-    everything: bool,
-    encoder: ObjectEncoder,
+    scope: WatchScope,
+    position: WatchPosition,
+    initial: InitialState,
+    /// At most one batch of frames to send.
+    ready: VecDeque<Bytes>,
+    timers: WatchTimers,
+    signals: WatchSignals,
+    open: Arc<OpenWatch>,
+    fault: WatchFaultState,
+    connection: Connection,
+}
+
+/// The position of a watch in the log.
+#[derive(Debug, Default)]
+struct WatchPosition {
     /// All events up to this revision were sent.
     cursor: u64,
     /// Bookmarks are only sent above this revision.
     start: u64,
     /// A streaming list waits for this revision before it starts.
-    awaited_revision: Option<u64>,
-    /// Objects of the initial state that are not sent yet.
-    initial: VecDeque<Arc<Entry>>,
-    /// Whether a bookmark marks the end of the initial state.
+    awaited: Option<u64>,
+}
+
+/// The initial state of a watch, with the bookmark that follows.
+#[derive(Debug)]
+struct InitialState {
+    /// The objects that are not sent yet.
+    objects: VecDeque<Arc<Entry>>,
+    /// True if a bookmark follows the initial state.
     marks_end: bool,
     /// The revision of that bookmark, until it is sent.
     end_bookmark: Option<u64>,
     /// The number of the frame that contains that bookmark.
     end_bookmark_frame: Option<usize>,
-    /// At most one batch of frames to send.
-    ready: VecDeque<Bytes>,
-    bookmark: Bookmarks,
-    deadline: Instant,
-    signal: watch::Receiver<()>,
-    /// Wakes a watch whose cache lags by revisions.
-    revisions: watch::Receiver<u64>,
-    closing: watch::Receiver<bool>,
-    open: Arc<OpenWatch>,
-    fault: WatchFault,
-    /// The number of events and frames sent so far; faults refer to them.
-    events: usize,
-    frames: usize,
-    /// The connection must break.
-    cut: bool,
-    ended: bool,
 }
 
-/// When the next bookmark is due.
-#[derive(Clone, Copy, Debug)]
-enum Bookmarks {
-    Unwanted,
-    ListPosition(Instant),
+/// The signals that wake a watch.
+struct WatchSignals {
+    /// The table has changed.
+    table: watch::Receiver<()>,
+    /// The revision has changed. This wakes a watch whose cache lags by revisions.
+    revisions: watch::Receiver<u64>,
+    /// The listener shuts down.
+    closing: watch::Receiver<bool>,
+}
+
+/// The connection of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    Open,
+    /// The body completes after the remaining frames.
+    Ended,
+    /// The connection must break.
+    Cut,
 }
 
 /// The result of one read of the log.
@@ -100,10 +115,10 @@ pub(crate) struct WatchInputs {
 
 /// Opens a watch, which starts now and not at the first poll. The stream ends when the watch times out.
 pub(crate) fn watch(
-    opening: WatchInputs,
+    inputs: WatchInputs,
     options: WatchOptions,
 ) -> (impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static, Arc<OpenWatch>) {
-    let watcher = Box::new(Watcher::open(opening, options));
+    let watcher = Box::new(Watcher::open(inputs, options));
     let open = watcher.open.clone();
     let frames = stream::unfold(watcher, |mut watcher| async move {
         let frame = watcher.next().await?;
@@ -113,45 +128,29 @@ pub(crate) fn watch(
 }
 
 impl Watcher {
-    fn open(opening: WatchInputs, options: WatchOptions) -> Self {
-        let WatchInputs { shared, cache, served, namespace, encoder, arrival, closing } = opening;
+    fn open(inputs: WatchInputs, options: WatchOptions) -> Self {
+        let WatchInputs { shared, cache, served, namespace, encoder, arrival, closing } = inputs;
         let now = Instant::now();
-        let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared)).min(LONGEST);
-        let deadline = now + timeout;
-        let period = shared.config.bookmark_period;
-        let bookmark = if options.bookmarks && shared.config.watch_cache {
-            Bookmarks::ListPosition(next_bookmark(now, deadline, period))
-        } else {
-            Bookmarks::Unwanted
-        };
-        let fault = WatchFault::of(arrival.fault.as_ref());
+        let timeout = options.timeout.unwrap_or_else(|| random_timeout(&shared)).min(MAX_WATCH_DURATION);
+        let bookmarks = options.bookmarks && shared.config.watch_cache;
+        let fault = WatchFaultState::new(arrival.fault.as_ref());
         let open = shared.open.open(arrival);
-        let signal = shared.read(|state| state.store.table(served.table).signal.subscribe());
+        let table = shared.read(|state| state.store.table(served.table).signal.subscribe());
         let mut watcher = Self {
-            table: served.table,
-            prefix: prefix(namespace.as_deref()),
-            everything: options.select.is_everything(),
-            select: options.select,
-            encoder,
-            cursor: 0,
-            start: 0,
-            awaited_revision: None,
-            initial: VecDeque::new(),
-            end_bookmark: None,
-            end_bookmark_frame: None,
-            marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
+            scope: WatchScope::new(served.table, namespace.as_deref(), options.select, encoder),
+            position: WatchPosition::default(),
+            initial: InitialState {
+                objects: VecDeque::new(),
+                marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
+                end_bookmark: None,
+                end_bookmark_frame: None,
+            },
             ready: VecDeque::new(),
-            bookmark,
-            deadline,
-            signal,
-            revisions: shared.revisions(),
-            closing,
+            timers: WatchTimers::new(now, timeout, shared.config.bookmark_period, bookmarks),
+            signals: WatchSignals { table, revisions: shared.revisions(), closing },
             open,
             fault,
-            events: 0,
-            frames: 0,
-            cut: false,
-            ended: false,
+            connection: Connection::Open,
             cache,
             shared,
         };
@@ -160,13 +159,13 @@ impl Watcher {
             WatchStart::Latest => Some(watcher.shared.revision()),
             _ => None,
         };
-        let seen = watcher.shared.read(|state| watcher.position(state));
+        let cached = watcher.shared.read(|state| watcher.cache_revision(state));
         // If the server ignores the parameter, the end of the initial state is not marked.
         let streams =
-            watcher.open.request().parameter("sendInitialEvents").is_some_and(|asked| asked == "true");
+            watcher.open.request().parameter("sendInitialEvents").is_some_and(|value| value == "true");
         watcher.open.set_sending_initial_state(streams);
-        match wanted.filter(|revision| *revision > seen) {
-            Some(revision) => watcher.awaited_revision = Some(revision),
+        match wanted.filter(|revision| *revision > cached) {
+            Some(revision) => watcher.position.awaited = Some(revision),
             None => watcher.begin(options.from),
         }
         watcher
@@ -176,52 +175,41 @@ impl Watcher {
         self.shared.age();
         let shared = self.shared.clone();
         shared.read(|state| {
-            let revision = self.position(state);
-            self.cursor = if let WatchStart::After(revision) = from { revision } else { revision };
-            let reread = state.store.table(self.table).reread;
+            let revision = self.cache_revision(state);
+            self.position.cursor = if let WatchStart::After(revision) = from { revision } else { revision };
+            let reread = state.store.table(self.scope.table).reread;
             if let WatchStart::After(revision) = from
                 && !self.fault.is_silent()
-                && let Err(gone) = state.store.check_start(self.table, self.cache.id(), revision)
+                && let Err(gone) = state.store.check_start(self.scope.table, self.cache.id(), revision)
             {
                 return self.fail(&expired(shared.config.watch_cache, revision, gone.floor));
             }
             // Without a watch cache, old events are read from etcd, which keeps them.
-            if self.cursor < reread && shared.config.watch_cache {
-                self.fail(&Status::watch_expired(self.cursor, reread));
+            if self.position.cursor < reread && shared.config.watch_cache {
+                self.fail(&Status::watch_expired(self.position.cursor, reread));
             }
             if matches!(from, WatchStart::Everything | WatchStart::Stream(_) | WatchStart::Latest)
                 && !self.fault.is_silent()
             {
-                self.initial = self.state_at(state, revision);
-                self.end_bookmark = self.marks_end.then_some(revision);
+                self.initial.objects = self.scope.objects_at(state, revision);
+                self.initial.end_bookmark = self.initial.marks_end.then_some(revision);
             }
         });
-        self.start = self.cursor;
+        self.position.start = self.position.cursor;
     }
 
     /// Returns the latest revision that the cache has seen.
-    fn position(&self, state: &State) -> u64 {
-        state.store.position_of(self.table, self.cache.id(), Instant::now())
+    fn cache_revision(&self, state: &State) -> u64 {
+        state.store.position_of(self.scope.table, self.cache.id(), Instant::now())
     }
 
-    /// Returns the selected objects in the state that the cache has seen.
-    fn state_at(&self, state: &State, revision: u64) -> VecDeque<Arc<Entry>> {
-        let table = state.store.table(self.table);
-        if revision == state.store.revision() {
-            let objects = table.under(&self.prefix).map(|(_, entry)| entry);
-            return objects.filter(|entry| self.wants(entry)).cloned().collect();
-        }
-        let then = table.then(revision);
-        then.walk(&self.prefix, "").filter(|entry| self.wants(entry)).cloned().collect()
+    fn is_ended(&self) -> bool {
+        self.connection == Connection::Ended
     }
 
-    fn wants(&self, entry: &Entry) -> bool {
-        self.everything || self.select.matches(&entry.essentials)
-    }
-
-    fn end(&mut self, how: WatchEnd) {
-        self.open.end(how);
-        self.ended = true;
+    fn end(&mut self, end: WatchEnd) {
+        self.open.end(end);
+        self.connection = Connection::Ended;
     }
 
     fn fail(&mut self, status: &Status) {
@@ -234,10 +222,8 @@ impl Watcher {
 
     /// Queues the frame of an event, subject to event faults.
     fn push(&mut self, frame: Bytes) {
-        let event_fault = self.fault.event_fault(self.events).inspect(|_| self.open.record_effect());
-        let event_fault = event_fault.or_else(|| self.open.next_event_fault());
-        self.events += 1;
-        match event_fault {
+        let event_fault = self.fault.count_event().inspect(|_| self.open.record_effect());
+        match event_fault.or_else(|| self.open.next_event_fault()) {
             Some(EventFault::Lose) => return,
             Some(EventFault::Repeat) => self.ready.push_back(frame.clone()),
             None => {}
@@ -247,17 +233,15 @@ impl Watcher {
 
     /// Closes the watch if its fault requires that now.
     fn end_by_fault(&mut self) {
-        match &self.fault {
-            WatchFault::End(after, status) if self.frames >= *after && !self.ended => {
-                let status = status.clone();
-                self.open.record_effect();
-                self.ready.clear();
-                match status {
-                    Some(status) => self.fail(&status),
-                    None => self.end(WatchEnd::Closed),
-                }
-            }
-            _ => {}
+        if self.is_ended() {
+            return;
+        }
+        let Some(status) = self.fault.close_now() else { return };
+        self.open.record_effect();
+        self.ready.clear();
+        match status {
+            Some(status) => self.fail(&status),
+            None => self.end(WatchEnd::Closed),
         }
     }
 
@@ -266,9 +250,9 @@ impl Watcher {
         loop {
             self.shared.gate.thawed().await;
             if self.open.is_aborted() {
-                self.cut = true;
+                self.connection = Connection::Cut;
             }
-            if self.cut {
+            if self.connection == Connection::Cut {
                 self.open.end(WatchEnd::Cut);
                 // Frames that were sent before must reach the client first.
                 tokio::task::yield_now().await;
@@ -276,17 +260,17 @@ impl Watcher {
             }
             self.end_by_fault();
             if let Some(frame) = self.ready.pop_front() {
-                self.frames += 1;
-                if self.end_bookmark_frame == Some(self.frames) {
+                self.fault.count_frame();
+                if self.initial.end_bookmark_frame == Some(self.fault.frames()) {
                     self.open.set_sending_initial_state(false);
                 }
                 return Some(Ok(frame));
             }
-            if self.ended {
+            if self.is_ended() {
                 return None;
             }
-            if let Some(revision) = self.awaited_revision.take() {
-                match self.cache.clone().reach(&self.shared.clone(), self.table, revision).await {
+            if let Some(revision) = self.position.awaited.take() {
+                match self.cache.clone().reach(&self.shared.clone(), self.scope.table, revision).await {
                     Ok(()) => self.begin(WatchStart::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }
@@ -303,11 +287,11 @@ impl Watcher {
     /// Executes the next command, or waits.
     async fn handle_command(&mut self) {
         match self.open.next() {
-            Some(Command::Cut | Command::Abort) => self.cut = true,
+            Some(Command::Cut | Command::Abort) => self.connection = Connection::Cut,
             Some(Command::Close) => self.end(WatchEnd::Closed),
             Some(Command::Fail(status)) => self.fail(&status),
             Some(Command::Inject(frame)) => self.ready.push_back(frame),
-            Some(Command::Bookmark(revision)) if revision <= self.start => {}
+            Some(Command::Bookmark(revision)) if revision <= self.position.start => {}
             Some(Command::Bookmark(_)) => self.push_bookmark(),
             None => self.wait().await,
         }
@@ -319,89 +303,67 @@ impl Watcher {
             return LogRead::Nothing;
         }
         let shared = self.shared.clone();
-        if !self.initial.is_empty() {
+        if !self.initial.objects.is_empty() {
             shared.read(|state| self.read_initial_state(state));
             return LogRead::Frames;
         }
-        if let Some(revision) = self.end_bookmark.take() {
-            self.ready.push_back(self.encoder.bookmark(revision, true));
-            self.end_bookmark_frame = Some(self.frames + self.ready.len());
+        if let Some(revision) = self.initial.end_bookmark.take() {
+            self.ready.push_back(self.scope.encoder.bookmark(revision, true));
+            self.initial.end_bookmark_frame = Some(self.fault.frames() + self.ready.len());
             return LogRead::Frames;
         }
         shared.read(|state| {
             self.read_events(state);
-            match self.ready.is_empty() && !self.ended {
-                false => LogRead::Frames,
-                true if state.store.table(self.table).closed => LogRead::Gone,
-                true => LogRead::Nothing,
+            if !self.ready.is_empty() || self.is_ended() {
+                LogRead::Frames
+            } else if state.store.table(self.scope.table).closed {
+                LogRead::Gone
+            } else {
+                LogRead::Nothing
             }
         })
     }
 
     fn read_initial_state(&mut self, state: &State) {
-        let count = self.initial.len().min(BATCH);
-        for entry in self.initial.drain(..count).collect::<Vec<_>>() {
+        let count = self.initial.objects.len().min(MAX_BATCH_EVENTS);
+        for entry in self.initial.objects.drain(..count).collect::<Vec<_>>() {
             if !state.store.decodes(&entry) {
-                self.initial.clear();
-                self.end_bookmark = None;
+                self.initial.objects.clear();
+                self.initial.end_bookmark = None;
                 return self.fail(&Status::undecodable_event());
             }
-            self.push(self.encoder.frame(Change::Added, &entry));
+            self.push(self.scope.encoder.frame(Change::Added, &entry));
         }
     }
 
     fn read_events(&mut self, state: &State) {
-        let events = match state.store.events(self.table, self.cache.id(), self.cursor) {
+        let events = match state.store.events(self.scope.table, self.cache.id(), self.position.cursor) {
             Ok(events) => events,
             Err(gone) => {
                 let cached = self.shared.config.watch_cache;
-                return self.fail(&expired(cached, self.cursor, gone.floor));
+                return self.fail(&expired(cached, self.position.cursor, gone.floor));
             }
         };
-        let batch = match self.fault {
-            // One event at a time, so that the waiting events stay in the log and can be counted.
-            WatchFault::SlowReader(most)
-                if events.clone().filter_map(|event| self.frame(event)).nth(most).is_some() =>
-            {
+        let batch = match self.fault.max_waiting_events() {
+            Some(max) if events.clone().filter_map(|event| self.scope.frame(event)).nth(max).is_some() => {
                 self.open.record_effect();
                 return self.end(WatchEnd::Closed);
             }
-            WatchFault::SlowReader(_) => 1,
-            _ => BATCH,
+            // One event at a time, so that the waiting events stay in the log and can be counted.
+            Some(_) => 1,
+            None => MAX_BATCH_EVENTS,
         };
         for event in events {
             if self.ready.len() >= batch {
                 break;
             }
-            let frame = self.frame(event);
+            let frame = self.scope.frame(event);
             if frame.is_some() && !state.store.decodes_event(event) {
                 return self.fail(&Status::undecodable_event());
             }
-            self.cursor = event.revision();
+            self.position.cursor = event.revision();
             if let Some(frame) = frame {
                 self.push(frame);
-            }
-        }
-    }
-
-    /// Returns the frame of an event for this watch. An object that starts to match is added; an object
-    /// that stops to match is deleted.
-    fn frame(&self, event: &Event) -> Option<Bytes> {
-        if !event.object.key().starts_with(&self.prefix) {
-            return None;
-        }
-        if self.everything {
-            return Some(self.encoder.frame(event.change, &event.object));
-        }
-        let is = event.change != Change::Deleted && self.wants(&event.object);
-        let was = event.previous.as_ref().filter(|previous| self.wants(previous));
-        match (was, is) {
-            (None, false) => None,
-            (None, true) => Some(self.encoder.frame(Change::Added, &event.object)),
-            (Some(_), true) => Some(self.encoder.frame(Change::Modified, &event.object)),
-            (Some(previous), false) => {
-                let last = previous.with_change(Change::Deleted, event.revision());
-                Some(self.encoder.frame(Change::Deleted, &last))
             }
         }
     }
@@ -411,56 +373,47 @@ impl Watcher {
     fn push_bookmark(&mut self) {
         let shared = self.shared.clone();
         let revision = shared.read(|state| {
-            let mut unseen = state.store.events(self.table, self.cache.id(), self.cursor).ok()?;
-            unseen.next().is_none().then(|| self.position(state))
+            let cursor = self.position.cursor;
+            let mut pending = state.store.events(self.scope.table, self.cache.id(), cursor).ok()?;
+            pending.next().is_none().then(|| self.cache_revision(state))
         });
         match revision {
-            Some(revision) if revision > self.start && !matches!(self.bookmark, Bookmarks::Unwanted) => {
-                self.ready.push_back(self.encoder.bookmark(revision, false));
+            Some(revision) if revision > self.position.start && self.timers.sends_bookmarks() => {
+                self.ready.push_back(self.scope.encoder.bookmark(revision, false));
             }
             _ => {}
         }
     }
 
-    /// Waits for events, commands, the next bookmark or the end.
+    /// Waits for events, commands, the next bookmark or the timeout.
     async fn wait(&mut self) {
-        let alarm = match self.bookmark {
-            Bookmarks::ListPosition(due) => due.min(self.deadline),
-            Bookmarks::Unwanted => self.deadline,
-        };
+        let next_timer = self.timers.next();
         let (lags, due) = self.cache.pace(&self.shared);
         let silent = self.fault.is_silent();
         tokio::select! {
             biased;
-            () = closed(&mut self.closing) => self.end(WatchEnd::Closed),
+            () = closed(&mut self.signals.closing) => self.end(WatchEnd::Closed),
             () = self.open.command_received() => {}
-            Ok(()) = self.signal.changed(), if !silent => {}
-            Ok(()) = self.revisions.changed(), if lags && !silent => {}
-            () = sleep_until(due.unwrap_or(alarm)), if due.is_some_and(|due| due < alarm) && !silent => {}
-            () = sleep_until(alarm) => self.alarm(),
+            Ok(()) = self.signals.table.changed(), if !silent => {}
+            Ok(()) = self.signals.revisions.changed(), if lags && !silent => {}
+            () = sleep_until(due.unwrap_or(next_timer)),
+                if due.is_some_and(|due| due < next_timer) && !silent => {}
+            () = sleep_until(next_timer) => self.handle_timer(),
         }
     }
 
-    fn alarm(&mut self) {
-        let now = Instant::now();
-        if now >= self.deadline {
-            self.end(WatchEnd::TimedOut);
-        } else if let Bookmarks::ListPosition(_) = self.bookmark {
-            self.bookmark = Bookmarks::ListPosition(next_bookmark(
-                now,
-                self.deadline,
-                self.shared.config.bookmark_period,
-            ));
-            if !self.fault.is_silent() {
-                self.push_bookmark();
-            }
+    fn handle_timer(&mut self) {
+        match self.timers.fire(Instant::now()) {
+            Some(FiredTimer::Timeout) => self.end(WatchEnd::TimedOut),
+            Some(FiredTimer::Bookmark) if !self.fault.is_silent() => self.push_bookmark(),
+            Some(FiredTimer::Bookmark) | None => {}
         }
     }
 }
 
 /// The error for a version whose events were dropped, from the watch cache or from etcd.
-fn expired(cached: bool, asked: u64, floor: u64) -> Status {
-    if cached { Status::watch_expired(asked, floor) } else { Status::watch_compacted() }
+fn expired(cached: bool, requested: u64, floor: u64) -> Status {
+    if cached { Status::watch_expired(requested, floor) } else { Status::watch_compacted() }
 }
 
 /// Waits until the listener shuts down; never returns if there is no listener.
@@ -473,9 +426,4 @@ pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
 /// Without `timeoutSeconds`, the timeout of a watch is 30 to 60 minutes.
 fn random_timeout(shared: &Shared) -> Duration {
     Duration::from_secs(1800 + shared.random(|rng| rng.u64(..1800)))
-}
-
-fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
-    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
-    last.map_or(now + period, |last| last.min(now + period))
 }
