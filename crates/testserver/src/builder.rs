@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! The configuration of a server.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::storage::log::{Retention, Window};
 
 const HISTORY: Window = Window { events: 65_536, age: None };
 
-/// How a server behaves. Made by [`Server::builder`].
+/// Configures a server. Created by [`Server::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServerBuilder(Config, Option<FaultPlan>);
@@ -40,98 +40,111 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Where timestamps in objects come from. Default: the wall clock.
+    /// Sets the clock for the timestamps in objects. Default: the wall clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.0.clock = clock.into();
         self
     }
 
-    /// What uids, generated names and the length of watches without `timeoutSeconds` are drawn from. Default: 0.
+    /// Sets the seed for uids, generated names, and the timeout of watches without `timeoutSeconds`.
+    /// Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.0.seed = seed;
         self
     }
 
-    /// How often an idle watch gets a bookmark: from a millisecond to a year. Default: a minute, as the real server.
+    /// Sets the period of bookmarks on an idle watch, from one millisecond to one year. Default: one
+    /// minute, like kube-apiserver.
     pub fn bookmark_period(mut self, period: Duration) -> Self {
         self.0.bookmark_period = period.clamp(Duration::from_millis(1), MAX_WATCH_DURATION);
         self
     }
 
-    /// How many events of each resource are kept for watches and paged lists; older ones expire. Default: 65,536. The bound
-    /// is of events, not of bytes: each holds the state that it replaced, so a program that writes large objects often may
-    /// want fewer. A watch that has not read an event before it expires ends with 410; with 0 each does.
+    /// Sets the number of events of each resource that are kept for watches and paged lists. Default:
+    /// 65,536.
+    ///
+    /// The server drops older events. A watch fails with 410 if it has not read an event before the event
+    /// expires. With 0, each watch fails. Each event holds the previous state of its object, and the
+    /// limit does not count bytes. A program that often writes large objects can set a lower limit.
     pub fn history(mut self, events: usize) -> Self {
         self.0.retention.watches.events = events;
         self.0.retention.lists.events = events;
         self
     }
 
-    /// Events older than this expire, for watches and for lists. Default: never.
+    /// Sets the age at which events expire, for watches and for lists. Default: never.
     pub fn expire_after(self, age: Duration) -> Self {
         self.expire_watches_after(age).expire_lists_after(age)
     }
 
-    /// Watches can't start from versions older than this: what the window of a busy watch cache holds. Default: never.
+    /// Sets the age at which events expire for watches, like in a busy watch cache. Default: never.
     pub fn expire_watches_after(mut self, age: Duration) -> Self {
         self.0.retention.watches.age = Some(age);
         self
     }
 
-    /// Versions older than this can't be listed, nor further pages of lists that began so long ago: kube-apiserver
-    /// compacts etcd every five minutes. Default: never.
+    /// Sets the age at which versions expire for lists and for their further pages. Default: never.
+    ///
+    /// kube-apiserver compacts etcd every five minutes.
     pub fn expire_lists_after(mut self, age: Duration) -> Self {
         self.0.retention.lists.age = Some(age);
         self
     }
 
-    /// Whether, or how, `sendInitialEvents` is understood; `false` is a server with the gate WatchList off. Default:
-    /// `true`.
-    pub fn streaming_lists(mut self, how: impl Into<StreamingLists>) -> Self {
-        self.0.streaming_lists = how.into();
+    /// Sets the response to `sendInitialEvents`. `false` simulates a server without the feature gate
+    /// WatchList. Default: `true`.
+    pub fn streaming_lists(mut self, mode: impl Into<StreamingLists>) -> Self {
+        self.0.streaming_lists = mode.into();
         self
     }
 
-    /// Whether a watch is compressed, each event a gzip member of its own, where the client accepts gzip.
-    /// kube-apiserver 1.36 does not. Default: `false`.
+    /// Compresses each event of a watch as a separate gzip member if the client accepts gzip. Default:
+    /// `false`, like kube-apiserver 1.36.
     pub fn gzip_watches(mut self, on: bool) -> Self {
         self.0.gzip_watches = on;
         self
     }
 
-    /// Whether `shardSelector` is understood; `true` is a server with the gate ShardedListAndWatch, without which the
-    /// parameter is not looked at. Default: `false`.
+    /// Enables `shardSelector`, like the feature gate ShardedListAndWatch. Otherwise, the server
+    /// ignores the parameter. Default: `false`.
     pub fn sharded_lists(mut self, on: bool) -> Self {
         self.0.sharded_lists = on;
         self
     }
 
-    /// Whether reads come from a watch cache; `false` is a server with `--watch-cache=false`, which pages lists at
-    /// version 0, too, and sends no bookmarks but the one that ends an initial state. Default: `true`.
+    /// Serves reads from a watch cache. Default: `true`.
+    ///
+    /// `false` simulates a server with `--watch-cache=false`. It also splits lists at version 0 into
+    /// pages, and sends only the bookmark after an initial state.
     pub fn watch_cache(mut self, on: bool) -> Self {
         self.0.watch_cache = on;
         self
     }
 
-    /// Whether objects that have lost their owners are deleted, and the finalizers `orphan` and `foregroundDeletion` are
-    /// acted on, as the garbage collector of a cluster does. Here it acts at once: what a write gives it to do is done
-    /// before the write is answered. Default: `false`, as an API server without controllers.
+    /// Enables the garbage collector. It deletes objects without remaining owners, and handles the
+    /// finalizers `orphan` and `foregroundDeletion`. Default: `false`, like an API server without
+    /// controllers.
+    ///
+    /// The collector runs within each write, before the response.
     pub fn garbage_collector(mut self, on: bool) -> Self {
         self.0.garbage_collector = on;
         self
     }
 
-    /// Whether it is written down, in `managedFields`, who owns which field of objects that are created. `false` is for
-    /// load tests: writes are cheaper, and objects smaller. What is applied is tracked in any case, as the real
-    /// server tracks an object from its first apply on. Default: `true`.
+    /// Tracks field ownership in `managedFields` from the creation of an object. Default: `true`.
+    ///
+    /// Set `false` for load tests: writes are faster, and objects are smaller. Like on the real server,
+    /// the first apply of an object always starts the tracking.
     pub fn field_ownership(mut self, on: bool) -> Self {
         self.0.field_ownership = on;
         self
     }
 
-    /// Adds a user, known by a bearer token: from now on requests need one. An unknown one is refused with 401, and
-    /// what the user may not do with 403. May be called for several users; [`Server::access`] changes them, and gives
-    /// finer rights, while the server runs. Default: everyone may do everything.
+    /// Adds a user with a bearer token. Default: no users, and all requests are permitted.
+    ///
+    /// After the first call, each request requires a token. The server rejects an unknown token with
+    /// 401, and a missing right with 403. Call this once for each user. [`Server::access`] can change
+    /// users and rights at run time.
     pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
         let groups: &[&str] = match rights {
             Rights::All => &[MASTERS],
@@ -141,13 +154,13 @@ impl ServerBuilder {
         self
     }
 
-    /// Faults that are drawn from a seed, from the first request on. Default: none.
+    /// Sets the plan for random faults, from the first request. Default: none.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
         self.1 = Some(plan);
         self
     }
 
-    /// The server, with the four initial namespaces and nothing else.
+    /// Creates the server. It contains only the four initial namespaces.
     pub fn build(self) -> Server {
         let shared = Arc::new(Shared::new(self.0));
         crate::write::namespaces::populate(&shared);

@@ -1,4 +1,4 @@
-//! What was asked: a bounded record of every request, for tests that count and tests that wait.
+//! The journal: a bounded record of the requests. Tests count requests or wait for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,21 +12,23 @@ mod request;
 
 pub use request::{Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase};
 
-/// The journal keeps this many requests; beyond that the oldest are dropped.
+/// The maximum number of requests in the journal. A new request replaces the oldest one.
 pub const JOURNAL_CAPACITY: usize = 16_384;
 
-/// The record of a server's requests, oldest first, at most [`JOURNAL_CAPACITY`] of them. Of each there are the URL and a
-/// few headers, as they were sent, and never its body: some hundred bytes for usual clients.
+/// Records the last [`JOURNAL_CAPACITY`] requests of a server.
+///
+/// A record contains the URL and a few headers, but not the body. Its size is typically some hundred
+/// bytes.
 #[derive(Debug)]
 pub struct Journal {
     started: Instant,
     ring: Mutex<Ring>,
-    /// Told after each change.
+    /// Notified after each change.
     changed: watch::Sender<()>,
     unanswered: AtomicUsize,
 }
 
-/// A request that has no answer yet and whose client still waits for it.
+/// A request without a response whose client still waits.
 pub(crate) struct Unanswered(Arc<Journal>);
 
 impl Drop for Unanswered {
@@ -35,15 +37,15 @@ impl Drop for Unanswered {
     }
 }
 
-/// A moment in the journal: what came after it can be asked for.
+/// Marks a position in the journal. [`Journal::since`] returns the later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
 #[derive(Debug)]
 struct Ring {
-    /// The number of the first request that is still kept.
+    /// The number of the first request in the journal.
     first: u64,
-    /// Shared with those who look at them, who may ask the journal meanwhile.
+    /// Shared with predicates, which run without the lock because they may read the journal.
     requests: VecDeque<Arc<Request>>,
 }
 
@@ -53,8 +55,8 @@ impl Ring {
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Request> {
-        let place = number.checked_sub(self.first)?;
-        self.requests.get_mut(usize::try_from(place).ok()?).map(Arc::make_mut)
+        let index = number.checked_sub(self.first)?;
+        self.requests.get_mut(usize::try_from(index).ok()?).map(Arc::make_mut)
     }
 
     fn since(&self, mark: Mark) -> Vec<Arc<Request>> {
@@ -63,7 +65,7 @@ impl Ring {
     }
 }
 
-/// Which request something happened to.
+/// Identifies a request in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 
@@ -77,59 +79,61 @@ impl Journal {
         }
     }
 
-    /// The last of the kept requests that `wanted` picks.
+    /// Returns the last request for which `wanted` returns true.
     pub fn last(&self, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
-        // Not under the lock: what picks them may ask the journal.
+        // Without the lock, because the predicate may read the journal.
         let kept = self.kept(Mark(0));
         kept.into_iter().rev().find(|request| wanted(request)).map(Arc::unwrap_or_clone)
     }
 
-    /// How many requests have no answer yet, and a client that still waits for it.
+    /// Returns the number of requests without a response whose clients still wait.
     pub fn unanswered(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// One more, until this is dropped.
-    pub(crate) fn waits(self: &Arc<Self>) -> Unanswered {
+    /// Counts a request as unanswered until the returned value is dropped.
+    pub(crate) fn count_unanswered(self: &Arc<Self>) -> Unanswered {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         Unanswered(Arc::clone(self))
     }
 
-    /// All requests that are kept, oldest first.
+    /// Returns all requests in the journal, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.since(Mark(0))
     }
 
-    /// This moment: requests from now on come after it.
+    /// Returns the current position. Later requests follow it.
     pub fn mark(&self) -> Mark {
         Mark(self.ring.lock().next())
     }
 
-    /// The requests since `mark` that are kept, oldest first.
+    /// Returns the requests after `mark`, oldest first.
     pub fn since(&self, mark: Mark) -> Vec<Request> {
         self.kept(mark).into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
-    /// How many of the kept requests `wanted` picks.
+    /// Returns the number of requests for which `wanted` returns true.
     pub fn count_where(&self, wanted: impl Fn(&Request) -> bool) -> usize {
         self.count_since(Mark(0), wanted)
     }
 
-    /// How many of the kept requests since `mark` `wanted` picks.
+    /// Returns the number of requests after `mark` for which `wanted` returns true.
     pub fn count_since(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> usize {
         self.kept(mark).iter().filter(|request| wanted(request)).count()
     }
 
-    /// How many of the kept requests have this verb and this resource (plural).
+    /// Returns the number of requests with this verb and this resource (plural).
     pub fn count(&self, verb: Verb, resource: &str) -> usize {
         self.count_where(|request| request.info.verb == verb && request.info.resource == resource)
     }
 
-    /// Waits for a request since `mark` that `wanted` picks, which may look at what became of it, too; gives the
-    /// oldest one, at once if it is there already. It waits for ever where none comes, so put a timeout around it.
+    /// Waits for a request after `mark` for which `wanted` returns true, and returns the oldest one.
+    ///
+    /// `wanted` runs again when a request changes, so it can also check the outcome. This waits
+    /// indefinitely if no request matches. Use a timeout.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// Cancel safe: waiting does not change any state.
     pub async fn wait(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> Request {
         let mut changed = self.changed.subscribe();
         loop {
@@ -138,7 +142,7 @@ impl Journal {
             if let Some(found) = found {
                 return Arc::unwrap_or_clone(found);
             }
-            // The sender lives as long as the journal, so this does not fail.
+            // The journal holds the sender, so this cannot fail.
             let _ = changed.changed().await;
         }
     }
@@ -147,14 +151,14 @@ impl Journal {
         self.ring.lock().since(mark)
     }
 
-    /// Forgets everything so far. Numbers go on.
+    /// Removes all requests. The numbers of later requests continue.
     pub fn clear(&self) {
         let mut ring = self.ring.lock();
         ring.first = ring.next();
         ring.requests.clear();
     }
 
-    /// Writes a request down, and gives it its number and its time.
+    /// Adds a request, and sets its number and time.
     pub(crate) fn begin(&self, request: &mut Request) -> Ticket {
         request.at = Instant::now().saturating_duration_since(self.started);
         let mut ring = self.ring.lock();
@@ -169,10 +173,10 @@ impl Journal {
         Ticket(request.number)
     }
 
-    /// Writes down what became of a request, if it is still kept.
-    pub(crate) fn note(&self, ticket: Ticket, what: impl FnOnce(&mut Request)) {
+    /// Updates a request, if it is still in the journal.
+    pub(crate) fn note(&self, ticket: Ticket, update: impl FnOnce(&mut Request)) {
         if let Some(request) = self.ring.lock().get_mut(ticket.0) {
-            what(request);
+            update(request);
         }
         self.changed.send_replace(());
     }
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_requests_are_dropped_at_the_bound() {
+    fn full_journal_drops_the_oldest_requests() {
         let journal = Journal::new();
         let first = journal.begin(&mut request(Verb::Get));
         for _ in 0..JOURNAL_CAPACITY {
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_finds_its_request_and_parameters_are_decoded() {
+    fn outcome_is_recorded_and_parameters_are_decoded() {
         let journal = Journal::new();
         journal.begin(&mut request(Verb::List));
         let ticket = journal.begin(&mut request(Verb::Watch));
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_divides_before_from_after_and_clearing_keeps_the_numbers() {
+    fn mark_selects_later_requests_and_clear_keeps_the_numbers() {
         let journal = Journal::new();
         journal.begin(&mut request(Verb::List));
         let mark = journal.mark();
@@ -230,17 +234,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_is_told_of_the_request_and_of_its_outcome() {
+    async fn wait_returns_when_the_outcome_is_recorded() {
         let journal = Journal::new();
         let mark = journal.mark();
         let wait = journal.wait(mark, |request| request.outcome == Outcome::Answered(404));
-        let ask = async {
+        let send = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             let ticket = journal.begin(&mut request(Verb::List));
             tokio::task::yield_now().await;
             journal.note(ticket, |request| request.outcome = Outcome::Answered(404));
         };
-        let (found, ()) = tokio::join!(wait, ask);
+        let (found, ()) = tokio::join!(wait, send);
         assert_eq!((found.number, found.at), (1, Duration::from_secs(5)));
     }
 }

@@ -82,7 +82,7 @@ impl ApiService {
         record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
-        let _unanswered = journal.waits();
+        let _unanswered = journal.count_unanswered();
         let info = record.info.clone();
         let arrival =
             PendingWatch { journal: journal.clone(), ticket, request: record, fault: None, plan: None };

@@ -1,4 +1,4 @@
-//! One request in the journal: what it asked for, and what became of it.
+//! A request in the journal, with its outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tokio::time::Duration;
 
 use crate::faults::FaultKind;
 
-/// What a request does, in the words of RBAC.
+/// Identifies the verb of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// One object.
+    /// GET of one object.
     Get,
-    /// A collection.
+    /// GET of a collection.
     List,
-    /// A collection's changes.
+    /// A watch of a collection.
     Watch,
     /// POST.
     Create,
@@ -27,12 +27,12 @@ pub enum Verb {
     Delete,
     /// DELETE of a collection.
     DeleteCollection,
-    /// Anything that is not about a resource: discovery, health, version.
+    /// A request for a path without a resource: discovery, health, version.
     Other,
 }
 
 impl Verb {
-    /// The verb as RBAC writes it.
+    /// Returns the verb as written in RBAC rules.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -48,10 +48,10 @@ impl Verb {
     }
 }
 
-/// What a request is about.
+/// Describes the verb and the resource of a request.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
     /// The plural name of the resource, empty for [`Verb::Other`].
     pub resource: String,
@@ -59,14 +59,14 @@ pub struct RequestInfo {
     pub group: String,
     /// The namespace in the path.
     pub namespace: Option<String>,
-    /// The object's name in the path.
+    /// The name of the object in the path.
     pub name: Option<String>,
     /// The subresource in the path, such as `status`.
     pub subresource: Option<String>,
 }
 
 impl RequestInfo {
-    /// What is not about a resource.
+    /// Describes a request without a resource.
     pub(crate) fn other() -> Self {
         Self {
             verb: Verb::Other,
@@ -79,53 +79,53 @@ impl RequestInfo {
     }
 }
 
-/// How a request was answered.
+/// Describes the result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Not answered (yet), or given up by the client before the answer.
+    /// The request has no response. It is in progress, or the client cancelled it.
     Pending,
-    /// Answered with this HTTP status.
+    /// The response had this HTTP status.
     Answered(u16),
-    /// The connection was broken instead of an answer.
+    /// The connection broke before the response.
     Broken,
 }
 
-/// How a watch ended.
+/// Describes the reason for the end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The client went away.
+    /// The client closed the watch.
     Client,
-    /// Its time was over.
+    /// The timeout of the watch expired.
     TimedOut,
-    /// The server ended it cleanly before its time: it was told to or shuts down, the kind is no longer served, or the
-    /// client read too slowly.
+    /// The server closed the watch before its timeout. The reason is a fault, a shutdown, a kind that
+    /// is no longer served, or a slow client.
     Closed,
-    /// The connection was broken.
+    /// The server broke the connection.
     Cut,
-    /// By an ERROR event: the version is too old (code 410).
+    /// The server sent an ERROR event with code 410, because the version is too old.
     Expired,
-    /// By an ERROR event with another code.
+    /// The server sent an ERROR event with another code.
     Failed(u16),
 }
 
-/// What a watch was telling when the fault that it met took effect.
+/// Describes the phase of a watch in which its fault took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchPhase {
-    /// The initial state, or less.
+    /// A streaming list had not sent the bookmark after its initial state.
     InitialState,
-    /// What happened since, or all that there is to a watch that has no initial state with an end.
+    /// The streaming list had sent this bookmark, or the watch was not a streaming list.
     Events,
 }
 
-/// One request as it came in, and what became of it.
+/// Describes a request and its outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// Its place among all requests since the server was built; the first is 1.
+    /// The number of the request since the creation of the server. The first request is 1.
     pub number: u64,
-    /// When it came in, on tokio's clock, since the server was built.
+    /// The time of arrival since the creation of the server, on tokio's clock.
     pub at: Duration,
-    /// What it was about.
+    /// The verb and the resource.
     pub info: RequestInfo,
     /// The path, as sent.
     pub path: String,
@@ -137,25 +137,25 @@ pub struct Request {
     pub accept: Option<String>,
     /// The header `User-Agent`, if any.
     pub user_agent: Option<String>,
-    /// The user whom the server took it for; none for a token that nobody has.
+    /// The authenticated user. `None` for an unknown token.
     pub user: Option<String>,
-    /// The replica that answered; the server itself is 0.
+    /// The number of the replica. The server itself is 0.
     pub replica: u64,
-    /// The fault that it met.
+    /// The fault that was applied to the request.
     pub fault: Option<FaultKind>,
-    /// When that took effect, if it was one that happens to a watch at some frame or event of it: cut, lose, repeat,
-    /// close, error, slow reader.
+    /// The phase in which the fault took effect. Set only for faults within a watch: broken, lost,
+    /// repeated, closed, ERROR event, slow reader.
     pub fault_during: Option<WatchPhase>,
-    /// How it was answered.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How many frames a watch has sent; it counts on.
+    /// The number of frames that a watch has sent so far.
     pub(crate) sent: Arc<AtomicU64>,
-    /// How a watch ended, once it has.
+    /// The reason for the end of a watch. `None` while the watch is open.
     pub ended: Option<WatchEnd>,
 }
 
 impl Request {
-    /// A request that has not been numbered yet.
+    /// Creates a request without a number.
     pub(crate) fn new(info: RequestInfo) -> Self {
         Self {
             number: 0,
@@ -176,17 +176,17 @@ impl Request {
         }
     }
 
-    /// Whether it is about this resource (plural).
+    /// Returns whether the request is for this resource (plural).
     pub(crate) fn targets(&self, group: &str, resource: &str) -> bool {
         self.info.group == group && self.info.resource == resource
     }
 
-    /// How many frames a watch has sent whole by now, bookmarks and ERROR events among them.
+    /// Returns the number of complete frames that a watch has sent, including bookmarks and ERROR events.
     pub fn frames(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The value of a query parameter, decoded.
+    /// Returns the decoded value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
         form_urlencoded::parse(self.query.as_bytes())
             .find(|(key, _)| key == name)
