@@ -1,5 +1,6 @@
-//! A broken or hostile server under the whole stack. Each malformed response is reported as an error
-//! with the URL, is counted, reveals no content, leaves the cache unchanged, and is recovered from.
+//! Tests an informer with a broken or hostile server. Each malformed response is reported as an
+//! error with the URL, and is counted. The error reveals no content, the cache does not change, and
+//! the informer recovers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use logged::Logged;
 #[path = "support/logged.rs"]
 mod logged;
 
-/// Content that no error, status or log line may contain.
+/// The contents of Secrets. Errors, status and log lines must not contain them.
 const CONTENTS: &str = "hunter2";
 const LIMIT: usize = 4096;
 const SECRETS: &str = "/api/v1/secrets";
@@ -32,12 +33,12 @@ struct Stack {
     informer: Informer<Secret>,
     errors: Arc<Mutex<Vec<String>>>,
     debugged: Arc<Mutex<Vec<String>>>,
-    told: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<String>>>,
     logged: Logged,
 }
 
 impl Stack {
-    /// The informer is not started. The server contains the Secret `s`.
+    /// Creates an informer that is not started. The server contains the Secret `s`.
     fn new() -> Self {
         let logged = Logged::begin();
         let server = Server::new();
@@ -45,7 +46,7 @@ impl Stack {
         let (errors, debugged) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
         let api = Api::all(Client::new(server.service(), "default"));
         let (failed, debug) = (Arc::clone(&errors), Arc::clone(&debugged));
-        let told = Arc::<Mutex<Vec<String>>>::default();
+        let events = Arc::<Mutex<Vec<String>>>::default();
         let informer = Informer::from_source(ListWatch::<Secret>::new(api).max_object_bytes(LIMIT))
             .reflector_options(ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
             .on_error(move |error| {
@@ -53,20 +54,20 @@ impl Stack {
                 debug.lock().push(format!("{error:?}"));
             })
             .build();
-        let lines = Arc::clone(&told);
+        let lines = Arc::clone(&events);
         let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
-        Self { server, informer, errors, debugged, told, logged }
+        Self { server, informer, errors, debugged, events, logged }
     }
 
-    /// The informer is started, and its watch is open.
+    /// Creates an informer, starts it, and waits until its watch is open.
     async fn watching() -> Self {
         let stack = Self::new();
         stack.informer.start();
-        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 1).await;
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.events.lock().len() == 1).await;
         stack
     }
 
-    /// The clock is paused, so hours of waiting take no time.
+    /// Waits for a condition. The clock is paused, so a wait of hours is immediate.
     async fn until(&self, reached: impl Fn(&Self) -> bool) {
         let reaching = async {
             while !reached(self) {
@@ -77,34 +78,34 @@ impl Stack {
             panic!(
                 "{:?}\n{:?}\n{:?}",
                 self.informer.status(),
-                self.told.lock(),
+                self.events.lock(),
                 self.server.journal().requests()
             );
         }
     }
 
-    /// Asserts that the cache follows the server again, and that no content of a Secret was revealed.
+    /// Asserts that the cache receives new changes, and that no content of a Secret was revealed.
     async fn recovers(self, case: &str) {
         secret(&self.server, "later");
-        self.until(|stack| stack.told.lock().iter().any(|line| line == "+later")).await;
+        self.until(|stack| stack.events.lock().iter().any(|line| line == "+later")).await;
         self.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
         let status = self.informer.status();
         assert_eq!((status.objects, status.stale), (2, 0), "{case}");
-        let told = self.told.lock().clone();
-        assert!(!told.iter().any(|line| line.starts_with('-')), "{case} deleted something: {told:?}");
-        let shown =
+        let events = self.events.lock().clone();
+        assert!(!events.iter().any(|line| line.starts_with('-')), "{case} deleted something: {events:?}");
+        let text =
             format!("{status:?} {:?} {:?} {}", self.errors.lock(), self.debugged.lock(), self.logged.text());
         for contents in [CONTENTS, "aHVudGVyMg"] {
-            assert!(!shown.contains(contents), "{case}: {shown}");
+            assert!(!text.contains(contents), "{case}: {text}");
         }
         self.informer.stop().await;
         assert_eq!(self.server.open_watches(), 0, "{case}");
     }
 
-    /// Returns the only error, after a check that it contains the request.
-    fn the_error(&self, case: &str, verb: &str) -> String {
+    /// Returns the only error. Panics if the error does not contain the request.
+    fn only_error(&self, case: &str, verb: &str) -> String {
         let errors = self.errors.lock();
-        let error = errors.first().unwrap_or_else(|| panic!("{case} is no error")).clone();
+        let error = errors.first().unwrap_or_else(|| panic!("{case} reported no error")).clone();
         assert!(error.starts_with(&format!("{verb} {SECRETS}")), "{case}: {error}");
         let status = self.informer.status().reflector;
         assert_eq!(status.errors, errors.len() as u64, "{case}");
@@ -179,7 +180,7 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
             "malformed response: the list has no metadata",
         ),
         (
-            "items that are none",
+            "items that are not an array",
             json(r#"{"metadata":{},"items":{"a":"hunter2"}}"#),
             "malformed response: the items field is not an array",
         ),
@@ -211,7 +212,7 @@ async fn malformed_initial_list_is_reported_counted_and_retried() {
             .wait_for_sync(Duration::from_secs(3600))
             .await
             .unwrap_or_else(|late| panic!("{case}: {late}"));
-        let error = stack.the_error(case, "LIST");
+        let error = stack.only_error(case, "LIST");
         assert!(error.contains(says), "{case}: {error}");
         stack.recovers(case).await;
     }
@@ -224,7 +225,7 @@ async fn malformed_relist_deletes_no_object() {
         stack.server.faults().next(lists(), fault);
         stack.informer.relist();
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
-        let error = stack.the_error(case, "LIST");
+        let error = stack.only_error(case, "LIST");
         assert!(error.contains(says), "{case}: {error}");
         stack.recovers(case).await;
     }
@@ -321,7 +322,7 @@ async fn malformed_watch_frame_is_reported_counted_and_recovered() {
         let stack = Stack::watching().await;
         assert_eq!(stack.server.inject_frame(&watches(), frame), 1);
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
-        let error = stack.the_error(case, "WATCH");
+        let error = stack.only_error(case, "WATCH");
         assert!(error.contains(says), "{case}: {error}");
         stack.recovers(case).await;
     }
@@ -335,7 +336,7 @@ async fn watch_broken_inside_frame_loses_no_event() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         let _cut = if cut { stack.server.cut_watches(&watches()) } else { stack.server.close_watches() };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
-        let error = stack.the_error(case, "WATCH");
+        let error = stack.only_error(case, "WATCH");
         let says =
             if cut { "connection failed within the response: " } else { "response ended within an object" };
         assert!(error.contains(says), "{error}");
@@ -347,9 +348,9 @@ async fn watch_broken_inside_frame_loses_no_event() {
     stack.recovers("a broken connection").await;
 }
 
-/// The last good state stays cached and counts as stale until a decodable state arrives.
+/// The last decoded state remains cached, and is stale until a decodable state is received.
 #[tokio::test(start_paused = true)]
-async fn undecodable_event_is_counted_and_cached_object_stays() {
+async fn undecodable_event_is_counted_and_keeps_cached_object() {
     let meta = r#""metadata":{"name":"s","namespace":"default","resourceVersion":"odd"}"#;
     for object in [
         format!(r#"{{"kind":"Pod",{meta}}}"#),
@@ -365,7 +366,7 @@ async fn undecodable_event_is_counted_and_cached_object_stays() {
             .server
             .patch("v1", "Secret", Some("default"), "s", &json!({"metadata": {"labels": {"a": "b"}}}))
             .unwrap();
-        stack.until(|stack| stack.told.lock().contains(&"~s".to_owned())).await;
+        stack.until(|stack| stack.events.lock().contains(&"~s".to_owned())).await;
         stack.recovers(&object).await;
     }
 }
@@ -384,26 +385,27 @@ async fn repeated_events_and_unknown_deletions_are_ignored() {
         stack.server.inject_frame(&watches(), format!("{}\n", json!({"type": kind, "object": object})));
     }
     secret(&stack.server, "after");
-    stack.until(|stack| stack.told.lock().len() == 2).await;
-    assert_eq!(*stack.told.lock(), ["+s", "+after"]);
+    stack.until(|stack| stack.events.lock().len() == 2).await;
+    assert_eq!(*stack.events.lock(), ["+s", "+after"]);
     assert_eq!(stack.informer.status().reflector.repeats, 3);
     assert!(stack.errors.lock().is_empty());
     stack.informer.stop().await;
 }
 
-/// After a version from the future, later events look old. The reflector detects the silence.
+/// After a version from the future, the reflector ignores later events as old. It detects that the watch
+/// delivers no events.
 #[tokio::test(start_paused = true)]
-async fn future_version_does_not_block_cache_forever() {
+async fn future_version_does_not_block_cache() {
     let stack = Stack::watching().await;
     let mut s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
     s["metadata"]["resourceVersion"] = "99999999999999999999999999".into();
     stack.server.inject_frame(&watches(), format!("{}\n", json!({"type": "MODIFIED", "object": s})));
-    stack.until(|stack| stack.told.lock().len() == 2).await;
+    stack.until(|stack| stack.events.lock().len() == 2).await;
     stack.recovers("a version from the future").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn unanswered_request_times_out_and_is_retried() {
+async fn request_without_response_times_out_and_is_retried() {
     for (matches, verb) in [(lists(), "LIST"), (watches(), "WATCH")] {
         let stack = Stack::new();
         stack.server.faults().next(matches, Fault::Hang);
@@ -423,8 +425,8 @@ async fn expired_versions_and_closed_watches_stay_within_budget() {
         let guard = stack.server.faults().always(watches(), fault);
         stack.informer.start();
         tokio::time::sleep(Duration::from_secs(600)).await;
-        let asked = stack.server.journal().count_where(|request| request.info.resource == "secrets");
-        assert!(asked <= 2 * (14 + 9 * 4), "{case}: {asked} requests in ten minutes");
+        let requests = stack.server.journal().count_where(|request| request.info.resource == "secrets");
+        assert!(requests <= 2 * (14 + 9 * 4), "{case}: {requests} requests in ten minutes");
         drop(guard);
         stack.recovers(case).await;
     }

@@ -1,6 +1,8 @@
-//! An informer limits its requests in every failure of the server. Limits: 14 list attempts in the
-//! first minute of a failure, 4 in any later minute, and 5 other requests per second over any 10
-//! seconds. The pages of one list count once. A streaming list counts as a list.
+//! Tests the request limits of an informer for each failure of the server.
+//!
+//! The limits are 14 list attempts in the first minute of a failure, 4 in any later minute, and 5
+//! other requests per second over any 10 seconds. The pages of one list count once. A streaming
+//! list counts as a list.
 
 use std::time::Duration;
 
@@ -17,27 +19,27 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects that exist at the start of a fault, and objects that are written during it.
+/// The number of objects at the start of a fault, and of objects that are written during the fault.
 const OBJECTS: usize = 5;
 const WRITTEN: usize = 100;
 
-/// Seeds with short first delays: seven attempts fit into a minute.
+/// The seeds cause short first delays, so that seven attempts occur within a minute.
 const SHORT: [u64; 2] = [17, 259];
 
-/// How the informers of each case list. Together they use every kind of list.
-const WAYS: [Way; 4] = [
-    Way { streaming: true, page_size: None, seed: 7, healthy_first: false },
-    Way { streaming: true, page_size: None, seed: 7, healthy_first: true },
-    Way { streaming: false, page_size: Some(2), seed: 7, healthy_first: false },
-    Way { streaming: false, page_size: None, seed: 7, healthy_first: true },
+/// The list modes of the informers of each case. Together, they use every kind of list.
+const LIST_MODES: [ListMode; 4] = [
+    ListMode { streaming: true, page_size: None, seed: 7, healthy_first: false },
+    ListMode { streaming: true, page_size: None, seed: 7, healthy_first: true },
+    ListMode { streaming: false, page_size: Some(2), seed: 7, healthy_first: false },
+    ListMode { streaming: false, page_size: None, seed: 7, healthy_first: true },
 ];
 
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct ListMode {
     streaming: bool,
     page_size: Option<u32>,
     seed: u64,
-    /// The fault begins while a watch is open.
+    /// Whether the fault starts while a watch is open.
     healthy_first: bool,
 }
 
@@ -67,44 +69,51 @@ fn watches() -> RequestMatch {
     RequestMatch::verb(Verb::Watch).when(|request| request.parameter("sendInitialEvents").is_none())
 }
 
-/// Runs ten minutes of a fault with a write every few seconds, then checks the requests against the
-/// budget. First, open watches break and expire once, so that new requests meet the fault.
-async fn holds<F>(case: &str, way: Way, server: &Server, service: ApiService, begin: impl FnOnce() -> F) {
+/// Runs an informer during ten minutes of a fault, with a write every few seconds. Then checks the
+/// requests against the budget. At the start, open watches break and expire once, so that new
+/// requests meet the fault.
+async fn check_fault<F>(
+    case: &str,
+    mode: ListMode,
+    server: &Server,
+    service: ApiService,
+    start_fault: impl FnOnce() -> F,
+) {
     let breaks = |n| match n {
         0 => server.fail_watches(&RequestMatch::any(), Status::expired()),
         1 => server.cut_watches(&RequestMatch::any()),
         _ => 0,
     };
-    holds_while(case, way, server, service, begin, breaks).await;
+    check_fault_with_action(case, mode, server, service, start_fault, breaks).await;
 }
 
-/// Same, with an action after each write.
-async fn holds_while<F>(
+/// Like `check_fault`, with an action after each write.
+async fn check_fault_with_action<F>(
     case: &str,
-    way: Way,
+    mode: ListMode,
     server: &Server,
     service: ApiService,
-    begin: impl FnOnce() -> F,
+    start_fault: impl FnOnce() -> F,
     during: impl Fn(usize) -> usize,
 ) {
     let api = Api::<ConfigMap>::all(Client::new(service, "default"));
     let options = ReflectorOptions {
-        streaming_lists: way.streaming,
-        page_size: way.page_size,
-        seed: Some(way.seed),
+        streaming_lists: mode.streaming,
+        page_size: mode.page_size,
+        seed: Some(mode.seed),
         ..ReflectorOptions::default()
     };
     let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).reflector_options(options).build();
-    let mut begin = Some(begin);
+    let mut start_fault = Some(start_fault);
     let mut fault = None;
-    if !way.healthy_first {
-        fault = begin.take().map(|begin| begin());
+    if !mode.healthy_first {
+        fault = start_fault.take().map(|start_fault| start_fault());
     }
     informer.start();
-    if let Some(begin) = begin {
-        informer.wait_for_sync(MINUTE).await.expect("the fault has not begun");
+    if let Some(start_fault) = start_fault {
+        informer.wait_for_sync(MINUTE).await.expect("the fault has not started");
         tokio::time::sleep(5 * MINUTE).await;
-        fault = Some(begin());
+        fault = Some(start_fault());
     }
     let mark = server.journal().mark();
     let writing = async {
@@ -114,13 +123,13 @@ async fn holds_while<F>(
             during(n);
         }
     };
-    // A busy loop of requests would stop the paused clock.
+    // During a busy loop of requests, the paused clock does not advance.
     let first = server.journal().requests().len() as u64;
     tokio::select! {
         () = writing => {}
         _ = server.journal().wait(mark, |request| request.number > first + 3000) => {}
     }
-    check(&format!("{case}, {way:?}"), &server.journal().since(mark));
+    check(&format!("{case}, {mode:?}"), &server.journal().since(mark));
     drop(fault);
     informer.stop().await;
 }
@@ -129,48 +138,48 @@ fn check(case: &str, requests: &[Request]) {
     let is_streaming = |request: &Request| request.parameter("sendInitialEvents").is_some();
     let is_list = |request: &Request| request.info.verb == Verb::List || is_streaming(request);
     let is_page = |request: &Request| request.parameter("continue").is_some();
-    let began = requests.first().map_or(Duration::ZERO, |request| request.at);
+    let start = requests.first().map_or(Duration::ZERO, |request| request.at);
     let at = |wanted: &dyn Fn(&Request) -> bool| -> Vec<Duration> {
-        requests.iter().filter(|request| wanted(request)).map(|request| request.at - began).collect()
+        requests.iter().filter(|request| wanted(request)).map(|request| request.at - start).collect()
     };
     let lists = at(&|request| is_list(request) && !is_page(request));
-    let most = most_within(&lists, MINUTE);
+    let most = max_in_window(&lists, MINUTE);
     assert!(most <= 14, "{case}: {most} lists in a minute: {lists:?}");
     let later = lists.partition_point(|at| *at < MINUTE);
-    let most = most_within(&lists[later..], MINUTE);
+    let most = max_in_window(&lists[later..], MINUTE);
     assert!(most <= 4, "{case}: {most} lists in a later minute: {lists:?}");
     let pages = at(&is_page).len();
     let full = lists.len() * (OBJECTS + WRITTEN);
     assert!(pages <= full, "{case}: {pages} pages of {} lists", lists.len());
     let others = at(&|request| !is_list(request));
-    let most = most_within(&others, 10 * SECOND);
+    let most = max_in_window(&others, 10 * SECOND);
     assert!(most <= 50, "{case}: {most} other requests in 10 s");
 }
 
-/// Returns the largest number of instants within any window of this length.
-fn most_within(moments: &[Duration], time: Duration) -> usize {
+/// Returns the maximum number of requests within any window of this length.
+fn max_in_window(moments: &[Duration], time: Duration) -> usize {
     let from = |(first, at): (usize, &Duration)| {
         moments[first..].iter().take_while(|later| **later - *at < time).count()
     };
     moments.iter().enumerate().map(from).max().unwrap_or_default()
 }
 
-/// Tests a fault of all matching requests, with every kind of list.
-async fn always(case: &str, matches: RequestMatch, fault: Fault) {
-    for way in WAYS {
+/// Checks a fault of all matching requests, with every list mode.
+async fn check_constant_fault(case: &str, matches: RequestMatch, fault: Fault) {
+    for mode in LIST_MODES {
         let server = new_server();
-        let begin = || server.faults().always(matches.clone(), fault.clone());
-        holds(case, way, &server, server.service(), begin).await;
-        // Otherwise the case would not test the fault.
+        let start_fault = || server.faults().always(matches.clone(), fault.clone());
+        check_fault(case, mode, &server, server.service(), start_fault).await;
+        // Otherwise, the case would not test the fault.
         let met = server.journal().count_where(|request| request.fault == Some(fault.kind()));
-        assert!(met > 0, "{case}, {way:?}: no request met the fault");
+        assert!(met > 0, "{case}, {mode:?}: no request met the fault");
     }
 }
 
-/// Same, for all requests, for lists only, and for watches only.
-async fn everywhere(case: &str, fault: &Fault) {
+/// Checks a fault of all requests, a fault of lists only, and a fault of watches only.
+async fn check_all_lists_and_watches(case: &str, fault: &Fault) {
     for (of, matches) in [("everything", RequestMatch::any()), ("lists", lists()), ("watches", watches())] {
-        always(&format!("{case} of {of}"), matches, fault.clone()).await;
+        check_constant_fault(&format!("{case} of {of}"), matches, fault.clone()).await;
     }
 }
 
@@ -202,7 +211,7 @@ async fn error_statuses_stay_within_budget() {
         ("302", Fault::Raw { status: 302, content_type: "text/html".into(), body: "".into() }),
     ];
     for (case, fault) in refusals {
-        everywhere(case, &fault).await;
+        check_all_lists_and_watches(case, &fault).await;
     }
 }
 
@@ -211,9 +220,9 @@ async fn broken_and_silent_responses_stay_within_budget() {
     let broken = [
         ("reset", Fault::Reset),
         ("a lost response", Fault::LoseResponse),
-        ("no answer", Fault::Hang),
+        ("no response", Fault::Hang),
         ("a delay", Fault::Delay(20 * SECOND)),
-        ("a late answer", Fault::LateResponse(20 * SECOND)),
+        ("a late response", Fault::LateResponse(20 * SECOND)),
         ("a response after the timeout", Fault::Delay(10 * MINUTE)),
         ("a response without a body", Fault::Cut(CutAfter::Bytes(0))),
         ("a break inside of a frame", Fault::Cut(CutAfter::Bytes(100))),
@@ -224,7 +233,7 @@ async fn broken_and_silent_responses_stay_within_budget() {
         ("another kind", raw(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#)),
     ];
     for (case, fault) in broken {
-        everywhere(case, &fault).await;
+        check_all_lists_and_watches(case, &fault).await;
     }
 }
 
@@ -250,9 +259,10 @@ async fn rejected_lists_stay_within_budget() {
                 for (streaming, cached) in [(false, true), (false, false), (true, true), (true, false)] {
                     let server = new_server_with(Server::builder().watch_cache(cached));
                     server.set_streaming_lists(StreamingLists::Refused);
-                    let way = Way { streaming, seed, ..WAYS[2] };
-                    let begin = || server.faults().always(matches.clone(), fault.clone());
-                    holds(&format!("{case} of {of}"), way, &server, server.service(), begin).await;
+                    let mode = ListMode { streaming, seed, ..LIST_MODES[2] };
+                    let start_fault = || server.faults().always(matches.clone(), fault.clone());
+                    check_fault(&format!("{case} of {of}"), mode, &server, server.service(), start_fault)
+                        .await;
                 }
             }
         }
@@ -267,7 +277,7 @@ async fn unusual_lists_stay_within_budget() {
         ))
     };
     let odd = [
-        ("the same page again", list(r#""resourceVersion":"7","continue":"x""#, "")),
+        ("repeated page", list(r#""resourceVersion":"7","continue":"x""#, "")),
         ("an item without a name", list(r#""resourceVersion":"7""#, "{}")),
         ("no version", list("", "")),
         ("version 0", list(r#""resourceVersion":"0""#, "")),
@@ -275,7 +285,7 @@ async fn unusual_lists_stay_within_budget() {
         ("a version of the future", list(r#""resourceVersion":"1000000""#, "")),
     ];
     for (case, fault) in odd {
-        always(case, lists(), fault).await;
+        check_constant_fault(case, lists(), fault).await;
     }
 }
 
@@ -288,20 +298,20 @@ async fn breaking_watches_stay_within_budget() {
         ("expired", |server| server.fail_watches(&RequestMatch::any(), Status::expired())),
         ("broken", |server| server.cut_watches(&RequestMatch::any())),
         ("closed", |server| server.close_watches()),
-        ("an event again", |server| server.repeat_next_event(&RequestMatch::any())),
-        ("an event lost", |server| server.lose_next_event(&RequestMatch::any())),
+        ("a repeated event", |server| server.repeat_next_event(&RequestMatch::any())),
+        ("a lost event", |server| server.lose_next_event(&RequestMatch::any())),
         ("nonsense", |server| server.inject_frame(&RequestMatch::any(), "{]\n")),
     ];
     for (case, done) in breaks {
-        for way in WAYS {
+        for mode in LIST_MODES {
             let server = new_server();
-            holds_while(case, way, &server, server.service(), || (), |_| done(&server)).await;
+            check_fault_with_action(case, mode, &server, server.service(), || (), |_| done(&server)).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn ending_false_and_silent_watches_stay_within_budget() {
+async fn closed_faulty_and_silent_watches_stay_within_budget() {
     let faults = [
         ("silence", Fault::Silence),
         ("a clean end", Fault::CloseWatch(0)),
@@ -320,8 +330,13 @@ async fn ending_false_and_silent_watches_stay_within_budget() {
         ("an event without an object", raw(r#"{"type":"ADDED"}"#)),
     ];
     for (case, fault) in faults {
-        always(&format!("{case} in everything"), RequestMatch::verb(Verb::Watch), fault.clone()).await;
-        always(&format!("{case} in watches"), watches(), fault).await;
+        check_constant_fault(
+            &format!("{case} in everything"),
+            RequestMatch::verb(Verb::Watch),
+            fault.clone(),
+        )
+        .await;
+        check_constant_fault(&format!("{case} in watches"), watches(), fault).await;
     }
 }
 
@@ -341,12 +356,17 @@ async fn server_restarts_and_restores_stay_within_budget() {
     ];
     for disruption in disruptions {
         for (name, matches) in [("request", RequestMatch::any()), ("list", lists()), ("watch", watches())] {
-            always(&format!("{disruption:?} at each {name}"), matches, Fault::Disrupt(disruption)).await;
+            check_constant_fault(
+                &format!("{disruption:?} at each {name}"),
+                matches,
+                Fault::Disrupt(disruption),
+            )
+            .await;
         }
     }
 }
 
-/// Faults of the whole server, with the value that ends them.
+/// A fault of all requests of the server. The value ends the fault when it is dropped.
 type Begin = fn(&Server) -> Box<dyn Send>;
 
 #[tokio::test(start_paused = true)]
@@ -354,11 +374,11 @@ async fn unreachable_server_and_no_streaming_lists_stay_within_budget() {
     let faults: [(&str, Begin); 6] = [
         ("refused", |server| Box::new(server.outage(Outage::Refused))),
         ("frozen", |server| Box::new(server.outage(Outage::Frozen))),
-        ("streaming lists refused", |server| {
+        ("streaming lists rejected", |server| {
             server.set_streaming_lists(StreamingLists::Refused);
             Box::new(server.close_watches())
         }),
-        ("streaming lists refused by an event", |server| {
+        ("streaming lists rejected by an event", |server| {
             server.set_streaming_lists(StreamingLists::ErrorEvent);
             Box::new(server.close_watches())
         }),
@@ -366,14 +386,14 @@ async fn unreachable_server_and_no_streaming_lists_stay_within_budget() {
             server.set_streaming_lists(StreamingLists::Ignored);
             Box::new(server.close_watches())
         }),
-        ("an object that etcd can't read", |server| {
+        ("an object that etcd cannot read", |server| {
             Box::new(server.corrupt("v1", "ConfigMap", Some("default"), "o1").unwrap())
         }),
     ];
-    for (case, begin) in faults {
-        for way in WAYS {
+    for (case, start_fault) in faults {
+        for mode in LIST_MODES {
             let server = new_server();
-            holds(case, way, &server, server.service(), || begin(&server)).await;
+            check_fault(case, mode, &server, server.service(), || start_fault(&server)).await;
         }
     }
 }
@@ -382,11 +402,11 @@ async fn unreachable_server_and_no_streaming_lists_stay_within_budget() {
 async fn replicas_of_different_age_stay_within_budget() {
     for turn in [LoadBalancing::RoundRobin, LoadBalancing::Random(7)] {
         for lag in [Lag::Frozen, Lag::Revisions(20), Lag::Time(MINUTE)] {
-            for way in WAYS {
+            for mode in LIST_MODES {
                 let server = new_server();
                 let stale = server.replica(lag);
                 let both = Replicas::new(&server.primary_replica(), [stale], turn);
-                holds(&format!("{turn:?}, {lag:?}"), way, &server, both.service(), || ()).await;
+                check_fault(&format!("{turn:?}, {lag:?}"), mode, &server, both.service(), || ()).await;
             }
         }
     }
@@ -396,11 +416,11 @@ async fn replicas_of_different_age_stay_within_budget() {
 #[tokio::test(start_paused = true)]
 async fn mixed_faults_stay_within_request_budget() {
     for seed in 0..10 {
-        for way in WAYS {
+        for mode in LIST_MODES {
             let server = new_server();
             let plan = FaultPlan::common_faults(seed).rate(0.5);
-            let begin = || server.run_plan(plan.clone());
-            holds(&format!("plan {seed}"), way, &server, server.service(), begin).await;
+            let start_fault = || server.run_plan(plan.clone());
+            check_fault(&format!("plan {seed}"), mode, &server, server.service(), start_fault).await;
         }
     }
 }

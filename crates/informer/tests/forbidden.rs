@@ -1,5 +1,5 @@
-//! Missing or revoked permissions: the error stays visible, the cache stays, and other informers are
-//! not delayed.
+//! Tests missing and revoked permissions. The status contains the error, the cache keeps its
+//! objects, and other informers are not delayed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,9 +13,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 /// The events of the handlers.
-type Told = Arc<Mutex<Story>>;
+type EventLog = Arc<Mutex<TimedLines>>;
 
-fn refuse(server: &Server, resource: &str) -> FaultGuard {
+fn forbid(server: &Server, resource: &str) -> FaultGuard {
     server.faults().always(RequestMatch::any().resource(resource), Fault::Forbidden { user: "nobody".into() })
 }
 
@@ -29,8 +29,8 @@ fn write(server: &Server, kind: &str, name: &str) {
     server.create(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap();
 }
 
-fn writer<T: Object>(told: &Told) -> impl FnMut(&Event<T>) + Send + 'static {
-    let (told, began) = (Arc::clone(told), Instant::now());
+fn writer<T: Object>(events: &EventLog) -> impl FnMut(&Event<T>) + Send + 'static {
+    let (events, start) = (Arc::clone(events), Instant::now());
     move |event| {
         let kind = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
         let sign = match event {
@@ -38,26 +38,27 @@ fn writer<T: Object>(told: &Told) -> impl FnMut(&Event<T>) + Send + 'static {
             Event::Updated { .. } => '~',
             Event::Deleted { .. } => '-',
         };
-        told.lock().push((began.elapsed(), format!("{sign}{kind} {}", event.key().name())));
+        events.lock().push((start.elapsed(), format!("{sign}{kind} {}", event.key().name())));
     }
 }
 
-/// Events with their times.
-type Story = Vec<(Duration, String)>;
+/// Lines with their times since the start.
+type TimedLines = Vec<(Duration, String)>;
 
-/// Runs ten minutes of a factory whose ConfigMaps and Secrets change in turn. Returns the events of
-/// its handlers and the requests for both. If `refused`, reads of Pods are forbidden.
-async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
+/// Runs a factory for ten minutes, in which ConfigMaps and Secrets change alternately. Returns the
+/// events of the handlers, and the requests for both types. Reads of Pods are forbidden if
+/// `is_forbidden` is true.
+async fn run_ten_minutes(is_forbidden: bool, streaming: bool) -> (TimedLines, TimedLines) {
     let server = Server::new();
     write(&server, "ConfigMap", "first");
-    let _refused = refused.then(|| refuse(&server, "pods"));
+    let _refused = is_forbidden.then(|| forbid(&server, "pods"));
     let factory = factory(&server, streaming);
     let pods = factory.informer::<Pod>().unwrap();
     let (maps, secrets) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Secret>().unwrap());
-    let told = Told::default();
-    let _detached = (maps.on_event(writer(&told)), secrets.on_event(writer(&told)));
+    let events = EventLog::default();
+    let _detached = (maps.on_event(writer(&events)), secrets.on_event(writer(&events)));
     let mark = server.journal().mark();
-    let began = Instant::now();
+    let start = Instant::now();
     factory.start();
     for second in 0..600 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -65,44 +66,45 @@ async fn ten_minutes(refused: bool, streaming: bool) -> (Story, Story) {
         write(&server, kind, &format!("o{second}"));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(began.elapsed(), Duration::from_secs(601), "a task blocked the thread");
-    assert_eq!(pods.has_synced(), !refused);
+    assert_eq!(start.elapsed(), Duration::from_secs(601), "a task blocked the thread");
+    assert_eq!(pods.has_synced(), !is_forbidden);
     let requests = server.journal().since(mark);
     let of_others = requests.iter().filter(|request| request.info.resource != "pods");
-    let asked = of_others.map(|request| (request.at, format!("{}?{}", request.path, request.query)));
-    let mut asked: Story = asked.collect();
-    asked.sort(); // the order within one second is not defined
+    let requests_of_others =
+        of_others.map(|request| (request.at, format!("{}?{}", request.path, request.query)));
+    let mut requests_of_others: TimedLines = requests_of_others.collect();
+    requests_of_others.sort(); // the order within one second is not defined
     factory.shutdown().await;
-    let told = told.lock().clone();
-    (told, asked)
+    let events = events.lock().clone();
+    (events, requests_of_others)
 }
 
 /// kube-runtime's controller waits for all of its watches if one is forbidden.
 #[tokio::test(start_paused = true)]
-async fn forbidden_type_delays_no_other_type() {
+async fn forbidden_type_does_not_delay_other_types() {
     for streaming in [true, false] {
-        let (told, asked) = ten_minutes(true, streaming).await;
-        let (told_otherwise, asked_otherwise) = ten_minutes(false, streaming).await;
-        assert_eq!(told.len(), 601);
-        assert_eq!(told, told_otherwise, "streaming: {streaming}");
-        assert_eq!(asked, asked_otherwise, "streaming: {streaming}");
-        let late = told.iter().filter(|(at, _)| at.subsec_nanos() > 0).collect::<Vec<_>>();
+        let (events, requests_of_others) = run_ten_minutes(true, streaming).await;
+        let (expected_events, expected_requests) = run_ten_minutes(false, streaming).await;
+        assert_eq!(events.len(), 601);
+        assert_eq!(events, expected_events, "streaming: {streaming}");
+        assert_eq!(requests_of_others, expected_requests, "streaming: {streaming}");
+        let late = events.iter().filter(|(at, _)| at.subsec_nanos() > 0).collect::<Vec<_>>();
         assert!(late.is_empty(), "events delivered later than in the second of the change: {late:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn revoked_permission_stays_in_status_and_keeps_cache() {
+async fn revoked_permission_is_in_status_and_keeps_cache() {
     for streaming in [true, false] {
         let server = Server::new();
         write(&server, "ConfigMap", "a");
         let factory = factory(&server, streaming);
         let maps = factory.informer::<ConfigMap>().unwrap();
-        let told = Told::default();
-        let registration = maps.on_event(writer(&told));
+        let events = EventLog::default();
+        let registration = maps.on_event(writer(&events));
         factory.start();
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let revoked = refuse(&server, "configmaps");
+        let revoked = forbid(&server, "configmaps");
         server.close_watches();
         tokio::time::sleep(Duration::from_secs(1)).await;
         write(&server, "ConfigMap", "b");
@@ -121,8 +123,8 @@ async fn revoked_permission_stays_in_status_and_keeps_cache() {
         tokio::time::sleep(Duration::from_secs(120)).await;
         let status = maps.status();
         assert_eq!((status.reflector.failing, status.objects), (None, 2), "{status}");
-        let told: Vec<_> = told.lock().iter().map(|(_, line)| line.clone()).collect();
-        assert_eq!(told, ["+ConfigMap a", "+ConfigMap b"]);
+        let events: Vec<_> = events.lock().iter().map(|(_, line)| line.clone()).collect();
+        assert_eq!(events, ["+ConfigMap a", "+ConfigMap b"]);
         factory.shutdown().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of objects, and undecodable objects, through the whole stack.
+//! Tests the identity of objects, and undecodable objects, with an informer and a server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 struct Stack {
     server: Server,
     informer: Informer<ConfigMap>,
-    told: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<String>>>,
 }
 
 fn watches() -> RequestMatch {
@@ -27,12 +27,12 @@ impl Stack {
         let api = Api::<ConfigMap>::namespaced(Client::new(server.service(), "default"), "default");
         let options = ReflectorOptions { streaming_lists, ..ReflectorOptions::default() };
         let informer = Informer::<ConfigMap>::builder(api).reflector_options(options).build();
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let lines = Arc::clone(&told);
+        let events: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&events);
         let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
-        let stack = Self { server, informer, told };
-        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 1).await;
+        let stack = Self { server, informer, events };
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.events.lock().len() == 1).await;
         stack
     }
 
@@ -43,7 +43,7 @@ impl Stack {
             }
         };
         if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
-            panic!("{:?} {}", self.told.lock(), self.informer.status());
+            panic!("{:?} {}", self.events.lock(), self.informer.status());
         }
     }
 
@@ -59,7 +59,7 @@ impl Stack {
     }
 
     /// Sends an event in which `a` is not a ConfigMap.
-    fn spoil(&self, uid: &Value) {
+    fn send_wrong_kind(&self, uid: &Value) {
         let metadata =
             json!({"name": "a", "namespace": "default", "uid": uid, "resourceVersion": self.new_version()});
         let event = json!({"type": "MODIFIED", "object": {"metadata": metadata, "data": 7}});
@@ -92,8 +92,8 @@ async fn new_uid_under_same_name_is_delete_and_add() {
         assert_eq!(stack.server.lose_next_event(&watches()), 1);
         stack.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
         create(&stack.server, "a");
-        stack.until(|stack| stack.told.lock().len() == 3).await;
-        assert_eq!(*stack.told.lock(), ["!a", "?a", "+a"]);
+        stack.until(|stack| stack.events.lock().len() == 3).await;
+        assert_eq!(*stack.events.lock(), ["!a", "?a", "+a"]);
         let now = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
         assert_eq!(now.metadata.uid.as_deref(), stack.a()["metadata"]["uid"].as_str());
         assert_ne!(stack.a()["metadata"]["uid"], before);
@@ -102,22 +102,22 @@ async fn new_uid_under_same_name_is_delete_and_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undecodable_update_keeps_stale_state_until_next_good_one() {
+async fn undecodable_update_keeps_stale_state_until_decodable_update() {
     for streaming in [false, true] {
         let stack = Stack::watching(streaming).await;
         let good = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
-        stack.spoil(&stack.a()["metadata"]["uid"]);
+        stack.send_wrong_kind(&stack.a()["metadata"]["uid"]);
         stack.until(|stack| stack.informer.status().stale == 1).await;
         let status = stack.informer.status();
         assert_eq!((status.objects, status.reflector.undecodable), (1, 1));
         assert!(status.to_string().contains("1 objects, 1 of them stale"), "{status}");
-        let shown = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
-        assert!(Arc::ptr_eq(&good, &shown));
-        // A list with a decodable state ends the staleness. By its digest this is the cached state, so
-        // no event is delivered.
+        let cached = stack.informer.lister().get_by_key(&"default/a".parse().unwrap()).unwrap();
+        assert!(Arc::ptr_eq(&good, &cached));
+        // After a list with a decodable state, the object is no longer stale. The digest is equal
+        // to the digest of the cached state, so no event is delivered.
         stack.informer.relist();
         stack.until(|stack| stack.informer.status().stale == 0).await;
-        assert_eq!(*stack.told.lock(), ["!a"], "streaming {streaming}");
+        assert_eq!(*stack.events.lock(), ["!a"], "streaming {streaming}");
         stack.informer.stop().await;
     }
 }
@@ -125,17 +125,17 @@ async fn undecodable_update_keeps_stale_state_until_next_good_one() {
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_with_other_uid_deletes_cached_object() {
     let stack = Stack::watching(false).await;
-    stack.spoil(&"another".into());
-    stack.until(|stack| stack.told.lock().len() == 2).await;
-    assert_eq!(*stack.told.lock(), ["!a", "?a"]);
+    stack.send_wrong_kind(&"another".into());
+    stack.until(|stack| stack.events.lock().len() == 2).await;
+    assert_eq!(*stack.events.lock(), ["!a", "?a"]);
     let status = stack.informer.status();
     assert_eq!((status.objects, status.stale, status.reflector.undecodable), (0, 0, 1));
     stack.informer.stop().await;
 }
 
-/// Undecodable items of a list count as listed: they neither delete nor hide objects.
+/// Undecodable items of a list count as listed. They do not cause deletions.
 #[tokio::test(start_paused = true)]
-async fn undecodable_listed_object_is_stale_and_others_are_cached() {
+async fn undecodable_listed_object_is_stale_and_does_not_affect_list() {
     let stack = Stack::watching(false).await;
     let mut spoiled = stack.a();
     spoiled["metadata"]["resourceVersion"] = stack.new_version().into();
@@ -149,8 +149,8 @@ async fn undecodable_listed_object_is_stale_and_others_are_cached() {
     });
     stack.server.faults().next(RequestMatch::verb(Verb::List), Fault::json(list.to_string()));
     stack.informer.relist();
-    stack.until(|stack| stack.told.lock().len() == 2).await;
-    assert_eq!(*stack.told.lock(), ["!a", "+b"]);
+    stack.until(|stack| stack.events.lock().len() == 2).await;
+    assert_eq!(*stack.events.lock(), ["!a", "+b"]);
     let status = stack.informer.status();
     assert_eq!((status.objects, status.stale, status.reflector.undecodable), (2, 1, 1));
     stack.informer.stop().await;

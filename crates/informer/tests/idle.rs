@@ -1,4 +1,4 @@
-//! The cost of an idle informer: the number of wake-ups of its runtime.
+//! Measures the cost of an idle informer, as the number of wake-ups of its runtime.
 
 use std::time::Duration;
 
@@ -33,8 +33,9 @@ async fn wakeups(objects: usize) -> u64 {
     after - before
 }
 
-/// An idle hour has a bookmark per minute, and a new watch every five to ten minutes. Each takes a few
-/// wake-ups, including those of the server. A timer of one second would cause 3600.
+/// An idle hour has a bookmark per minute, and a new watch every five to ten minutes. A bookmark or
+/// a watch causes a few wake-ups, including the wake-ups of the server. A timer of one second would
+/// cause 3600 wake-ups.
 #[tokio::test(start_paused = true)]
 async fn idle_informer_wakes_only_for_bookmarks_and_timeouts() {
     for objects in [1, 1000] {

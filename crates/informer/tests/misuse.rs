@@ -1,4 +1,4 @@
-//! Misuse of the API must not cause other panics, deadlocks or leaks.
+//! Tests that misuse of the API does not cause panics, deadlocks or leaks.
 
 use std::{
     sync::{
@@ -40,15 +40,16 @@ fn page(objects: usize) -> Result<ListPage<ConfigMap>, ListWatchError> {
     Ok(ListPage { items, version: 5.into(), next: None })
 }
 
-/// Lists this many objects. Its watches stay silent.
-fn quiet(objects: usize) -> InformerBuilder<ConfigMap> {
+/// Returns a builder for an informer that lists this number of objects. Its watches deliver no
+/// events.
+fn informer_of(objects: usize) -> InformerBuilder<ConfigMap> {
     let list = move |_: ListRequest| async move { page(objects) };
     let watch = |_: WatchRequest| stream::pending::<Result<WatchEvent<ConfigMap>, ListWatchError>>();
     Informer::from_source(ListWatch::from_functions(list, watch))
 }
 
-/// A source whose list never completes.
-fn mute() -> InformerBuilder<ConfigMap> {
+/// Returns a builder for an informer with a list that never completes.
+fn never_listed() -> InformerBuilder<ConfigMap> {
     let list = |_: ListRequest| std::future::pending();
     let watch = |_: WatchRequest| stream::pending();
     Informer::from_source(ListWatch::from_functions(list, watch))
@@ -58,11 +59,11 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Runs on a separate thread, so that a deadlock fails the test instead of blocking it.
-fn without_deadlock(story: impl FnOnce() + Send + 'static) {
+/// Runs a test on a separate thread. A deadlock therefore fails the test, and does not block it.
+fn without_deadlock(test: impl FnOnce() + Send + 'static) {
     let (done, finished) = mpsc::channel();
     let telling = std::thread::spawn(move || {
-        story();
+        test();
         done.send(()).unwrap();
     });
     match finished.recv_timeout(WITHIN) {
@@ -72,14 +73,14 @@ fn without_deadlock(story: impl FnOnce() + Send + 'static) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zero_resync_period_disables_and_no_period_panics_or_spins() {
+async fn resync_periods_never_panic_or_busy_loop() {
     for (period, expected) in [
         (Duration::ZERO, 0..=0),
         (Duration::from_nanos(1), 1..=11),
         (Duration::from_secs(5), 1..=2),
         (Duration::MAX, 0..=0),
     ] {
-        let informer = quiet(1).default_resync(period).build();
+        let informer = informer_of(1).default_resync(period).build();
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
         let registration = informer.on_event(move |_| _ = counted.fetch_add(1, Ordering::SeqCst));
@@ -102,8 +103,8 @@ async fn zero_resync_period_disables_and_no_period_panics_or_spins() {
 }
 
 #[test]
-fn handlers_indexes_and_streams_need_no_runtime() {
-    let informer = quiet(1).default_resync(WITHIN).build();
+fn handlers_indexes_and_streams_do_not_need_runtime() {
+    let informer = informer_of(1).default_resync(WITHIN).build();
     let mut events = informer.events();
     let registration = informer.on_event(|_| ());
     let index = informer.add_index("name", |object: &ConfigMap| object.metadata.name.clone()).unwrap();
@@ -145,13 +146,13 @@ async fn informer_stopped_before_start_sends_no_request() {
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_fails_waits_immediately() {
     for start in [true, false] {
-        let informer = mute().build();
+        let informer = never_listed().build();
         let registration = informer.on_event(|_| ());
         if start {
             informer.start();
             tokio::task::yield_now().await;
         }
-        let began = Instant::now();
+        let start = Instant::now();
         let stopping = async {
             tokio::task::yield_now().await;
             tokio::join!(informer.stop(), informer.stop());
@@ -165,15 +166,19 @@ async fn stopped_informer_fails_waits_immediately() {
             stopping
         );
         assert!(matches!(there, Err(WaitError::Stopped { .. })), "{there:?}");
-        assert_eq!(lister.wait_until(&version, Duration::MAX).await, there, "for a later call");
+        assert_eq!(
+            lister.wait_until(&version, Duration::MAX).await,
+            there,
+            "a later call returns the same result"
+        );
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         assert_eq!(filled.unwrap_err().informers[0].phase, Phase::Stopped);
         assert!(!synced);
-        assert_eq!(began.elapsed(), Duration::ZERO, "a call waited for an impossible event");
+        assert_eq!(start.elapsed(), Duration::ZERO, "a call waited for an impossible event");
         informer.start();
         informer.stop().await;
     }
-    let informer = quiet(1).build();
+    let informer = informer_of(1).build();
     informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     informer.stop().await;
@@ -182,10 +187,10 @@ async fn stopped_informer_fails_waits_immediately() {
 }
 
 #[test]
-fn waits_end_when_runtime_is_dropped() {
+fn waits_return_when_runtime_is_dropped() {
     let first = runtime();
-    let informer = quiet(2).build();
-    let late = mute().build();
+    let informer = informer_of(2).build();
+    let late = never_listed().build();
     let mut events = informer.events();
     let registration = informer.on_event(|_| ());
     first.block_on(async {
@@ -223,18 +228,18 @@ impl Drop for Nosy {
 #[test]
 fn handler_can_use_its_informer_in_drop() {
     without_deadlock(|| {
-        let informer = quiet(1).build();
+        let informer = informer_of(1).build();
         let registration = informer.add_handler(Nosy(informer.clone()));
         runtime().block_on(registration.remove());
     });
     without_deadlock(|| {
-        let informer = quiet(1).build();
+        let informer = informer_of(1).build();
         let _dropped_by_the_stop = informer.add_handler(Nosy(informer.clone()));
         runtime().block_on(informer.stop());
         let _dropped_at_once = informer.add_handler(Nosy(informer.clone()));
     });
     without_deadlock(|| {
-        let (informer, runtime) = (quiet(1).build(), runtime());
+        let (informer, runtime) = (informer_of(1).build(), runtime());
         let handle = runtime.handle().clone();
         let _dropped_by_the_dead_runtime = informer.add_handler(Nosy(informer.clone()));
         drop(runtime);
@@ -246,7 +251,7 @@ fn handler_can_use_its_informer_in_drop() {
 
 #[tokio::test(start_paused = true)]
 async fn handler_can_call_all_methods_of_its_informer() {
-    let informer = quiet(3).build();
+    let informer = informer_of(3).build();
     let (same, calls) = (informer.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);
     let registration = informer.on_event(move |event| {
@@ -273,7 +278,7 @@ async fn handler_can_call_all_methods_of_its_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn index_function_can_read_cache_and_panic() {
-    let informer = quiet(3).build();
+    let informer = informer_of(3).build();
     let lister = informer.lister();
     let index = informer
         .add_index("others", move |object: &ConfigMap| {
@@ -291,7 +296,7 @@ async fn index_function_can_read_cache_and_panic() {
 /// On a runtime with one thread, all other tasks would block, including the watch.
 #[tokio::test(start_paused = true)]
 async fn long_list_yields_to_other_tasks() {
-    let informer = quiet(10_000).build();
+    let informer = informer_of(10_000).build();
     let (streak, longest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, most) = (Arc::clone(&streak), Arc::clone(&longest));
     let registration = informer.on_event(move |_| {
@@ -313,7 +318,7 @@ async fn long_list_yields_to_other_tasks() {
 
 #[tokio::test(start_paused = true)]
 async fn thousand_handlers_are_added_and_removed() {
-    let informer = quiet(10).build();
+    let informer = informer_of(10).build();
     informer.start();
     let handlers: Vec<_> = (0..1000).map(|_| informer.on_event(|_| ())).collect();
     for handler in &handlers {
@@ -328,9 +333,9 @@ async fn thousand_handlers_are_added_and_removed() {
 
 /// Property 13: the first list may return any state, which could be older after a panic.
 #[tokio::test(start_paused = true)]
-async fn after_callback_panic_cache_does_not_go_back() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let listed = Arc::clone(&asked);
+async fn cache_never_returns_to_older_state_after_callback_panic() {
+    let requested = Arc::new(Mutex::new(Vec::new()));
+    let listed = Arc::clone(&requested);
     let list = move |request: ListRequest| {
         listed.lock().push(request.at);
         async { page(1) }
@@ -350,7 +355,7 @@ async fn after_callback_panic_cache_does_not_go_back() {
     informer.start();
     let mut status = informer.reflector_status();
     status.wait_for(|status| status.lists == 2 && status.phase == Phase::Watching).await.unwrap();
-    assert_eq!(*asked.lock(), [ListAt::Any, ListAt::Consistent]);
+    assert_eq!(*requested.lock(), [ListAt::Any, ListAt::Consistent]);
     let status = informer.status().reflector;
     assert_eq!(status.errors, 2, "the failure and the panic");
     assert!(status.last_error.unwrap().contains("panicked"));
@@ -359,7 +364,7 @@ async fn after_callback_panic_cache_does_not_go_back() {
 
 /// Outside of a runtime, reads work and waits return an error.
 #[test]
-fn without_a_runtime_nothing_panics() {
+fn methods_do_not_panic_without_runtime() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let server = Server::new();
     let (factory, maps, informers) = runtime.block_on(async {
@@ -410,7 +415,7 @@ fn without_a_runtime_nothing_panics() {
 /// Properties 2 and 13: a restore of the server may assign the version of a cached state to another
 /// state.
 #[tokio::test(start_paused = true)]
-async fn after_callback_panic_list_reuses_no_cached_object() {
+async fn list_after_callback_panic_ignores_equal_versions() {
     let listed = Arc::new(AtomicUsize::new(0));
     let lists = Arc::clone(&listed);
     let list = move |_: ListRequest| {

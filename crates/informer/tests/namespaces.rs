@@ -1,4 +1,5 @@
-//! `MultiNamespaceInformer`: the events of a handler describe the objects of the active namespaces.
+//! Tests `MultiNamespaceInformer`: the events of a handler describe the objects of the active
+//! namespaces.
 
 use std::{
     collections::BTreeMap,
@@ -45,20 +46,23 @@ fn factory(server: &Server) -> InformerFactory {
     factory
 }
 
-/// The events of a handler as text, and the resulting set of objects.
+/// Records the events of a handler as text, and the resulting set of objects.
 #[derive(Clone, Default)]
-struct Told {
+struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,
     objects: Arc<Mutex<BTreeMap<ObjectKey, String>>>,
 }
 
-impl Told {
-    fn listen(&self, informers: &MultiNamespaceInformer<ConfigMap>) -> MultiNamespaceRegistration<ConfigMap> {
-        let told = self.clone();
-        informers.add_handler(handler_fn(move |event: &Event<ConfigMap>| told.tell(event)))
+impl Recorder {
+    fn register(
+        &self,
+        informers: &MultiNamespaceInformer<ConfigMap>,
+    ) -> MultiNamespaceRegistration<ConfigMap> {
+        let recorder = self.clone();
+        informers.add_handler(handler_fn(move |event: &Event<ConfigMap>| recorder.record(event)))
     }
 
-    fn tell(&self, event: &Event<ConfigMap>) {
+    fn record(&self, event: &Event<ConfigMap>) {
         let (key, mut objects) = (event.key(), self.objects.lock());
         let version = |object: &ConfigMap| object.metadata.resource_version.clone().unwrap();
         let line = match event {
@@ -83,8 +87,8 @@ impl Told {
         std::mem::take(&mut self.lines.lock())
     }
 
-    /// Waits until the handler's objects are exactly these.
-    async fn knows(&self, objects: &BTreeMap<ObjectKey, String>) {
+    /// Waits until the recorded set of objects is equal to this set.
+    async fn wait_for(&self, objects: &BTreeMap<ObjectKey, String>) {
         for _ in 0..100 {
             if *self.objects.lock() == *objects {
                 return;
@@ -96,7 +100,7 @@ impl Told {
 }
 
 /// Returns the objects of these namespaces on the server.
-fn truth(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
+fn server_objects(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
     let objects = server.list("v1", "ConfigMap", None).unwrap();
     let text = |object: &serde_json::Value, field| object["metadata"][field].as_str().unwrap().to_owned();
     let keyed = objects.iter().map(|object| {
@@ -111,27 +115,31 @@ async fn handler_gets_events_of_added_and_removed_namespaces() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let told = Told::default();
-    let registration = told.listen(&informers);
+    let recorder = Recorder::default();
+    let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
-    let mut lines = told.lines();
+    let mut lines = recorder.lines();
     lines.sort_unstable();
     assert_eq!(lines, ["+a/first initially", "+b/first initially"]);
 
     assert_eq!(informers.add("c").await, Ok(true));
     assert_eq!(informers.add("c").await, Ok(false));
     assert!(registration.wait_for_sync(WITHIN).await);
-    assert_eq!(told.lines(), ["+c/first initially"]);
+    assert_eq!(recorder.lines(), ["+c/first initially"]);
     config_map(&server, "c", "second");
-    told.knows(&truth(&server, &["a", "b", "c"])).await;
-    assert_eq!(told.lines(), ["+c/second"]);
+    recorder.wait_for(&server_objects(&server, &["a", "b", "c"])).await;
+    assert_eq!(recorder.lines(), ["+c/second"]);
 
     assert!(informers.remove("a").await);
     assert!(!informers.remove("a").await);
-    assert_eq!(told.lines(), ["-a/first unknown"], "the deletes are delivered before the removal returns");
+    assert_eq!(
+        recorder.lines(),
+        ["-a/first unknown"],
+        "the deletes are delivered before the removal returns"
+    );
     config_map(&server, "a", "unseen");
     tokio::time::sleep(WITHIN).await;
-    assert_eq!(told.lines(), [""; 0]);
+    assert_eq!(recorder.lines(), [""; 0]);
     assert_eq!(server.open_watches(), 2, "the watch of a removed namespace is closed");
     assert_eq!(informers.namespaces().into_iter().collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(informers.list(&LabelSelector::everything()).len(), 3);
@@ -145,8 +153,8 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
-    let told = Told::default();
-    let registration = told.listen(&informers);
+    let recorder = Recorder::default();
+    let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     for _ in 0..3 {
         let (removed, added) = tokio::join!(informers.remove("a"), informers.add("a"));
@@ -154,12 +162,12 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
         assert!(registration.wait_for_sync(WITHIN).await);
     }
     let back = ["-a/first unknown", "+a/first initially"];
-    assert_eq!(told.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
+    assert_eq!(recorder.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
 
     assert!(informers.remove("a").now_or_never().is_none(), "the removal cannot complete in one poll");
     assert_eq!(informers.add("a").await, Ok(true));
-    told.knows(&truth(&server, &["a"])).await;
-    assert_eq!(told.lines(), back);
+    recorder.wait_for(&server_objects(&server, &["a"])).await;
+    assert_eq!(recorder.lines(), back);
     factory.shutdown().await;
 }
 
@@ -169,8 +177,8 @@ async fn shared_informer_survives_removal_of_its_namespace() {
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
     let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
-    let told = Told::default();
-    let registration = told.listen(&informers);
+    let recorder = Recorder::default();
+    let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "the informer is shared");
     assert!(informers.remove("a").await);
@@ -178,7 +186,7 @@ async fn shared_informer_survives_removal_of_its_namespace() {
     while of_a.lister().len() < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    told.knows(&truth(&server, &["b"])).await;
+    recorder.wait_for(&server_objects(&server, &["b"])).await;
     factory.shutdown().await;
 }
 
@@ -187,22 +195,22 @@ async fn removed_handler_gets_no_events() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let (told, other) = (Told::default(), Told::default());
-    let (registration, others) = (told.listen(&informers), other.listen(&informers));
+    let (recorder, other) = (Recorder::default(), Recorder::default());
+    let (registration, others) = (recorder.register(&informers), other.register(&informers));
     assert!(registration.wait_for_sync(WITHIN).await && others.wait_for_sync(WITHIN).await);
     registration.remove().await;
-    told.lines();
+    recorder.lines();
     assert_eq!(informers.add("c").await, Ok(true));
     assert!(informers.remove("a").await);
     config_map(&server, "b", "second");
-    other.knows(&truth(&server, &["b", "c"])).await;
-    assert_eq!(told.lines(), [""; 0]);
+    other.wait_for(&server_objects(&server, &["b", "c"])).await;
+    assert_eq!(recorder.lines(), [""; 0]);
     factory.shutdown().await;
     assert!(others.wait_for_sync(Duration::MAX).await, "a synced handler stays synced");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_scoped_type_and_empty_namespace_are_refused() {
+async fn cluster_scoped_type_and_empty_namespace_are_rejected() {
     let factory = factory(&server());
     let error = factory.select::<Node>().namespaces(["a"]).err();
     let expected = FactoryError::InvalidNamespace { kind: "Node".into(), namespace: "a".into() };
@@ -219,7 +227,7 @@ async fn handler_of_stopped_informer_is_never_synced() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let registration = Told::default().listen(&informers);
+    let registration = Recorder::default().register(&informers);
     informers.informer("a").unwrap().stop().await;
     assert!(!registration.wait_for_sync(Duration::MAX).await);
     assert!(informers.wait_for_sync(WITHIN).await.unwrap_err().to_string().contains("/namespaces/a/"));
@@ -234,23 +242,24 @@ async fn namespace_with_stopped_informer_can_be_added_again() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
-    let told = Told::default();
-    let registration = told.listen(&informers);
+    let recorder = Recorder::default();
+    let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     informers.informer("a").unwrap().stop().await;
     config_map(&server, "a", "second");
     // The handler receives no delete of the first object.
-    told.objects.lock().clear();
-    told.lines();
+    recorder.objects.lock().clear();
+    recorder.lines();
     assert_eq!(informers.add("a").await, Ok(true));
     assert_eq!(informers.add("a").await, Ok(false));
     assert!(registration.wait_for_sync(WITHIN).await);
-    assert_eq!(told.lines(), ["+a/first initially", "+a/second initially"]);
+    assert_eq!(recorder.lines(), ["+a/first initially", "+a/second initially"]);
     assert_eq!(informers.list(&LabelSelector::everything()).len(), 2);
     factory.shutdown().await;
 }
 
-/// An index function runs while its cache is written, and the registration of a handler waits for it.
+/// An index function runs while its cache is written, and the registration of a handler waits for
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn index_function_can_read_namespaces_during_changes() {
     for adds_handler in [true, false] {
@@ -259,7 +268,7 @@ async fn index_function_can_read_namespaces_during_changes() {
         let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
         of_a.wait_for_sync(WITHIN).await.unwrap();
         let informers = factory.select::<ConfigMap>().namespaces(adds_handler.then_some("a")).unwrap();
-        let _registration = Told::default().listen(&informers);
+        let _registration = Recorder::default().register(&informers);
         let (entered, mut inside) = tokio::sync::mpsc::channel(16);
         let (begins, begun) = std::sync::mpsc::channel::<()>();
         let (begun, all) = (Mutex::new(begun), informers.clone());
@@ -281,7 +290,7 @@ async fn index_function_can_read_namespaces_during_changes() {
         let adding = tokio::spawn(async move {
             begins.send(()).unwrap();
             if adds_handler {
-                drop(Told::default().listen(&all));
+                drop(Recorder::default().register(&all));
             } else {
                 assert_eq!(all.add("a").await, Ok(true));
             }
@@ -303,9 +312,9 @@ async fn calls_of_one_handler_never_overlap() {
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b", "c", "d"]).unwrap();
     let (running, overlapped) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-    let shown = Arc::clone(&overlapped);
+    let flag = Arc::clone(&overlapped);
     let registration = informers.add_handler(handler_fn(move |_: &Event<ConfigMap>| {
-        shown.fetch_or(running.swap(true, Ordering::SeqCst), Ordering::SeqCst);
+        flag.fetch_or(running.swap(true, Ordering::SeqCst), Ordering::SeqCst);
         std::thread::yield_now();
         running.store(false, Ordering::SeqCst);
     }));
@@ -314,8 +323,8 @@ async fn calls_of_one_handler_never_overlap() {
     factory.shutdown().await;
 }
 
-/// Properties 2, 5 and 8: namespaces and objects are added and removed in any order. The events of each
-/// object form a history, and the final set of objects is correct.
+/// Properties 2, 5 and 8: namespaces and objects are added and removed in any order. The events of
+/// each object form a history, and the final set of objects is correct.
 #[tokio::test(start_paused = true)]
 async fn handler_state_matches_active_namespaces() {
     const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
@@ -323,8 +332,8 @@ async fn handler_state_matches_active_namespaces() {
         let server = server();
         let factory = factory(&server);
         let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
-        let told = Told::default();
-        let _registration = told.listen(&informers);
+        let recorder = Recorder::default();
+        let _registration = recorder.register(&informers);
         let mut random = seed;
         let mut draw = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -335,7 +344,7 @@ async fn handler_state_matches_active_namespaces() {
             match draw(6) {
                 0 => _ = informers.add(namespace).await.unwrap(),
                 1 => _ = informers.remove(namespace).await,
-                // A removal whose future is dropped.
+                // Starts a removal and drops its future.
                 2 => _ = informers.remove(namespace).now_or_never(),
                 3 => config_map(&server, namespace, &format!("object-{step}")),
                 4 => {
@@ -350,7 +359,7 @@ async fn handler_state_matches_active_namespaces() {
         }
         let here = informers.namespaces();
         let here: Vec<_> = here.iter().map(String::as_str).collect();
-        told.knows(&truth(&server, &here)).await;
+        recorder.wait_for(&server_objects(&server, &here)).await;
         factory.shutdown().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Reads through a `CachedApi` show the program's own writes although the cache lags.
+//! Tests that reads through a `CachedApi` contain the program's own writes although the cache lags.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn merge(patch: serde_json::Value) -> Patch<serde_json::Value> {
     Patch::Merge(patch)
 }
 
-/// The cache cannot contain a write immediately, and the next read shows it anyway.
+/// The cache cannot contain a write immediately. The next read waits, so it returns the write.
 #[tokio::test(start_paused = true)]
 async fn each_kind_of_write_is_visible_to_next_read() {
     let server = Server::new();
@@ -147,16 +147,16 @@ async fn dry_run_is_not_recorded_as_write() {
     factory.shutdown().await;
 }
 
-/// An event of an object outside of the selection never arrives.
+/// The watch never reports an object outside of the selection.
 #[tokio::test(start_paused = true)]
-async fn write_outside_selection_delays_no_read() {
+async fn write_outside_selection_does_not_delay_reads() {
     let server = Server::new();
     let (factory, maps) = started(&server, "app=web").await;
-    let began = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     maps.create(&PostParams::default(), &map("other", "db")).await.unwrap();
     assert!(maps.get("other").await.unwrap().is_none());
     assert!(maps.list(&LabelSelector::everything()).await.unwrap().is_empty());
-    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(start.elapsed(), Duration::ZERO);
     factory.shutdown().await;
 }
 
@@ -210,7 +210,7 @@ async fn read_before_initial_list_is_error() {
     let server = Server::new();
     let (factory, maps) = cached(&server, "");
     maps.create(&PostParams::default(), &map("a", "web")).await.unwrap();
-    let began = Instant::now();
+    let start = Instant::now();
     for early in [maps.get("b").await.err(), maps.lister().await.err()] {
         let early = early.unwrap().to_string();
         assert!(early.contains("not cached within 5s") || early.contains("is empty"), "{early}");
@@ -219,20 +219,20 @@ async fn read_before_initial_list_is_error() {
         maps.get("b").await.unwrap_err().to_string(),
         "initial list not cached within 5s: ConfigMap /api/v1/namespaces/default/configmaps: not started"
     );
-    assert_eq!(began.elapsed(), Duration::from_secs(15));
+    assert_eq!(start.elapsed(), Duration::from_secs(15));
     let slow = server
         .faults()
         .always(RequestMatch::any().resource("configmaps"), Fault::Delay(Duration::from_secs(3)));
     factory.start();
     assert!(maps.get("b").await.unwrap().is_none() && maps.get("a").await.unwrap().is_some());
-    assert_eq!(began.elapsed(), Duration::from_secs(18), "the read waits only for the list");
+    assert_eq!(start.elapsed(), Duration::from_secs(18), "the read waits only for the list");
     drop(slow);
     factory.shutdown().await;
     assert!(maps.get("b").await.unwrap().is_none(), "the cache is synced");
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_informer_ends_wait_for_sync() {
+async fn wait_for_sync_returns_when_informer_stops() {
     let server = Server::new();
     let (factory, maps) = started(&server, "").await;
     server.set_lag(LAG);
@@ -272,7 +272,7 @@ async fn server_restore_is_reported_once() {
     factory.shutdown().await;
 }
 
-/// Property 13, for concurrent readers: no reader mistakes the old state for its write.
+/// Tests property 13 for concurrent readers. No reader returns the restored state as its write.
 #[tokio::test(start_paused = true)]
 async fn every_waiting_read_reports_server_restore() {
     let server = Server::new();
@@ -361,8 +361,8 @@ async fn read_waits_only_for_earlier_writes() {
     factory.shutdown().await;
 }
 
-/// Only the server can decide whether the informer selects a write. The next event or bookmark shows
-/// that the cache has passed the write.
+/// Only the server can decide whether the informer selects a write. After the next event or
+/// bookmark, the cache has passed the version of the write.
 #[tokio::test(start_paused = true)]
 async fn undecidable_selector_waits_for_next_event_or_bookmark() {
     let server = Server::new();
@@ -413,7 +413,8 @@ async fn name_without_namespace_is_error() {
     factory.shutdown().await;
 }
 
-/// HTTP 404 during a wait: the wait continues until the resource returns or the timeout expires.
+/// If the server returns HTTP 404 during a wait, the wait continues until the resource exists again
+/// or the timeout expires.
 #[tokio::test(start_paused = true)]
 async fn read_waits_while_resource_is_removed_and_restored() {
     for clear_when_gone in [false, true] {
@@ -428,7 +429,7 @@ async fn read_waits_while_resource_is_removed_and_restored() {
         factory.wait_for_sync(WITHIN).await.unwrap();
         maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
         assert!(maps.get("before").await.unwrap().is_some());
-        let gone = [Verb::List, Verb::Watch].map(|verb| {
+        let not_found = [Verb::List, Verb::Watch].map(|verb| {
             let reads = RequestMatch::verb(verb).resource("configmaps");
             server.faults().always(reads, Fault::status(404, "NotFound", None))
         });
@@ -441,7 +442,7 @@ async fn read_waits_while_resource_is_removed_and_restored() {
         assert_eq!(spread.list(&LabelSelector::everything()).len(), cached);
         assert!(spread.has_synced());
         assert_eq!(maps.get("before").await.unwrap().is_some(), !clear_when_gone);
-        drop(gone);
+        drop(not_found);
         assert!(maps.clone().read_timeout(WITHIN).get("a").await.unwrap().is_some());
         assert_eq!(spread.list(&LabelSelector::everything()).len(), 2);
         factory.shutdown().await;

@@ -1,4 +1,5 @@
-//! Changes that happen while no watch is open are delivered, whatever the form of the "expired" answer.
+//! Tests that changes without an open watch are delivered later, for each form of the "expired"
+//! response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,21 +11,21 @@ use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// How a watch loses its events.
+/// The reason for which a watch loses events.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
-    /// The version has expired: 200 and an ERROR event, as from kube-apiserver.
+    /// The version has expired. Like kube-apiserver, the server sends 200 and an ERROR event.
     Compacted,
-    /// The version has expired: HTTP 410, as from proxies and aggregated servers.
+    /// The version has expired. Like proxies and aggregated servers, the server sends HTTP 410.
     HttpGone,
-    /// Connections close or break: the watch resumes without loss.
+    /// Connections close or break. The watch resumes without loss.
     Broken,
 }
 
 struct Stack {
     server: Server,
     informer: Informer<ConfigMap>,
-    told: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stack {
@@ -37,21 +38,22 @@ impl Stack {
         let informer = Informer::builder(api)
             .reflector_options(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() })
             .build();
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let lines = Arc::clone(&told);
+        let events: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&events);
         let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
-        let stack = Self { server, informer, told };
-        stack.until(|stack| stack.server.open_watches() == 1 && stack.told.lock().len() == 4).await;
-        // The watch has delivered an event. A watch that fails at its start would cause a relist anyway.
+        let stack = Self { server, informer, events };
+        stack.until(|stack| stack.server.open_watches() == 1 && stack.events.lock().len() == 4).await;
+        // Waits until the watch has delivered an event. A watch without an event would cause a
+        // relist in every case.
         tokio::time::sleep(Duration::from_secs(5)).await;
         stack.server.patch("v1", "ConfigMap", Some("default"), "kept", &json!({"data": {"a": "b"}})).unwrap();
-        stack.until(|stack| stack.told.lock().len() == 5).await;
-        stack.told.lock().clear();
+        stack.until(|stack| stack.events.lock().len() == 5).await;
+        stack.events.lock().clear();
         stack
     }
 
-    /// The clock is paused, so an hour of backoff takes no time.
+    /// Waits for a condition. The clock is paused, so an hour of backoff is immediate.
     async fn until(&self, reached: impl Fn(&Self) -> bool) {
         let reaching = async {
             while !reached(self) {
@@ -59,12 +61,12 @@ impl Stack {
             }
         };
         if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
-            panic!("{:?} {:?}", self.told.lock(), self.informer.status());
+            panic!("{:?} {:?}", self.events.lock(), self.informer.status());
         }
     }
 
     /// Changes objects in every way, while no watch is open.
-    fn change_unseen(&self) {
+    fn change_all(&self) {
         let server = &self.server;
         let patch = json!({"data": {"key": "new"}});
         server.patch("v1", "ConfigMap", Some("default"), "changed", &patch).unwrap();
@@ -101,23 +103,24 @@ async fn cache_matches_server_after_any_lost_watch_event() {
         stack.server.faults().next(watches.clone(), Fault::Reset);
         stack.server.close_watches();
         stack.until(|stack| stack.server.faults().pending() == 0).await;
-        stack.change_unseen();
+        stack.change_all();
         match loss {
             Loss::Compacted => stack.server.compact(),
             Loss::HttpGone => stack.server.faults().next(watches, Fault::status(410, "Expired", None)),
             Loss::Broken => {}
         }
-        stack.until(|stack| stack.told.lock().len() >= 5).await;
+        stack.until(|stack| stack.events.lock().len() >= 5).await;
         stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
-        let mut told = stack.told.lock().clone();
+        let mut events = stack.events.lock().clone();
         let expected = match loss {
             Loss::Broken => ["+added", "+replaced", "-deleted", "-replaced", "~changed"],
             Loss::Compacted | Loss::HttpGone => ["+added", "+replaced", "?deleted", "?replaced", "~changed"],
         };
-        told.sort();
-        // After an expiry no version is trusted, so unchanged objects are delivered again.
-        told.retain(|line| line != "~kept");
-        assert_eq!(told, expected, "{loss:?}");
+        events.sort();
+        // After an expiry, equal versions do not prove that objects are unchanged, so they are
+        // delivered again.
+        events.retain(|line| line != "~kept");
+        assert_eq!(events, expected, "{loss:?}");
         let mut keys: Vec<String> =
             stack.informer.lister().keys().iter().map(|key| key.name().to_owned()).collect();
         keys.sort();
@@ -144,11 +147,11 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
         let watches = RequestMatch::verb(Verb::Watch);
         match loss {
             Loss::Compacted => {
-                stack.change_unseen();
-                stack.until(|stack| stack.told.lock().len() == 5).await;
+                stack.change_all();
+                stack.until(|stack| stack.events.lock().len() == 5).await;
                 stack.server.faults().next(watches, Fault::Reset);
                 create(&stack.server, "later");
-                stack.until(|stack| stack.told.lock().len() == 6).await;
+                stack.until(|stack| stack.events.lock().len() == 6).await;
                 stack.server.close_watches();
                 stack.until(|stack| stack.server.faults().pending() == 0).await;
                 create(&stack.server, "latest");
@@ -166,16 +169,16 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
         stack.until(|stack| listed(stack) == lists).await;
         stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
         create(&stack.server, "last");
-        stack.until(|stack| stack.told.lock().iter().any(|line| line == "+last")).await;
+        stack.until(|stack| stack.events.lock().iter().any(|line| line == "+last")).await;
         assert_eq!(listed(&stack), lists, "{loss:?} {streaming}");
         stack.informer.stop().await;
     }
 }
 
-/// Property 2, with an object that the server cannot read. While the object exists, a list fails. Its
-/// deletion, which kube-apiserver allows without a read, has no watch event.
+/// Tests property 2 with an object that the server cannot read. A list fails while the object
+/// exists. kube-apiserver can delete the object without a read, but sends no watch event.
 #[tokio::test(start_paused = true)]
-async fn undecodable_object_stays_cached_until_deleted() {
+async fn undecodable_object_remains_cached_until_deleted() {
     for streaming in [false, true] {
         let stack = Stack::watching(streaming).await;
         let corruption = stack.server.corrupt("v1", "ConfigMap", Some("default"), "changed").unwrap();
@@ -184,13 +187,13 @@ async fn undecodable_object_stays_cached_until_deleted() {
         assert_eq!((status.objects, status.synced), (4, true), "{status}");
         assert_eq!(status.reflector.failing, Some(ErrorClass::Broken), "{status}");
         assert!(status.to_string().contains("illegal base64 data"), "{status}");
-        assert_eq!(*stack.told.lock(), [""; 0], "streaming {streaming}");
+        assert_eq!(*stack.events.lock(), [""; 0], "streaming {streaming}");
 
         stack.server.delete("v1", "ConfigMap", Some("default"), "changed").unwrap();
         stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
         create(&stack.server, "later");
-        stack.until(|stack| stack.told.lock().len() >= 2).await;
-        assert_eq!(*stack.told.lock(), ["?changed", "+later"], "streaming {streaming}");
+        stack.until(|stack| stack.events.lock().len() >= 2).await;
+        assert_eq!(*stack.events.lock(), ["?changed", "+later"], "streaming {streaming}");
         assert_eq!(stack.informer.status().reflector.failing, None);
         let mut keys: Vec<_> = stack.informer.lister().keys().iter().map(ToString::to_string).collect();
         keys.sort();

@@ -1,4 +1,4 @@
-//! An informer of a custom resource whose CRD is deleted and created again.
+//! Tests an informer of a custom resource. The CRD is deleted and created again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ fn informer(server: &Server, clear_when_gone: bool, streaming_lists: bool) -> In
     Informer::from_source(source).reflector_options(options).build()
 }
 
-/// The clock is paused, so an hour of backoff takes no time.
+/// Waits for a condition. The clock is paused, so an hour of backoff is immediate.
 async fn until(informer: &Informer<DynamicObject>, reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
@@ -67,19 +67,19 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         let case = format!("clear {clear}, streaming {streaming}");
         let server = Server::new();
         let informer = informer(&server, clear, streaming);
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let lines = Arc::clone(&told);
+        let events: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&events);
         let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
-        // The resource does not exist yet: no event is delivered, and the cache is not synced.
+        // The resource does not exist yet, so no event is delivered, and the cache is not synced.
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
         assert!(!informer.has_synced(), "{case}");
         server.create(crd()).unwrap();
         widget(&server, "a");
         widget(&server, "b");
         until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
-        until(&informer, || told.lock().len() == 2).await;
-        assert_eq!(*told.lock(), ["!a", "!b"], "{case}");
+        until(&informer, || events.lock().len() == 2).await;
+        assert_eq!(*events.lock(), ["!a", "!b"], "{case}");
         assert!(!informer.status().reflector.cleared, "{case}");
 
         // The object is deleted while no watch is open.
@@ -94,13 +94,13 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         assert_eq!((status.synced, status.reflector.cleared), (true, clear), "{case}");
         assert_eq!(status.objects, if clear { 0 } else { 2 }, "{case}: {status}");
         assert_eq!(status.to_string().contains("cleared"), clear, "{status}");
-        until(&informer, || told.lock().len() == if clear { 4 } else { 2 }).await;
+        until(&informer, || events.lock().len() == if clear { 4 } else { 2 }).await;
 
         server.create(crd()).unwrap();
         widget(&server, "b");
         until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
-        until(&informer, || told.lock().len() == 5).await;
-        assert_eq!(*told.lock(), ["!a", "!b", "?a", "?b", "+b"], "{case}");
+        until(&informer, || events.lock().len() == 5).await;
+        assert_eq!(*events.lock(), ["!a", "!b", "?a", "?b", "+b"], "{case}");
         assert!(!informer.status().reflector.cleared, "{case}");
         informer.stop().await;
     }

@@ -1,5 +1,5 @@
-//! All representations of the same objects give the same results in handlers, listers, selectors and
-//! indexes.
+//! Tests that all representations of an object produce equal results in handlers, listers,
+//! selectors and indexes.
 
 use std::{
     sync::{
@@ -87,7 +87,7 @@ fn change(server: &Server, name: &str, shape: &str) {
     server.patch("v1", "ConfigMap", Some("ns"), name, &change).unwrap();
 }
 
-/// The clock is paused, so an idle hour takes no time.
+/// Waits for a condition. The clock is paused, so an idle hour is immediate.
 async fn until(reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
@@ -98,16 +98,16 @@ async fn until(reached: impl Fn() -> bool) {
 }
 
 /// Tests all reads of a representation, with plain and streaming lists.
-async fn story<T: Shaped>() -> Vec<String> {
-    let mut told = Vec::new();
+async fn events_and_reads<T: Shaped>() -> Vec<String> {
+    let mut events = Vec::new();
     for streaming_lists in [true, false] {
-        told.push(story_of::<T>(streaming_lists).await);
+        events.push(events_and_reads_with::<T>(streaming_lists).await);
     }
-    assert_eq!(told[0], told[1]);
-    told.remove(0)
+    assert_eq!(events[0], events[1]);
+    events.remove(0)
 }
 
-async fn story_of<T: Shaped>(streaming_lists: bool) -> Vec<String> {
+async fn events_and_reads_with<T: Shaped>(streaming_lists: bool) -> Vec<String> {
     let server = server(4);
     let factory = InformerFactory::new(Client::new(server.service(), "default"))
         .reflector_options(ReflectorOptions { streaming_lists, ..ReflectorOptions::default() });
@@ -134,15 +134,15 @@ async fn story_of<T: Shaped>(streaming_lists: bool) -> Vec<String> {
     flat.extend(lister.list(&"shape=square".parse().unwrap()).into_iter().map(name_of));
     flat.push(lister.namespace("ns").get("a2").and_then(|object| object.shape()).unwrap());
     factory.shutdown().await;
-    let mut told = std::mem::take(&mut *lines.lock());
-    told[..4].sort_unstable();
-    told.extend(flat);
-    told
+    let mut events = std::mem::take(&mut *lines.lock());
+    events[..4].sort_unstable();
+    events.extend(flat);
+    events
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_representations_give_same_events_and_reads() {
-    let told = story::<ConfigMap>().await;
+async fn representations_return_same_events_and_reads() {
+    let events = events_and_reads::<ConfigMap>().await;
     let expected = [
         "ns/a0 round",
         "ns/a1 square",
@@ -154,10 +154,10 @@ async fn all_representations_give_same_events_and_reads() {
         "a3",
         "round",
     ];
-    assert_eq!(told, expected);
-    assert_eq!(story::<Projection<ConfigMap, Shape>>().await, expected);
-    assert_eq!(story::<Lazy<ConfigMap>>().await, expected);
-    assert_eq!(story::<Compressed<ConfigMap>>().await, expected);
+    assert_eq!(events, expected);
+    assert_eq!(events_and_reads::<Projection<ConfigMap, Shape>>().await, expected);
+    assert_eq!(events_and_reads::<Lazy<ConfigMap>>().await, expected);
+    assert_eq!(events_and_reads::<Compressed<ConfigMap>>().await, expected);
 }
 
 /// Objects that a relist finds unchanged are not decoded, in any representation.
@@ -216,7 +216,7 @@ async fn managed_fields_are_removed_unless_kept() {
     assert_eq!((managers(false, compressed).await, managers(true, compressed).await), (0, 1));
 }
 
-/// Uses the dictionary that is trained with the first objects.
+/// The first objects train the dictionary. Later objects use the dictionary.
 #[tokio::test(start_paused = true)]
 async fn compressed_objects_read_back_unchanged_in_less_memory() {
     let server = server(300);

@@ -1,4 +1,5 @@
-//! A stop leaves no task, request, thread or timer, whatever the informer is doing.
+//! Tests that a stop completes all tasks, requests, threads and timers, for each activity of the
+//! informer.
 
 use std::{
     cell::RefCell,
@@ -19,15 +20,15 @@ use tokio::{runtime::Handle, sync::watch};
 
 /// The activity of the informer at the stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
+enum Activity {
     NeverStarted,
     /// The first request has not been sent.
     JustStarted,
-    /// A list request is not answered.
+    /// A list request has no response.
     ListUnanswered,
-    /// A part of a list has arrived.
+    /// A part of a list was received.
     List,
-    /// A part of a streaming list has arrived.
+    /// A part of a streaming list was received.
     StreamingList,
     /// A watch is open.
     Watch,
@@ -37,31 +38,31 @@ enum Moment {
     Suspended,
     /// A user function has panicked.
     Panicked,
-    /// More events wait for the handlers than their threshold.
+    /// The handlers have more pending events than their threshold.
     Backlog,
 }
 
-const MOMENTS: [Moment; 10] = [
-    Moment::NeverStarted,
-    Moment::JustStarted,
-    Moment::ListUnanswered,
-    Moment::List,
-    Moment::StreamingList,
-    Moment::Watch,
-    Moment::Backoff,
-    Moment::Suspended,
-    Moment::Panicked,
-    Moment::Backlog,
+const ACTIVITIES: [Activity; 10] = [
+    Activity::NeverStarted,
+    Activity::JustStarted,
+    Activity::ListUnanswered,
+    Activity::List,
+    Activity::StreamingList,
+    Activity::Watch,
+    Activity::Backoff,
+    Activity::Suspended,
+    Activity::Panicked,
+    Activity::Backlog,
 ];
 
 const OBJECTS: u64 = 100;
 
-/// In seconds of real time, because a handler's thread does not use the paused clock.
+/// The timeout in real time, because the thread of a handler does not use the paused clock.
 const TURNS: usize = 10_000_000;
 
-/// A source that stops at a `Moment`. Counts its open requests.
-struct Until {
-    moment: Moment,
+/// A source that blocks during an `Activity`. Counts its open requests.
+struct BlockingSource {
+    activity: Activity,
     open: Arc<AtomicUsize>,
 }
 
@@ -87,8 +88,8 @@ fn status(code: u16) -> ListWatchError {
     ListWatchError::list_function(KubeError::Api(Box::new(Status { code, ..Status::default() })))
 }
 
-impl Until {
-    /// Returns these items and then blocks. The request is open until the stream is dropped.
+impl BlockingSource {
+    /// Yields these items and then blocks. The request is open until the stream is dropped.
     fn then_hang<I: Send + 'static>(&self, items: Vec<I>) -> BoxStream<'static, I> {
         self.open.fetch_add(1, Ordering::SeqCst);
         let open = Open(Arc::clone(&self.open));
@@ -105,19 +106,19 @@ impl Until {
     }
 }
 
-impl ListerWatcher<ConfigMap> for Until {
+impl ListerWatcher<ConfigMap> for BlockingSource {
     fn list(
         &self,
         _: ListRequest,
         _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<ListPart<ConfigMap>, ListWatchError>> {
         let end = ListPart::End(ListEnd { version: 1000.into(), next: None, remaining: None });
-        self.then_hang(match self.moment {
-            Moment::List => vec![Ok(Self::items())],
-            Moment::Backoff => vec![Err(status(500))],
-            Moment::Suspended => vec![Err(status(404))],
-            Moment::Panicked => panic!("the list function panicked"),
-            Moment::Watch | Moment::Backlog => vec![Ok(Self::items()), Ok(end)],
+        self.then_hang(match self.activity {
+            Activity::List => vec![Ok(Self::items())],
+            Activity::Backoff => vec![Err(status(500))],
+            Activity::Suspended => vec![Err(status(404))],
+            Activity::Panicked => panic!("the list function panicked"),
+            Activity::Watch | Activity::Backlog => vec![Ok(Self::items()), Ok(end)],
             _ => Vec::new(),
         })
     }
@@ -128,8 +129,8 @@ impl ListerWatcher<ConfigMap> for Until {
         _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
         let added = |n| WatchEvent::Added(Decoded::Object(Entry::of(object(n))));
-        self.then_hang(match (self.moment, request.from) {
-            (Moment::StreamingList, WatchFrom::InitialEvents(_)) => {
+        self.then_hang(match (self.activity, request.from) {
+            (Activity::StreamingList, WatchFrom::InitialEvents(_)) => {
                 vec![Ok((0..OBJECTS).map(added).collect())]
             }
             _ => Vec::new(),
@@ -137,24 +138,24 @@ impl ListerWatcher<ConfigMap> for Until {
     }
 
     fn streams_lists(&self) -> bool {
-        self.moment == Moment::StreamingList
+        self.activity == Activity::StreamingList
     }
 }
 
 thread_local! {
-    /// Dropped at the end of the thread that set it.
+    /// The thread that sets this value drops it when it exits.
     static AT_THE_END: RefCell<Option<watch::Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Resources that must not exist after a stop.
+/// The resources that must not exist after a stop.
 struct Traces {
     tasks: usize,
     open: Arc<AtomicUsize>,
-    /// Lives as long as the configuration of the informer.
+    /// Exists as long as the configuration of the informer.
     built_with: Weak<()>,
-    /// These live as long as the handlers.
+    /// The values exist as long as the handlers.
     handlers: Vec<Weak<()>>,
-    /// The sender lives as long as the thread of the blocking handler.
+    /// The sender exists as long as the thread of the blocking handler.
     thread: watch::Receiver<()>,
 }
 
@@ -162,7 +163,8 @@ fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Returns a closure that owns a value, and sets a thread-local value that is dropped at the thread's end.
+/// Returns a closure that owns a value. The closure also sets a thread-local value, which is
+/// dropped when the thread exits.
 fn holding(thread: Option<watch::Sender<()>>) -> (impl FnMut(&Event<ConfigMap>) + Send + 'static, Weak<()>) {
     let held = Arc::new(());
     let (weak, mut thread) = (Arc::downgrade(&held), thread);
@@ -177,15 +179,15 @@ fn holding(thread: Option<watch::Sender<()>>) -> (impl FnMut(&Event<ConfigMap>) 
 
 type Running = (Informer<ConfigMap>, BoxStream<'static, Event<ConfigMap>>, Traces);
 
-/// Returns an informer with a handler of each kind and resyncs, at this moment.
-async fn at(moment: Moment) -> Running {
+/// Returns an informer during this activity, with a handler of each kind and resyncs.
+async fn informer_at(activity: Activity) -> Running {
     let tasks = alive_tasks();
     let open = Arc::new(AtomicUsize::new(0));
     let built_with = Arc::new(());
     let canary = Arc::downgrade(&built_with);
-    let informer = Informer::from_source(Until { moment, open: Arc::clone(&open) })
+    let informer = Informer::from_source(BlockingSource { activity, open: Arc::clone(&open) })
         .on_error(move |_| _ = &built_with)
-        .coalesce_threshold(if moment == Moment::Backlog { 1 } else { 1024 })
+        .coalesce_threshold(if activity == Activity::Backlog { 1 } else { 1024 })
         .default_resync(Duration::from_secs(60))
         .build();
     let (ends, thread) = watch::channel(());
@@ -196,16 +198,16 @@ async fn at(moment: Moment) -> Running {
         informer.add_blocking_handler(handler_fn(blocking)).expect("a thread can be spawned"),
     );
     let events = informer.events().boxed();
-    if moment != Moment::NeverStarted {
+    if activity != Activity::NeverStarted {
         informer.start();
     }
-    let reached = || match (moment, informer.status().reflector.phase) {
-        (Moment::NeverStarted | Moment::JustStarted, _) => true,
-        (Moment::ListUnanswered | Moment::List | Moment::StreamingList, Phase::Listing) => true,
-        (Moment::Watch, Phase::Watching) => true,
-        (Moment::Backoff | Moment::Panicked, Phase::Waiting) => true,
-        (Moment::Suspended, Phase::Suspended) => true,
-        (Moment::Backlog, Phase::Watching) => informer.status().handlers[2].pending as u64 == OBJECTS,
+    let reached = || match (activity, informer.status().reflector.phase) {
+        (Activity::NeverStarted | Activity::JustStarted, _) => true,
+        (Activity::ListUnanswered | Activity::List | Activity::StreamingList, Phase::Listing) => true,
+        (Activity::Watch, Phase::Watching) => true,
+        (Activity::Backoff | Activity::Panicked, Phase::Waiting) => true,
+        (Activity::Suspended, Phase::Suspended) => true,
+        (Activity::Backlog, Phase::Watching) => informer.status().handlers[2].pending as u64 == OBJECTS,
         _ => false,
     };
     while !reached() {
@@ -216,74 +218,93 @@ async fn at(moment: Moment) -> Running {
 }
 
 impl Traces {
-    fn must_be_gone(&self, moment: Moment) {
-        assert_eq!(alive_tasks(), self.tasks, "{moment:?}: a task is left");
-        assert_eq!(self.open.load(Ordering::SeqCst), 0, "{moment:?}: a request is open");
-        assert!(self.handlers.iter().all(|held| held.upgrade().is_none()), "{moment:?}: a handler is left");
-        assert!(self.thread.has_changed().is_err(), "{moment:?}: a thread is left");
+    fn assert_released(&self, activity: Activity) {
+        assert_eq!(alive_tasks(), self.tasks, "{activity:?}: a task still runs");
+        assert_eq!(self.open.load(Ordering::SeqCst), 0, "{activity:?}: a request is open");
+        assert!(
+            self.handlers.iter().all(|held| held.upgrade().is_none()),
+            "{activity:?}: a handler was not dropped"
+        );
+        assert!(self.thread.has_changed().is_err(), "{activity:?}: a thread still runs");
     }
 }
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn stop_at_any_moment_leaves_no_task_or_request() {
-    for moment in MOMENTS {
-        let (informer, events, traces) = at(moment).await;
-        let requests = traces.open.load(Ordering::SeqCst);
-        let asks =
-            [Moment::ListUnanswered, Moment::List, Moment::StreamingList, Moment::Watch, Moment::Backlog];
-        assert_eq!(requests, usize::from(asks.contains(&moment)), "{moment:?}: unexpected phase");
-        let began = tokio::time::Instant::now();
+async fn stop_completes_tasks_and_requests_during_any_activity() {
+    for activity in ACTIVITIES {
+        let (informer, events, resources) = informer_at(activity).await;
+        let requests = resources.open.load(Ordering::SeqCst);
+        let has_open_request = [
+            Activity::ListUnanswered,
+            Activity::List,
+            Activity::StreamingList,
+            Activity::Watch,
+            Activity::Backlog,
+        ];
+        assert_eq!(
+            requests,
+            usize::from(has_open_request.contains(&activity)),
+            "{activity:?}: unexpected phase"
+        );
+        let start = tokio::time::Instant::now();
         informer.stop().await;
-        let took = began.elapsed();
-        traces.must_be_gone(moment);
+        let took = start.elapsed();
+        resources.assert_released(activity);
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         let left = drain(events).await;
-        let told = matches!(moment, Moment::Watch | Moment::Backlog);
+        let has_queued_events = matches!(activity, Activity::Watch | Activity::Backlog);
         // A handler that still receives queued events has a resync timer.
-        assert!(told || took == Duration::ZERO, "{moment:?}: a stop waits for no timer, and took {took:?}");
-        assert_eq!(left, if told { OBJECTS } else { 0 }, "{moment:?}: a stream ends after its queued events");
+        assert!(
+            has_queued_events || took == Duration::ZERO,
+            "{activity:?}: a stop must not wait for a timer, but took {took:?}"
+        );
+        assert_eq!(
+            left,
+            if has_queued_events { OBJECTS } else { 0 },
+            "{activity:?}: a stream yields its queued events"
+        );
         drop(informer);
-        assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
+        assert!(resources.built_with.upgrade().is_none(), "{activity:?}");
         // No timer fires later.
         tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
-        traces.must_be_gone(moment);
+        resources.assert_released(activity);
     }
 }
 
-/// Reads a stream to its end.
+/// Reads the remaining events of a stream. Returns their number.
 async fn drain(events: impl Stream<Item = Event<ConfigMap>>) -> u64 {
     events.count().await as u64
 }
 
 /// Property 20.
 #[tokio::test(start_paused = true)]
-async fn dropped_informer_leaves_no_task_or_request() {
-    for moment in MOMENTS {
-        let (informer, events, traces) = at(moment).await;
+async fn drop_of_informer_completes_tasks_and_requests() {
+    for activity in ACTIVITIES {
+        let (informer, events, resources) = informer_at(activity).await;
         // Registered handlers keep the informer alive, so they are removed.
         let stopping = informer.clone();
         drop((informer, events));
         stopping.stop().await;
         drop(stopping);
-        traces.must_be_gone(moment);
-        assert!(traces.built_with.upgrade().is_none(), "{moment:?}");
+        resources.assert_released(activity);
+        assert!(resources.built_with.upgrade().is_none(), "{activity:?}");
     }
 }
 
 /// Property 20: a stop takes effect even if its future is dropped.
 #[tokio::test(start_paused = true)]
-async fn cancelled_stop_leaves_no_task_or_request() {
-    for moment in MOMENTS {
-        let (informer, events, traces) = at(moment).await;
+async fn cancelled_stop_completes_tasks_and_requests() {
+    for activity in ACTIVITIES {
+        let (informer, events, resources) = informer_at(activity).await;
         let _ = futures_util::poll!(std::pin::pin!(informer.stop()));
         drop(events);
         for _ in 0..TURNS {
-            if alive_tasks() == traces.tasks && traces.thread.has_changed().is_err() {
+            if alive_tasks() == resources.tasks && resources.thread.has_changed().is_err() {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        traces.must_be_gone(moment);
+        resources.assert_released(activity);
     }
 }

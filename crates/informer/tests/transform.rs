@@ -1,4 +1,5 @@
-//! A transform runs once for each object, before any reader. An object that it rejects is undecodable.
+//! Tests that a transform runs once for each state of an object, before any reader receives the
+//! state. A rejected object counts as undecodable.
 
 use std::{
     sync::{
@@ -42,7 +43,7 @@ fn is(object: &ConfigMap) -> &str {
 }
 
 /// Changes an object to upper case, rejects `bad`, panics at `worse`, and counts its calls.
-fn shouting(
+fn upper_case(
     calls: &Arc<AtomicUsize>,
 ) -> impl Fn(&mut ConfigMap) -> Result<(), &'static str> + Send + Sync + 'static {
     let calls = Arc::clone(calls);
@@ -54,8 +55,8 @@ fn shouting(
             other => format!("{}!", other.to_uppercase()),
         };
         object.data = Some([("is".to_owned(), louder)].into());
-        // The identity comes from the server.
-        object.metadata.name = Some("nobody".into());
+        // The identity of the entry is taken from the server, not from the transformed value.
+        object.metadata.name = Some("renamed".into());
         object.metadata.uid = None;
         object.metadata.resource_version = Some("0".into());
         Ok(())
@@ -79,7 +80,7 @@ fn short(event: &Event<ConfigMap>) -> String {
     }
 }
 
-/// The clock is paused, so an idle hour takes no time.
+/// Waits for a condition. The clock is paused, so an idle hour is immediate.
 async fn until(reached: impl Fn() -> bool) {
     let reaching = async {
         while !reached() {
@@ -105,7 +106,7 @@ async fn transform_runs_before_all_readers_and_once_per_state() {
         create(&server, "b", "calm");
         let calls = Arc::new(AtomicUsize::new(0));
         let informer = Informer::<ConfigMap>::builder(api(&server))
-            .transform(shouting(&calls))
+            .transform(upper_case(&calls))
             .default_resync(Duration::from_secs(60))
             .reflector_options(options(streaming))
             .build();
@@ -115,9 +116,9 @@ async fn transform_runs_before_all_readers_and_once_per_state() {
         until(|| lines.lock().len() == 2).await;
         assert_eq!(*lines.lock(), ["+a CALM!", "+b CALM!"]);
         assert_eq!((index.len("CALM!"), index.len("calm")), (2, 0));
-        let shown =
+        let cached =
             informer.lister().namespace("ns").get("a").expect("the cache uses the name from the server");
-        assert_eq!(shown.metadata.name.as_deref(), Some("nobody"));
+        assert_eq!(cached.metadata.name.as_deref(), Some("renamed"));
         assert_eq!(calls.load(Ordering::SeqCst), 2);
 
         // A relist or a resync does not run the transform again.
@@ -146,7 +147,7 @@ async fn delete_from_relist_contains_transformed_state() {
         create(&server, "b", "calm");
         let calls = Arc::new(AtomicUsize::new(0));
         let informer = Informer::<ConfigMap>::builder(api(&server))
-            .transform(shouting(&calls))
+            .transform(upper_case(&calls))
             .reflector_options(options(streaming))
             .build();
         let lines = lines_of(&informer);
@@ -165,13 +166,13 @@ async fn delete_from_relist_contains_transformed_state() {
 /// client-go loses the event in this case.
 #[tokio::test(start_paused = true)]
 async fn failed_transform_is_reported_and_cached_state_is_stale() {
-    for (streaming, refused) in [(true, "bad"), (false, "bad"), (true, "worse"), (false, "worse")] {
+    for (streaming, rejected) in [(true, "bad"), (false, "bad"), (true, "worse"), (false, "worse")] {
         let server = server();
         create(&server, "a", "calm");
-        create(&server, "never", refused);
+        create(&server, "never", rejected);
         let calls = Arc::default();
         let informer = Informer::<ConfigMap>::builder(api(&server))
-            .transform(shouting(&calls))
+            .transform(upper_case(&calls))
             .reflector_options(options(streaming))
             .build();
         let lines = lines_of(&informer);
@@ -180,7 +181,7 @@ async fn failed_transform_is_reported_and_cached_state_is_stale() {
         assert_eq!(informer.status().reflector.undecodable, 1);
         assert_eq!((informer.status().objects, informer.status().stale), (1, 0));
 
-        change(&server, "a", refused);
+        change(&server, "a", rejected);
         until(|| informer.status().stale == 1).await;
         let status = informer.status();
         assert_eq!((status.objects, status.reflector.undecodable), (1, 2));
@@ -198,7 +199,7 @@ async fn failed_transform_is_reported_and_cached_state_is_stale() {
 
         change(&server, "a", "better");
         until(|| informer.status().stale == 0).await;
-        change(&server, "a", refused);
+        change(&server, "a", rejected);
         until(|| informer.status().stale == 1).await;
         server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
         until(|| lines.lock().len() == 3).await;
@@ -214,7 +215,7 @@ async fn factory_applies_transforms_of_configured_types() {
     create(&server, "a", "calm");
     let calls = Arc::default();
     let client = Client::new(server.service(), "default");
-    let factory = InformerFactory::new(client).namespace("ns").transform(shouting(&calls));
+    let factory = InformerFactory::new(client).namespace("ns").transform(upper_case(&calls));
     let maps = factory.informer::<ConfigMap>().unwrap();
     let others = factory.informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
     factory.start();
@@ -236,8 +237,12 @@ fn object(name: &str, data: &str, version: u64) -> ConfigMap {
 
 type Announced = Result<WatchEvent<ConfigMap>, ListWatchError>;
 
-/// Returns a source of two functions: one list, and a watch with these events that then stays silent.
-fn of_functions(calls: &Arc<AtomicUsize>, announced: fn() -> Vec<Announced>) -> InformerBuilder<ConfigMap> {
+/// Returns a builder with a source of two functions. After the given events, the watch delivers no
+/// events.
+fn function_source(
+    calls: &Arc<AtomicUsize>,
+    announced: fn() -> Vec<Announced>,
+) -> InformerBuilder<ConfigMap> {
     let items = || vec![object("a", "calm", 3), object("never", "bad", 4)];
     let list =
         move |_: ListRequest| async move { Ok(ListPage { items: items(), version: 5.into(), next: None }) };
@@ -245,7 +250,7 @@ fn of_functions(calls: &Arc<AtomicUsize>, announced: fn() -> Vec<Announced>) -> 
         use futures_util::StreamExt;
         stream::iter(announced()).chain(stream::pending())
     };
-    Informer::from_source(ListWatch::from_functions(list, watch).transform(shouting(calls)).transform(
+    Informer::from_source(ListWatch::from_functions(list, watch).transform(upper_case(calls)).transform(
         |object| {
             object.immutable = Some(is(object).ends_with('!'));
             Ok(())
@@ -266,7 +271,7 @@ async fn function_source_objects_are_transformed() {
         ]
     };
     let calls = Arc::new(AtomicUsize::new(0));
-    let informer = of_functions(&calls, announced).build();
+    let informer = function_source(&calls, announced).build();
     let lines = lines_of(&informer);
     informer.start();
     until(|| lines.lock().len() == 4).await;
@@ -280,7 +285,7 @@ async fn function_source_objects_are_transformed() {
 #[tokio::test(start_paused = true)]
 async fn relisted_function_source_objects_are_not_transformed_again() {
     let calls = Arc::new(AtomicUsize::new(0));
-    let informer = of_functions(&calls, Vec::new).build();
+    let informer = function_source(&calls, Vec::new).build();
     informer.start();
     until(|| informer.has_synced()).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
@@ -300,7 +305,7 @@ async fn shared_object_is_reported_instead_of_untransformed() {
         use futures_util::StreamExt;
         stream::iter([Ok(WatchEvent::Added(Decoded::Object(shared.clone())))]).chain(stream::pending())
     };
-    let source = ListWatch::from_functions(list, watch).transform(shouting(&calls));
+    let source = ListWatch::from_functions(list, watch).transform(upper_case(&calls));
     let informer = Informer::from_source(source).build();
     informer.start();
     until(|| informer.status().reflector.undecodable == 1).await;

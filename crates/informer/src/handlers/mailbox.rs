@@ -128,8 +128,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes the next events. Returns `None` after the mailbox was closed and all events were
-    /// taken.
+    /// Takes the next events. Returns `None` if the mailbox is closed and empty.
     pub(crate) fn poll_take(&self, context: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
         self.reader.register(context.waker());
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! The lifetimes of a factory's informers: reference-counted, removed, stopped and adopted ones.
+//! Tests the lifetimes of reference-counted, removed, stopped and adopted informers of a factory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,14 +31,14 @@ async fn ref_counted_informer_stops_when_unused() {
     assert_eq!(
         (server.open_watches(), factory.status().len()),
         (1, 1),
-        "a registered handler has a use for it"
+        "a registered handler keeps the informer"
     );
     registration.remove().await;
     until_open(0).await;
     assert_eq!(factory.status().len(), 0);
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     until_open(1).await;
-    assert_eq!(lister.len(), 3, "a new informer");
+    assert_eq!(lister.len(), 3, "the request returns a new informer");
     factory.shutdown().await;
     assert_eq!(server.open_watches(), 0);
 }
@@ -49,26 +49,30 @@ async fn ref_counted_informer_waits_for_factory_start() {
     let server = server();
     let factory = factory(&server);
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
-    let told = Arc::new(Mutex::new(0));
-    let telling = Arc::clone(&told);
+    let calls = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&calls);
     drop(
         factory
             .select::<ConfigMap>()
             .labels("app=web")
             .ref_counted_informer()
             .unwrap()
-            .on_event(move |_| *telling.lock() += 1),
+            .on_event(move |_| *counter.lock() += 1),
     );
     drop(factory.select::<ConfigMap>().labels("app=db").ref_counted_informer().unwrap());
-    assert_eq!(factory.status().len(), 2, "the third informer is unused");
+    assert_eq!(factory.status().len(), 2, "the third informer was dropped");
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(lister.len(), 3);
     tokio::time::sleep(WITHIN).await;
-    assert_eq!((*told.lock(), server.open_watches()), (2, 2));
+    assert_eq!((*calls.lock(), server.open_watches()), (2, 2));
     drop(lister);
     tokio::time::sleep(WITHIN).await;
-    assert_eq!((factory.status().len(), server.open_watches()), (1, 1), "the start keeps no informer alive");
+    assert_eq!(
+        (factory.status().len(), server.open_watches()),
+        (1, 1),
+        "the start does not keep informers alive"
+    );
     factory.shutdown().await;
 }
 
@@ -85,7 +89,7 @@ async fn shutdown_before_start_stops_held_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_also_requested_without_ref_count_stays() {
+async fn informer_also_requested_without_ref_count_is_kept() {
     let server = server();
     let factory = factory(&server);
     factory.start();
@@ -114,10 +118,11 @@ async fn removed_informer_is_stopped_and_replaced_on_request() {
     factory.shutdown().await;
 }
 
-/// Property 20: a shutdown waits for all tasks that the factory ever started.
+/// Property 20: a shutdown waits for all tasks of the factory, including tasks of earlier
+/// informers.
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_tasks_of_earlier_informers() {
-    for way in ["stopped", "removed", "let go of"] {
+    for case in ["stopped", "removed", "dropped"] {
         let server = server();
         let factory = factory(&server);
         factory.start();
@@ -130,7 +135,7 @@ async fn shutdown_waits_for_tasks_of_earlier_informers() {
         };
         let registration = old.add_blocking_handler(handler_fn(blocks)).unwrap();
         in_a_call.recv().await.unwrap();
-        match way {
+        match case {
             "stopped" => assert!(old.stop().now_or_never().is_none()),
             "removed" => assert!(factory.select::<ConfigMap>().remove().now_or_never().is_none()),
             _ => assert!(registration.remove().now_or_never().is_none()),
@@ -140,8 +145,11 @@ async fn shutdown_waits_for_tasks_of_earlier_informers() {
         new.wait_for_sync(WITHIN).await.unwrap();
         let mut shutdown = std::pin::pin!(factory.shutdown());
         let early = tokio::time::timeout(WITHIN, &mut shutdown).await;
-        assert!(early.is_err(), "{way}: a handler is still being called");
-        assert!(tokio::time::timeout(WITHIN, factory.shutdown()).await.is_err(), "{way}: the second too");
+        assert!(early.is_err(), "{case}: a handler is still being called");
+        assert!(
+            tokio::time::timeout(WITHIN, factory.shutdown()).await.is_err(),
+            "{case}: the other call also waits"
+        );
         drop(go_on);
         shutdown.await;
         factory.shutdown().await;

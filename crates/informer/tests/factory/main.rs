@@ -1,4 +1,4 @@
-//! Factories with the embedded server: identity, start, stop and requests of their informers.
+//! Tests factories with the embedded server: identity, start, stop and requests of their informers.
 
 mod lifetimes;
 
@@ -45,9 +45,9 @@ fn factory(server: &Server) -> InformerFactory {
     InformerFactory::new(client(server))
 }
 
-fn asked(server: &Server, verb: Verb) -> Request {
+fn last_request(server: &Server, verb: Verb) -> Request {
     let requests = server.journal().requests();
-    requests.into_iter().find(|request| request.info.verb == verb).expect("no such request was sent")
+    requests.into_iter().find(|request| request.info.verb == verb).expect("the request was not sent")
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,14 +63,14 @@ async fn same_type_shares_informer_and_representation_does_not() {
     factory.start();
     factory.start();
     factory.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "streaming lists");
+    assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "two informers use streaming lists");
     assert_eq!(factory.status().len(), 2);
     factory.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn handlers_use_coalesce_threshold_of_factory() {
-    for (mark, merges) in [(1, true), (1024, false)] {
+    for (mark, coalesces) in [(1, true), (1024, false)] {
         let server = server();
         let factory = factory(&server).coalesce_threshold(mark);
         let informer = factory.informer::<ConfigMap>().unwrap();
@@ -80,13 +80,13 @@ async fn handlers_use_coalesce_threshold_of_factory() {
         config_map(&server, "default", "d", "web");
         tokio::time::sleep(WITHIN).await;
         let handler = &informer.status().handlers[0];
-        assert_eq!((handler.pending, handler.coalescing), (4, merges), "with a threshold of {mark}");
+        assert_eq!((handler.pending, handler.coalescing), (4, coalesces), "with a threshold of {mark}");
         factory.shutdown().await;
     }
 }
 
-/// A batch of the queue is one write. Index functions run before the write and see the length of the
-/// batch.
+/// A batch of the queue is one write. The index functions for a batch run before the write, so they
+/// can measure the length of the batch.
 #[tokio::test(start_paused = true)]
 async fn informers_use_queue_capacity_of_factory() {
     for (bound, seen) in [(1, [3, 4, 5]), (1024, [3, 3, 3])] {
@@ -114,7 +114,7 @@ async fn informer_of_started_factory_starts_immediately() {
     let server = server();
     let factory = factory(&server);
     factory.start();
-    factory.wait_for_sync(WITHIN).await.expect("there is nothing to wait for");
+    factory.wait_for_sync(WITHIN).await.expect("no informer must be awaited");
     let late = factory.informer::<ConfigMap>().unwrap();
     late.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(late.lister().len(), 3);
@@ -122,7 +122,7 @@ async fn informer_of_started_factory_starts_immediately() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typed_dynamic_and_metadata_only_informers_share_a_server() {
+async fn typed_dynamic_and_metadata_only_informers_share_server() {
     let server = server();
     let factory = factory(&server);
     let resource = ApiResource::erase::<ConfigMap>(&());
@@ -173,12 +173,12 @@ async fn sync_error_lists_each_unsynced_informer_with_cause() {
         assert!(why.contains("403 Forbidden") && why.contains("LIST /api/v1/"), "{why}");
     }
     drop((_pods, _nodes));
-    factory.wait_for_sync(Duration::MAX).await.expect("the informers continue to try");
+    factory.wait_for_sync(Duration::MAX).await.expect("the informers continue to retry");
     factory.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_leaves_no_task_and_no_watch() {
+async fn shutdown_completes_all_tasks_and_watches() {
     let server = server();
     let alive = || Handle::current().metrics().num_alive_tasks();
     let before = alive();
@@ -201,7 +201,7 @@ async fn shutdown_leaves_no_task_and_no_watch() {
     assert_eq!(maps.lister().len(), 3, "the cache can still be read");
     let error = factory.informer::<ConfigMap>().err();
     assert_eq!(error, Some(FactoryError::ShutDown("ConfigMap /api/v1/configmaps".into())));
-    // The client has its own task, which ends with its last clone.
+    // The client has its own task. The task completes when the last clone of the client is dropped.
     drop((factory, maps, pods, events));
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -228,7 +228,7 @@ async fn namespace_and_options_apply_to_each_list_and_watch() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     for verb in [Verb::List, Verb::Watch] {
-        let request = asked(&server, verb);
+        let request = last_request(&server, verb);
         assert_eq!(request.path, "/api/v1/namespaces/default/configmaps");
         assert_eq!(request.parameter("labelSelector").as_deref(), Some("app=web"));
         assert_eq!(request.parameter("fieldSelector").as_deref(), Some("metadata.name!=z"));
@@ -299,7 +299,7 @@ async fn factory_configured_after_start_drops_its_informers() {
     one.shutdown().await;
 }
 
-/// A ConfigMap whose type runs a hook immediately before its informer is registered.
+/// A ConfigMap with a hook. The hook runs immediately before the informer is registered.
 #[derive(Deserialize)]
 struct Hooked {
     metadata: ObjectMeta,
@@ -340,14 +340,14 @@ impl Resource for Hooked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_requested_during_shutdown_is_refused() {
+async fn informer_request_during_shutdown_is_rejected() {
     let server = server();
     let factory = factory(&server);
     factory.start();
     let same = factory.clone();
-    let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("there is nothing to wait for")));
+    let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("no informer must be awaited")));
     let late = factory.dynamic_informer::<Hooked>(&hook, Scope::Namespaced);
-    assert!(late.is_err(), "an informer would outlive the shutdown");
+    assert!(late.is_err(), "an informer was created during the shutdown");
     tokio::time::sleep(WITHIN).await;
     assert_eq!((server.open_watches(), factory.status().len()), (0, 0));
 }

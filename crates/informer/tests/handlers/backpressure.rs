@@ -1,4 +1,4 @@
-//! Handlers with backpressure: they receive every event, and the cache waits for them.
+//! Tests handlers with backpressure. They receive every event, and the cache waits for them.
 
 use std::sync::mpsc;
 
@@ -38,7 +38,7 @@ async fn backpressured_handler_gets_every_event() {
     assert!(coalesced.len() < every.len(), "no events were coalesced: {coalesced:?}");
 }
 
-/// The handler blocks its thread until the test releases it.
+/// Tests that the cache waits while the handler blocks its thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cache_waits_for_backpressured_handler_until_removed() {
     let fake = Fake::listing(5, &[]);
@@ -57,7 +57,7 @@ async fn cache_waits_for_backpressured_handler_until_removed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // The current delivery, the events up to the threshold, and one batch of the queue.
+    // The cache contains the current delivery, the events up to the threshold, and one batch.
     let cached = informer.lister().len();
     assert!(cached <= 4 + 2 + 4, "{cached} are cached");
     drop(release);
@@ -77,10 +77,10 @@ impl Drop for Bomb {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cache_does_not_wait_for_ended_handler() {
+async fn cache_does_not_wait_for_failed_handler() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().coalesce_threshold(1).queue_capacity(1).build();
-    let gone =
+    let ended =
         informer.add_backpressured_handler(handler_fn(|_: &Event<ConfigMap>| std::panic::panic_any(Bomb)));
     let log = Log::new();
     let _registration = informer.on_event(log.writer());
@@ -92,6 +92,6 @@ async fn cache_does_not_wait_for_ended_handler() {
     while !log.lines().last().is_some_and(|line| line.ends_with(">19")) {
         log.reach(log.lines().len() + 1).await;
     }
-    assert_eq!((gone.has_synced(), informer.status().handlers.len()), (false, 2));
+    assert_eq!((ended.has_synced(), informer.status().handlers.len()), (false, 2));
     informer.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Handlers that may block, on their own threads.
+//! Tests handlers that may block, on their own threads.
 
 use std::{
     cell::RefCell,
@@ -17,11 +17,12 @@ use crate::{
 };
 
 thread_local! {
-    /// Dropped at the end of the thread that set it.
+    /// The thread that sets this value drops it when it exits.
     static AT_THE_END: RefCell<Option<watch::Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Logs its events. The channel closes when its thread has ended.
+/// Returns a handler that logs its events, and a receiver that is closed when its thread has
+/// exited.
 fn on_a_thread(log: &Log) -> (impl FnMut(&Event<ConfigMap>) + Send + use<>, watch::Receiver<()>) {
     let (thread, ended) = watch::channel(());
     let (log, mut thread) = (log.clone(), Some(thread));
@@ -127,17 +128,17 @@ async fn remove_and_stop_wait_for_running_call_and_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blocking_handler_never_called_leaves_no_thread() {
+async fn thread_of_uncalled_blocking_handler_exits() {
     struct Held(#[expect(dead_code, reason = "it is dropped with the handler")] watch::Sender<()>);
     impl EventHandler<ConfigMap> for Held {}
-    for story in ["dropped unstarted", "stopped unstarted", "removed unstarted", "joined too late"] {
+    for case in ["dropped unstarted", "stopped unstarted", "removed unstarted", "registered after stop"] {
         let informer = Fake::listing(5, &[]).informer().build();
         let (handler, mut ended) = watch::channel(());
-        if story == "joined too late" {
+        if case == "registered after stop" {
             informer.stop().await;
         }
         let registration = informer.add_blocking_handler(Held(handler)).unwrap();
-        match story {
+        match case {
             "dropped unstarted" => drop((informer, registration)),
             "stopped unstarted" => {
                 informer.stop().await;
@@ -145,7 +146,7 @@ async fn blocking_handler_never_called_leaves_no_thread() {
             }
             _ => {
                 registration.remove().await;
-                assert!(has_ended(&ended), "{story}");
+                assert!(has_ended(&ended), "{case}");
             }
         }
         while ended.changed().await.is_ok() {}
@@ -153,7 +154,7 @@ async fn blocking_handler_never_called_leaves_no_thread() {
 }
 
 #[test]
-fn dropped_runtime_ends_handler_thread_after_running_call() {
+fn handler_thread_exits_after_running_call_if_runtime_is_dropped() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
@@ -182,7 +183,7 @@ fn dropped_runtime_ends_handler_thread_after_running_call() {
     assert_eq!(log.lines(), ["!a@3"]);
 }
 
-/// Tasks, timers and `block_on` work as in `spawn_blocking`.
+/// Tasks, timers and `block_on` work like in `spawn_blocking`.
 #[tokio::test]
 async fn blocking_handler_can_spawn_and_block_on_futures() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);

@@ -1,4 +1,4 @@
-//! A source whose lists and events the test controls.
+//! A source with lists and events that the test controls.
 
 use std::sync::{
     Arc, Weak,
@@ -75,7 +75,7 @@ impl Fake {
         Informer::from_source(self.source()).name("ConfigMaps of a fake")
     }
 
-    /// Same, with a value that lives as long as the tasks of the informer.
+    /// Returns an informer, and a value that exists as long as the tasks of the informer.
     pub(crate) fn informer_with_canary(&self) -> (Informer<ConfigMap>, Weak<()>) {
         let canary = Arc::new(());
         let held = Arc::downgrade(&canary);

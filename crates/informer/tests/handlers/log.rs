@@ -34,7 +34,7 @@ impl Log {
         self.lines.lock().clone()
     }
 
-    /// Waits for this many lines. The clock is paused, so an idle day takes no time.
+    /// Waits for this number of lines. The clock is paused, so an idle day is immediate.
     pub(crate) async fn reach(&self, count: usize) -> Vec<String> {
         let mut written = self.written.subscribe();
         let reached = written.wait_for(|lines| *lines >= count);
@@ -45,7 +45,7 @@ impl Log {
     }
 }
 
-/// `+a@1`, `!a@1` (initial), `~a@1>2`, `-a@2`, `?a@2` (final state unknown).
+/// Formats an event as `+a@1`, `!a@1` (initial), `~a@1>2`, `-a@2` or `?a@2` (final state unknown).
 pub(crate) fn short(event: &Event<ConfigMap>) -> String {
     let name = event.key().name().to_owned();
     match event {

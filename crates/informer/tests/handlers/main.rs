@@ -1,4 +1,4 @@
-//! The contract of handlers, with a source that the test controls.
+//! Tests the contract of handlers, with a source that the test controls.
 
 mod backpressure;
 mod blocking;
@@ -35,13 +35,13 @@ async fn handler_gets_initial_list_and_later_changes() {
     informer.stop().await;
 }
 
-/// Property 6: the store and every index show a change before the handler call.
+/// Property 6: the store and every index contain a change before the handler call.
 #[tokio::test(start_paused = true)]
-async fn store_and_indexes_show_change_before_handler_call() {
+async fn store_and_indexes_contain_change_before_handler_call() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let by_uid = informer.add_index("uid", |object: &ConfigMap| object.metadata.uid.clone()).unwrap();
-    let (log, told, lister) = (Log::new(), Log::new(), informer.lister());
+    let (log, other_log, lister) = (Log::new(), Log::new(), informer.lister());
     let writer = log.clone();
     let _registration = informer.on_event(move |event| {
         let indexed = by_uid.len(event.entry().metadata.uid.as_deref().unwrap());
@@ -49,7 +49,7 @@ async fn store_and_indexes_show_change_before_handler_call() {
             lister.get_by_key(event.key()).and_then(|object| object.metadata.resource_version.clone());
         writer.write(format!("{indexed} {version:?}"));
     });
-    let _other = informer.on_event(told.writer());
+    let _other = informer.on_event(other_log.writer());
     informer.start();
     log.reach(1).await;
     fake.modified(object("a", "1", 6)).await;
@@ -113,14 +113,19 @@ async fn handlers_added_during_writes_get_each_version_once() {
             "a gap or a repeat: {versions:?}"
         );
         let initial = versions.iter().filter(|(_, initial)| *initial);
-        assert!(initial.eq(&versions[..1]), "it began with {:?} instead of the cached objects", versions[0]);
+        assert!(
+            initial.eq(&versions[..1]),
+            "the history starts with {:?} instead of the cached objects",
+            versions[0]
+        );
     }
     informer.stop().await;
 }
 
-/// Property 8: handlers that are added and removed do not affect each other or the remaining ones.
+/// Property 8: handlers that are added and removed do not affect each other or the remaining
+/// handlers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handler_misses_no_event_while_others_are_added_and_removed() {
+async fn handler_gets_all_events_while_handlers_are_added_and_removed() {
     const CHANGES: usize = 2000;
     let fake = Fake::listing(5, &[object("a", "1", 5)]);
     let informer = fake.informer().coalesce_threshold(1_000_000).build();
@@ -159,7 +164,7 @@ async fn handler_misses_no_event_while_others_are_added_and_removed() {
 
 /// Property 8, and the contract of a panicking handler.
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_stays_registered_and_affects_no_other() {
+async fn panicking_handler_remains_registered_without_side_effects() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -182,7 +187,7 @@ async fn a_panicking_handler_stays_registered_and_affects_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_follows_a_removal_and_others_continue() {
+async fn removed_handler_is_never_called_again() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let (removed, stays) = (Log::new(), Log::new());
@@ -225,7 +230,7 @@ async fn removal_drops_or_delivers_queued_events() {
             while !informer.status().handlers.is_empty() {
                 tokio::task::yield_now().await;
             }
-            // The removal has begun.
+            // The first poll has started the removal.
             tokio::task::yield_now().await;
             let gate = Arc::clone(&gate);
             tokio::task::spawn_blocking(move || gate.wait()).await.unwrap();
@@ -246,7 +251,7 @@ async fn handler_that_always_panics_can_be_removed() {
         let registration = informer.on_event(move |event| {
             let _held = &held;
             writer.write(short(event));
-            panic!("at each call");
+            panic!("the handler panics at each call");
         });
         informer.start();
         log.reach(2).await;
@@ -292,7 +297,7 @@ async fn resync_delivers_cached_state_at_period_of_each_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stream_yields_same_events_and_ends_with_informer() {
+async fn stream_yields_same_events_until_informer_stops() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let mut events = informer.events();
@@ -318,7 +323,7 @@ async fn stream_yields_same_events_and_ends_with_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_stream_unregisters_it() {
+async fn dropped_stream_is_unregistered() {
     let informer = Fake::listing(5, &[]).informer().build();
     let events = informer.events();
     assert_eq!(informer.status().handlers.len(), 1);
@@ -327,7 +332,7 @@ async fn dropping_a_stream_unregisters_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_informer_refuses_handlers_and_stays_readable() {
+async fn stopped_informer_ignores_handlers_and_remains_readable() {
     let fake = Fake::listing(5, &[object("a", "1", 3)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -351,12 +356,12 @@ async fn stopped_informer_refuses_handlers_and_stays_readable() {
 
 /// Waits until the informer's tasks have dropped the source.
 async fn released(source: &std::sync::Weak<()>) {
-    let gone = async {
+    let dropped = async {
         while source.upgrade().is_some() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(WITHIN, gone).await.expect("the unused informer must stop");
+    tokio::time::timeout(WITHIN, dropped).await.expect("the unused informer must stop");
 }
 
 #[tokio::test(start_paused = true)]
@@ -390,7 +395,7 @@ async fn informer_stops_when_last_reference_is_dropped() {
             };
             tokio::time::timeout(WITHIN, seen)
                 .await
-                .unwrap_or_else(|_| panic!("a {keeper} did not keep it alive"));
+                .unwrap_or_else(|_| panic!("the informer stopped although a {keeper} exists"));
         }
         drop((lister, index, stream));
         if let Some(handler) = handler {

@@ -1,4 +1,4 @@
-//! Events of a relist, and the store during their delivery.
+//! Tests the events of a relist, and the contents of the store during their delivery.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
 
 /// Properties 2, 3 and 7: changes without an open watch are delivered, deletions first.
 #[tokio::test(start_paused = true)]
-async fn a_relist_delivers_missed_changes() {
+async fn relist_delivers_missed_changes() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let log = Log::new();
@@ -25,23 +25,24 @@ async fn a_relist_delivers_missed_changes() {
     informer.stop().await;
 }
 
-/// Property 7: the store shows the whole list, and no deleted object, before the deletes are delivered.
+/// Property 7: before the deletes are delivered, the store contains the complete list, without the
+/// deleted objects.
 #[tokio::test(start_paused = true)]
 async fn relist_is_fully_visible_during_handler_calls() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
     let informer = fake.informer().build();
     let (log, writer, lister) = (Log::new(), Log::new(), informer.lister());
-    let shown = move || {
+    let contents = move || {
         let objects = lister.list_all().into_iter().map(|object| object.metadata.clone());
-        let mut shown: Vec<_> =
+        let mut contents: Vec<_> =
             objects.map(|of| format!("{}@{}", of.name.unwrap(), of.resource_version.unwrap())).collect();
-        shown.sort();
-        shown.join(" ")
+        contents.sort();
+        contents.join(" ")
     };
-    let (told, seen) = (log.clone(), writer.clone());
+    let (events, seen) = (log.clone(), writer.clone());
     let _registration = informer.on_event(move |event| {
-        told.write(short(event));
-        seen.write(shown());
+        events.write(short(event));
+        seen.write(contents());
     });
     informer.start();
     assert_eq!(writer.reach(3).await, ["a@3 b@4 c@5"; 3]);
@@ -51,8 +52,8 @@ async fn relist_is_fully_visible_during_handler_calls() {
     informer.stop().await;
 }
 
-/// Properties 8 and 15: missed changes are delivered once, after resyncs of the old state and before
-/// resyncs of the new state.
+/// Properties 8 and 15: missed changes are delivered once, after resyncs of the old state and
+/// before resyncs of the new state.
 #[tokio::test(start_paused = true)]
 async fn missed_changes_reach_handlers_with_and_without_resync() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4), object("c", "3", 5)]);
@@ -71,8 +72,8 @@ async fn missed_changes_reach_handlers_with_and_without_resync() {
     let changes = ["!a@3", "!b@4", "!c@5", "?a@3", "?b@4", "+b@7", "~c@5>8", "+d@9"];
     assert_eq!(never.reach(changes.len()).await, changes);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let (resyncs, told): (Vec<_>, Vec<_>) = often.lines().into_iter().partition(|line| is_resync(line));
-    assert_eq!(told, changes);
+    let (resyncs, events): (Vec<_>, Vec<_>) = often.lines().into_iter().partition(|line| is_resync(line));
+    assert_eq!(events, changes);
     let lines = often.lines();
     let relist = lines.iter().position(|line| line == "?a@3").unwrap();
     let of = |lines: &[String]| lines.iter().filter(|line| is_resync(line)).cloned().collect::<BTreeSet<_>>();
@@ -83,7 +84,7 @@ async fn missed_changes_reach_handlers_with_and_without_resync() {
     informer.stop().await;
 }
 
-/// Matches `~a@3>3`: an update without a change.
+/// Returns whether a line is an update without a change, for example `~a@3>3`.
 fn is_resync(line: &str) -> bool {
     line.split_once('@')
         .and_then(|(_, versions)| versions.split_once('>'))

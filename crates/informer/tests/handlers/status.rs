@@ -1,4 +1,4 @@
-//! The status of an informer and its handlers.
+//! Tests the status of an informer and its handlers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn status_display_is_short_and_contains_no_object() {
     let informer = fake.informer().build();
     let log = Log::new();
     let audit = informer.on_event(log.writer()).named("audit");
-    let filtered = FilteringEventHandler::new(|_: &_| true, handler_fn(|_: &Event<_>| panic!("told")));
+    let filtered = FilteringEventHandler::new(|_: &_| true, handler_fn(|_: &Event<_>| panic!("called")));
     let _unnamed = informer.add_handler(filtered);
     let unread = informer.events().named("unread");
     assert_eq!(
@@ -43,12 +43,12 @@ ConfigMaps of a fake: watching, synced, 1 objects, up to resourceVersion 9
   handler audit: synced, 0 pending, 0 panics
   handler #1: synced, 0 pending, 3 panics
   handler unread: not synced, 3 pending, 0 panics";
-    let shown = informer.status().to_string();
+    let text = informer.status().to_string();
     let without_words =
         |text: &str| text.lines().filter(|line| !line.contains("errors")).collect::<Vec<_>>().join("\n");
-    assert_eq!(without_words(&shown), without_words(expected));
-    assert!(shown.contains("the last 5 s ago: WATCH function failed"), "{shown}");
-    assert!(!format!("{shown} {:?}", informer.status()).contains("secret"), "{shown}");
+    assert_eq!(without_words(&text), without_words(expected));
+    assert!(text.contains("the last 5 s ago: WATCH function failed"), "{text}");
+    assert!(!format!("{text} {:?}", informer.status()).contains("secret"), "{text}");
     informer.stop().await;
     assert!(informer.status().to_string().starts_with("ConfigMaps of a fake: stopped, synced, 1 objects"));
     drop(unread);

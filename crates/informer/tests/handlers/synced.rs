@@ -1,4 +1,4 @@
-//! `has_synced` of informers and handlers, and initial adds.
+//! Tests `has_synced` of informers and handlers, and initial adds.
 
 use std::{
     future,
@@ -31,10 +31,10 @@ impl EventHandler<ConfigMap> for Noting {
     }
 }
 
-/// Lists `a`, and `b` on a second page that waits for the gate. The watch adds `c`.
+/// A source that lists `a`, and then `b` on a page that waits for the gate. The watch adds `c`.
 #[derive(Clone, Default)]
 struct Gated {
-    asked: Arc<Notify>,
+    requested: Arc<Notify>,
     open: Arc<Notify>,
 }
 
@@ -43,7 +43,7 @@ impl Gated {
         let page = |object, next| ListPage { items: vec![object], version: 5.into(), next };
         match request.at {
             ListAt::Continue(_) => {
-                self.asked.notify_one();
+                self.requested.notify_one();
                 self.open.notified().await;
                 page(object("b", "2", 4), None)
             }
@@ -67,13 +67,13 @@ impl Gated {
 
 /// Properties 10, 11 and 12.
 #[tokio::test(start_paused = true)]
-async fn synced_means_the_list_is_stored_and_each_initial_add_has_returned() {
+async fn handler_is_synced_after_each_initial_add_has_returned() {
     let (source, log) = (Gated::default(), Log::new());
     let informer = source.informer();
     let registration = informer.add_handler(Noting { informer: informer.clone(), log: log.clone() });
-    assert!(!informer.has_synced() && !registration.has_synced(), "the list has not begun");
+    assert!(!informer.has_synced() && !registration.has_synced(), "the list has not started");
     informer.start();
-    source.asked.notified().await;
+    source.requested.notified().await;
     tokio::time::sleep(Duration::from_secs(1)).await; // the clock is paused: this waits until all tasks are idle
     assert!(!informer.has_synced() && !registration.has_synced(), "the list is incomplete");
 
@@ -141,7 +141,8 @@ async fn empty_list_syncs_informer_and_handler() {
     informer.stop().await;
 }
 
-/// Property 11: dropped events do not count as handled. Streams yield queued events and may be synced.
+/// Property 11: dropped events do not count as handled. Streams yield queued events and may be
+/// synced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_stopped_during_initial_adds_is_never_synced() {
     let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
@@ -153,7 +154,7 @@ async fn handler_stopped_during_initial_adds_is_never_synced() {
         writer.write(short(event));
         gate.recv().unwrap();
     });
-    let amid = informer.add_blocking_handler(blocking).unwrap();
+    let during_list = informer.add_blocking_handler(blocking).unwrap();
     informer.start();
     assert_eq!(log.reach(1).await.len(), 1);
     // No queued event of this stream is read before the stop.
@@ -163,6 +164,6 @@ async fn handler_stopped_during_initial_adds_is_never_synced() {
     assert!(futures_util::poll!(&mut stopping).is_pending());
     go.send(()).unwrap();
     stopping.await;
-    assert!(!amid.wait_for_sync(WITHIN).await, "synced after {:?}", log.lines());
+    assert!(!during_list.wait_for_sync(WITHIN).await, "synced after {:?}", log.lines());
     assert_eq!(before.wait_for_sync(WITHIN).await, others.lines().len() == 2);
 }

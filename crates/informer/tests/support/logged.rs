@@ -2,11 +2,11 @@
 //!
 //! tracing caches for the whole process whether a log statement is enabled. With at most one
 //! subscriber, the first thread that reaches the statement decides. A subscriber of one thread
-//! (`set_default`) therefore misses statements that a thread without one has reached before. This
-//! module installs one global subscriber that enables everything and sorts the log by thread. Each
+//! (`set_default`) therefore misses statements that another thread has reached before. This module
+//! installs one global subscriber that enables all statements and separates the log by thread. Each
 //! test and its runtime run on one thread.
 //!
-//! Each test of the binary must begin with [`Logged::begin`] and must not set another subscriber.
+//! Each test of the binary must first call [`Logged::begin`], and must not set another subscriber.
 
 use std::{cell::RefCell, fmt, marker::PhantomData, sync::LazyLock};
 
@@ -17,7 +17,7 @@ use tracing::{
 };
 
 thread_local! {
-    /// The log of this thread, each line with its crate; `None` if no test captures it.
+    /// The log of this thread, each line with its crate. `None` if no test captures the log.
     static LINES: RefCell<Option<Vec<(&'static str, String)>>> = const { RefCell::new(None) };
 }
 
@@ -35,8 +35,8 @@ impl Logged {
         LazyLock::force(&SUBSCRIBER);
         LINES.set(Some(Vec::new()));
         let logged = Self { stays_on_its_thread: PhantomData };
-        tracing::trace!("it begins");
-        assert!(logged.text().contains("it begins"), "the log is not captured");
+        tracing::trace!("capture starts");
+        assert!(logged.text().contains("capture starts"), "the log is not captured");
         logged
     }
 
@@ -91,7 +91,7 @@ struct Keep(&'static str);
 
 impl Visit for Keep {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Before the borrow: `Debug` of the value may log.
+        // Formats the value before the borrow, because its `Debug` may log.
         let line = format!("{field}={value:?}");
         // A thread may log after its locals were dropped.
         let _at_its_end = LINES.try_with(|lines| {
