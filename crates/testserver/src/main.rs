@@ -71,7 +71,15 @@ enum Failure {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Flags::parse()).await {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) if !error.use_stderr() => error.exit(), // --help
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{}; see --help", usage_problem(&error));
+            return ExitCode::from(2);
+        }
+    };
+    match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed, the error cannot be reported.
@@ -79,6 +87,13 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the first paragraph of clap's error as one line. The other paragraphs describe the usage.
+fn usage_problem(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let problem = text.split("\n\n").next().unwrap_or_default();
+    problem.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 async fn run(flags: Flags) -> Result<(), Failure> {

@@ -42,7 +42,15 @@ enum Command {
 const NEIGHBOURS: [&str; 4] = ["tokio", "axum", "kube-runtime", "jiff"];
 
 fn main() -> std::process::ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if !error.use_stderr() => error.exit(), // --help
+        Err(error) => {
+            eprintln!("{}; see --help", usage_problem(&error));
+            return std::process::ExitCode::from(2);
+        }
+    };
+    let result = match arguments.command {
         Command::List { paths } => list(&paths),
         Command::Count => count(),
         Command::Sample { seed, count, paths } => sample(seed, count, &paths),
@@ -54,6 +62,13 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the first paragraph of clap's error as one line. The other paragraphs describe the usage.
+fn usage_problem(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let problem = text.split("\n\n").next().unwrap_or_default();
+    problem.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn list(paths: &[PathBuf]) -> anyhow::Result<()> {

@@ -80,7 +80,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let promise = PROPERTIES.iter().find(|property| property.number == self.property);
         let promise = promise.map_or("", |property| property.promise);
-        write!(f, "property {} ({promise}) is broken: {}", self.property, self.how)
+        write!(f, "property {} ({promise}) is violated: {}", self.property, self.how)
     }
 }
 

@@ -1,67 +1,83 @@
-//! Applies each patch of tests/verification/mutants to a copy of the tree, and sees that it is found: see docs/reliability.md.
-//!
-//! `cargo run -p kube-informer-verification --bin mutants [NAME ...]`: all of them, or those whose names contain one of
-//! the words. The first takes as long as a build of the workspace, the others seconds to minutes each. Needs git.
+//! Applies each patch of tests/verification/mutants to a copy of the workspace and runs the test that must find it: see
+//! docs/reliability.md.
 
 use std::fmt;
 use std::process::{ExitCode, Output};
 
 use anyhow::{Result, ensure};
+use clap::Parser;
+use kube_informer_verification::cli;
 use kube_informer_verification::mutants::{FoundBy, Mutant, Tree, mutants};
 use kube_informer_verification::properties::BROKEN_TOO;
 use tokio::time::Instant;
 
-/// Between the name of a property and what breaks it.
-const BROKEN: &str = " is broken: ";
+/// The text between the name of a property and its violation.
+const BROKEN: &str = " is violated: ";
 
-fn main() -> Result<ExitCode> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let wanted = |mutant: &Mutant| words.is_empty() || words.iter().any(|word| mutant.name.contains(word));
+/// Applies each mutant to a copy of the workspace, and checks that its test fails. Requires git.
+///
+/// The first mutant takes as long as a build of the workspace, and each other mutant seconds to minutes.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Select mutants whose name contains one of these words. The default is all mutants.
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    cli::run(|Arguments { words }| run(&words))
+}
+
+fn run(words: &[String]) -> Result<ExitCode> {
+    let is_selected =
+        |mutant: &Mutant| words.is_empty() || words.iter().any(|word| mutant.name.contains(word));
+    let selected: Vec<Mutant> = mutants()?.into_iter().filter(is_selected).collect();
+    ensure!(!selected.is_empty(), "no name of a mutant contains {}", words.join(" or "));
     let tree = Tree::new()?;
     let (mut found, mut survivors) = (0, Vec::new());
-    for mutant in mutants()?.into_iter().filter(wanted) {
-        let began = Instant::now();
+    for mutant in selected {
+        let start = Instant::now();
         tree.restore()?;
         tree.apply(&mutant)?;
         let verdict = Verdict::of(&mutant, tree.hunt(&mutant)?.as_ref());
-        println!("{}: {verdict}, {:.0?}", mutant.name, began.elapsed());
+        println!("{}: {verdict}, {:.0?}", mutant.name, start.elapsed());
         match verdict {
             Verdict::Found(_) => found += 1,
             _ => survivors.push(mutant.name),
         }
     }
     tree.restore()?;
-    println!("{found} mutants are found, {} are not {survivors:?}", survivors.len());
-    ensure!(found + survivors.len() > 0, "no mutant's name contains any of {words:?}");
+    println!("{found} mutants are found, {} are not found {survivors:?}", survivors.len());
     Ok(if survivors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What has come of a hunt.
+/// The result of the test of a mutant.
 enum Verdict {
-    /// It was found, in these words.
+    /// The test failed with this message.
     Found(String),
-    /// Something was found, and it is not what the mutant breaks.
-    Otherwise(String),
+    /// The test failed, but not because of the properties of the mutant.
+    OtherFailure(String),
     NotFound,
     TooLong,
 }
 
 impl Verdict {
-    /// A program that fails for another reason, such as a search that was too long, has found nothing.
+    /// Other failures of the test, such as an exceeded time limit, do not count.
     fn of(mutant: &Mutant, output: Option<&Output>) -> Self {
         let Some(output) = output else { return Self::TooLong };
         if output.status.success() {
             return Self::NotFound;
         }
         let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let telling =
+        let is_failure =
             |line: &&str| [BROKEN, " panicked at ", " FAILED"].iter().any(|word| line.contains(word));
-        let Some(sign) = out.lines().chain(error.lines()).find(telling) else { return Self::NotFound };
-        let sign = sign.trim().to_owned();
+        let Some(message) = out.lines().chain(error.lines()).find(is_failure) else { return Self::NotFound };
+        let message = message.trim().to_owned();
         let by_number = !mutant.breaks.is_empty() && !matches!(mutant.found_by, FoundBy::Test(_));
-        match by_number && !properties(&sign).iter().any(|number| mutant.breaks.contains(number)) {
-            true => Self::Otherwise(sign),
-            false => Self::Found(sign),
+        if by_number && !properties(&message).iter().any(|number| mutant.breaks.contains(number)) {
+            Self::OtherFailure(message)
+        } else {
+            Self::Found(message)
         }
     }
 }
@@ -69,19 +85,19 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(sign) => write!(f, "{sign}"),
-            Self::Otherwise(sign) => write!(f, "NOT FOUND BY ITS PROPERTY: {sign}"),
+            Self::Found(message) => write!(f, "{message}"),
+            Self::OtherFailure(message) => write!(f, "NOT FOUND BY ITS PROPERTY: {message}"),
             Self::NotFound => write!(f, "NOT FOUND"),
             Self::TooLong => write!(f, "NOT FOUND in time"),
         }
     }
 }
 
-/// The numbers of the properties that the words of a violation name.
-fn properties(sign: &str) -> Vec<u8> {
+/// Returns the numbers of the properties in the message of a violation.
+fn properties(message: &str) -> Vec<u8> {
     let number = |words: &str| words.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-    let first = sign.find("property ").and_then(|at| number(&sign[at + "property ".len()..]));
-    let others = sign.split(BROKEN_TOO).skip(1).filter_map(number);
+    let first = message.find("property ").and_then(|at| number(&message[at + "property ".len()..]));
+    let others = message.split(BROKEN_TOO).skip(1).filter_map(number);
     first.into_iter().chain(others).collect()
 }
 
@@ -90,9 +106,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_properties_that_are_broken_are_read() {
-        let sign = format!("  1.0 informer 0  property 16 (all of 3){BROKEN}[7]{BROKEN_TOO}8{BROKEN_TOO}15");
-        assert_eq!(properties(&sign), [16, 8, 15]);
-        assert_eq!(properties("it panicked at 5"), [0; 0]);
+    fn all_violated_properties_are_read() {
+        let message =
+            format!("  1.0 informer 0  property 16 (all of 3){BROKEN}[7]{BROKEN_TOO}8{BROKEN_TOO}15");
+        assert_eq!(properties(&message), [16, 8, 15]);
+        assert_eq!(properties("the test panicked at 5"), [0; 0]);
     }
 }
