@@ -1,5 +1,5 @@
-//! What a request asks for, as far as rights depend on it: read from method, path and query alone, as the real server
-//! does before it knows whether the resource exists.
+//! The attributes of a request for authorization. They depend only on method, path and query, because
+//! the real server authorizes a request before it looks up the resource.
 
 use http::request::Parts;
 
@@ -9,18 +9,19 @@ use crate::journal::RequestInfo;
 use crate::read::selector::FieldSelector;
 use crate::status::{Named, Status};
 
-/// What someone wants to do.
+/// The attributes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     Resource(ResourceAttributes),
-    /// Anything outside of `/api/VERSION` and `/apis/GROUP/VERSION`; the verb is the method in lower case.
+    /// A path outside `/api/VERSION` and `/apis/GROUP/VERSION`. The verb is the HTTP method in lower
+    /// case.
     Path {
         verb: String,
         path: String,
     },
 }
 
-/// Empty texts stand for what is not said: no namespace, no name, no subresource.
+/// The attributes of a request for a resource. An empty text means that the part is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceAttributes {
     pub verb: String,
@@ -32,13 +33,13 @@ pub(crate) struct ResourceAttributes {
 }
 
 impl Attributes {
-    /// What a request asks for.
+    /// Returns the attributes of a request.
     pub(crate) fn of(parts: &Parts, query: &Query) -> Self {
         let path = parts.uri.path();
         let method = parts.method.as_str();
-        let read = escape::decode(path).unwrap_or_default();
-        let steps: Vec<&str> = read.trim_matches('/').split('/').collect();
-        let (group, rest) = match steps.as_slice() {
+        let decoded = escape::decode(path).unwrap_or_default();
+        let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
+        let (group, rest) = match segments.as_slice() {
             ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
             ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
             _ => return Self::Path { verb: method.to_lowercase(), path: path.into() },
@@ -52,7 +53,7 @@ impl Attributes {
             (_, "DELETE") => ("delete", rest),
             _ => ("", rest),
         };
-        // A namespace itself is in its own namespace.
+        // A namespace object belongs to its own namespace.
         let (namespace, rest) = match rest {
             ["namespaces", namespace, inner @ ..] => match inner.first() {
                 None | Some(&("status" | "finalize")) => (*namespace, rest),
@@ -60,31 +61,32 @@ impl Attributes {
             },
             _ => ("", rest),
         };
-        let step = |at: usize| rest.get(at).copied().unwrap_or("").to_owned();
-        let mut asked = ResourceAttributes {
+        let segment = |index: usize| rest.get(index).copied().unwrap_or("").to_owned();
+        let mut attributes = ResourceAttributes {
             verb: verb.into(),
             group: group.into(),
-            resource: step(0),
-            name: step(1),
-            subresource: step(2),
+            resource: segment(0),
+            name: segment(1),
+            subresource: segment(2),
             namespace: namespace.into(),
         };
-        asked.of_collection(query);
-        Self::Resource(asked)
+        attributes.adjust_for_collection(query);
+        Self::Resource(attributes)
     }
 
-    /// The refusal of what `user` may not do.
+    /// Creates the rejection for `user`.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         match self {
-            Self::Resource(asked) => asked.forbidden(user),
+            Self::Resource(attributes) => attributes.forbidden(user),
             Self::Path { verb, path } => Status::forbidden_path(user, verb, path),
         }
     }
 }
 
 impl ResourceAttributes {
-    /// Without a name a GET is a list or a watch; one that selects a single name is about that object.
-    fn of_collection(&mut self, query: &Query) {
+    /// Sets the verb of a request without a name to list, watch or deletecollection. A list or watch
+    /// that selects a single name gets this name.
+    fn adjust_for_collection(&mut self, query: &Query) {
         if !self.name.is_empty() {
             return;
         }
@@ -99,22 +101,22 @@ impl ResourceAttributes {
         }
     }
 
-    /// What a user without the right is told.
+    /// Creates the rejection for a user without the right.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         let Self { verb, group, resource, subresource, namespace, name } = self;
-        let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
-        let place = match namespace.as_str() {
+        let subresource = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+        let scope = match namespace.as_str() {
             "" => "at the cluster scope".into(),
             namespace => format!("in the namespace \"{namespace}\""),
         };
-        let why = format!(
-            "User \"{user}\" cannot {verb} resource \"{resource}{part}\" in API group \"{group}\" {place}"
+        let cause = format!(
+            "User \"{user}\" cannot {verb} resource \"{resource}{subresource}\" in API group \"{group}\" {scope}"
         );
-        Status::forbidden(Named { group, resource }, name, &why)
+        Status::forbidden(Named { group, resource }, name, &cause)
     }
 }
 
-/// The name that a field selector asks for, if it can be one.
+/// Returns the name that a field selector selects, if it is a valid path segment.
 fn selected_name(selector: &str) -> Option<String> {
     let place = |field: &str| Ok(usize::from(field != "metadata.name"));
     let name = FieldSelector::parse(selector, place).ok()?.exactly(0)?.to_owned();
@@ -125,8 +127,8 @@ fn selected_name(selector: &str) -> Option<String> {
 impl From<&RequestInfo> for ResourceAttributes {
     fn from(info: &RequestInfo) -> Self {
         let name = info.name.clone().unwrap_or_default();
-        let itself = info.group.is_empty() && info.resource == "namespaces";
-        let namespace = info.namespace.clone().or_else(|| itself.then(|| name.clone()));
+        let is_namespace = info.group.is_empty() && info.resource == "namespaces";
+        let namespace = info.namespace.clone().or_else(|| is_namespace.then(|| name.clone()));
         Self {
             verb: info.verb.name().into(),
             group: info.group.clone(),
@@ -142,14 +144,14 @@ impl From<&RequestInfo> for ResourceAttributes {
 mod tests {
     use super::*;
 
-    fn asked(method: &str, uri: &str) -> String {
+    fn rejection(method: &str, uri: &str) -> String {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         Attributes::of(&parts, &query).forbidden("u").message().to_owned()
     }
 
     #[test]
-    fn paths_ask_for_resources_as_on_the_real_server() {
+    fn rejections_of_paths_equal_the_real_server() {
         for (method, uri, message) in [
             (
                 "GET",
@@ -210,12 +212,12 @@ mod tests {
             ("GET", "/readyz/ping", "forbidden: User \"u\" cannot get path \"/readyz/ping\""),
             ("GET", "/apis/apps/v1", "forbidden: User \"u\" cannot get path \"/apis/apps/v1\""),
         ] {
-            assert_eq!(asked(method, uri), message);
+            assert_eq!(rejection(method, uri), message);
         }
     }
 
     #[test]
-    fn only_a_selector_for_one_name_names_an_object() {
+    fn only_a_selector_for_one_name_sets_the_name() {
         for (selector, name) in [
             ("metadata.name=x", Some("x")),
             ("spec.nodeName=n,metadata.name==x", Some("x")),

@@ -1,4 +1,4 @@
-//! `Access`: the users and rules of a server, which may change while it runs.
+//! `Access`: the users and rules of a server. They can change at run time.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use crate::access::rule::{Effect, Rule, basic};
 use crate::access::users::{AUTHENTICATED, MASTERS, User, Users};
 use crate::status::Status;
 
-/// Who may do what, now. What changes holds for the next request; requests and watches that were let in go on.
+/// Controls the users and rules of a server. Changes apply to later requests, but not to open watches.
 ///
-/// As long as no user was added, everybody may do everything that no rule denies. As soon as there is one, a request
-/// needs the bearer token of a user: an unknown one is refused with 401. Without a token it is made by
-/// `system:anonymous`. A user may do what a rule allows and none denies; anything else is refused with 403. What
-/// members of `system:masters` may do (everything), and everybody (ask for health, version, what is served, its own
-/// rights), needs no rule, but can be denied.
+/// - Without users, every request is permitted unless a rule denies it.
+/// - After the first user was added, requests require a bearer token. The server rejects an unknown token with 401.
+///   A request without a token belongs to the user `system:anonymous`.
+/// - A user may execute a request if a rule allows it and no rule denies it. The server rejects other requests with 403.
+/// - Members of `system:masters` have all rights. Every user may read health, version and discovery, and review its
+///   own rights. These rights need no rule, but rules can deny them.
 ///
-/// Cloning gives another handle to the same users and rules.
+/// A clone is another handle to the same users and rules.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<RwLock<Lists>>);
+pub struct Access(Arc<RwLock<AccessLists>>);
 
 #[derive(Debug)]
-struct Lists {
+struct AccessLists {
     users: Users,
-    /// No user was ever added: everybody may do everything.
+    /// True until the first user is added. All requests are then permitted.
     open: bool,
     anonymous: bool,
     last: u64,
@@ -33,53 +34,56 @@ struct Lists {
     rules: Vec<(RuleId, Rule)>,
 }
 
-/// A rule that was added, to remove it again.
+/// Identifies an added rule. [`Access::remove_rule`] requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(u64);
 
-/// What the rules say.
+/// The decision of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// With the reason, which may be empty.
+    /// Allowed, with a reason that may be empty.
     Allowed(String),
     Denied,
-    /// No rule is about it, which is not enough.
+    /// No rule matches. The request is rejected.
     NoOpinion,
 }
 
-/// What a user may do in a namespace, as far as rules can say it one by one.
-pub(crate) struct Permitted {
+/// The rights of a user in a namespace, as a list of rules.
+pub(crate) struct PermittedRules {
     pub rules: Vec<Rule>,
-    /// Whether rules deny some of it.
+    /// True if other rules deny some of these rights.
     pub restricted: bool,
 }
 
 impl Access {
     pub(crate) fn new(users: Users) -> Self {
         let open = users.is_empty();
-        let lists = Lists { users, open, anonymous: true, last: 0, basic: basic(), rules: Vec::new() };
+        let lists = AccessLists { users, open, anonymous: true, last: 0, basic: basic(), rules: Vec::new() };
         Self(Arc::new(RwLock::new(lists)))
     }
 
-    /// Adds a user, known by a bearer token, with its groups besides `system:authenticated`. A user may have several
-    /// tokens; a token is that of the user it was last given to.
+    /// Adds a user with a bearer token and groups. The user is also a member of `system:authenticated`.
+    ///
+    /// A user may have several tokens. A token belongs to the user for which it was last added.
     pub fn add_user(&self, token: &str, name: &str, groups: &[&str]) {
         let mut lists = self.0.write();
         lists.open = false;
         lists.users.add(token, name, groups);
     }
 
-    /// Forgets a user's tokens: its next request is refused with 401. False if there was no such user.
+    /// Removes the tokens of a user. Later requests with them are rejected with 401. Returns false for
+    /// an unknown user.
     pub fn remove_user(&self, name: &str) -> bool {
         self.0.write().users.remove(name)
     }
 
-    /// Whether requests without a token are made by `system:anonymous`, or refused with 401. Default: `true`.
+    /// Sets whether requests without a token belong to `system:anonymous`. Otherwise, the server
+    /// rejects them with 401. Default: `true`.
     pub fn allow_anonymous(&self, on: bool) {
         self.0.write().anonymous = on;
     }
 
-    /// Adds a rule, which holds from the next request on.
+    /// Adds a rule. The rule applies to later requests.
     pub fn add_rule(&self, rule: Rule) -> RuleId {
         let mut lists = self.0.write();
         lists.last += 1;
@@ -88,7 +92,7 @@ impl Access {
         id
     }
 
-    /// Takes a rule away. False if it was gone already.
+    /// Removes a rule. Returns false if the rule was already removed.
     pub fn remove_rule(&self, id: RuleId) -> bool {
         let mut lists = self.0.write();
         let before = lists.rules.len();
@@ -96,20 +100,20 @@ impl Access {
         lists.rules.len() < before
     }
 
-    /// Takes all rules away that were added.
+    /// Removes all added rules.
     pub fn clear_rules(&self) {
         self.0.write().rules.clear();
     }
 
-    /// The token of a user who may do everything, if there are users.
+    /// Returns the token of a user with all rights, if any.
     pub(crate) fn admin_token(&self) -> Option<String> {
         self.0.read().users.admin_token().map(str::to_owned)
     }
 
-    /// Who sends these headers: where there are no users, an administrator.
+    /// Returns the user of these headers. On a server without users, this is an administrator.
     ///
     /// # Errors
-    /// 401 for a token that nobody has.
+    /// Returns 401 for an unknown token.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<User, Status> {
         let lists = self.0.read();
         if lists.open {
@@ -118,18 +122,18 @@ impl Access {
         lists.users.authenticate(headers, lists.anonymous)
     }
 
-    /// 403 for what the user may not do.
-    pub(crate) fn authorize(&self, user: &User, asked: &Attributes) -> Result<(), Status> {
-        match self.decide(user, asked) {
+    /// Returns 403 if the user does not have the right.
+    pub(crate) fn authorize(&self, user: &User, request: &Attributes) -> Result<(), Status> {
+        match self.decide(user, request) {
             Decision::Allowed(_) => Ok(()),
-            Decision::Denied | Decision::NoOpinion => Err(asked.forbidden(&user.name)),
+            Decision::Denied | Decision::NoOpinion => Err(request.forbidden(&user.name)),
         }
     }
 
-    pub(crate) fn decide(&self, user: &User, asked: &Attributes) -> Decision {
+    pub(crate) fn decide(&self, user: &User, request: &Attributes) -> Decision {
         let lists = self.0.read();
         let matches =
-            |effect, rule: &&Rule| rule.effect == effect && rule.is_about(user) && rule.matches(asked);
+            |effect, rule: &&Rule| rule.effect == effect && rule.applies_to(user) && rule.matches(request);
         if lists.added().any(|rule| matches(Effect::Deny, &rule)) {
             return Decision::Denied;
         }
@@ -142,18 +146,18 @@ impl Access {
         }
     }
 
-    /// What the user may do in a namespace.
-    pub(crate) fn permitted(&self, user: &User, namespace: &str) -> Permitted {
+    /// Returns the rights of a user in a namespace.
+    pub(crate) fn permitted(&self, user: &User, namespace: &str) -> PermittedRules {
         let lists = self.0.read();
-        let about = |rule: &&Rule| rule.is_about(user) && rule.is_in(namespace);
-        let all = lists.basic.iter().chain(lists.added()).filter(about);
+        let applies = |rule: &&Rule| rule.applies_to(user) && rule.is_in(namespace);
+        let all = lists.basic.iter().chain(lists.added()).filter(applies);
         let (rules, denying): (Vec<Rule>, Vec<Rule>) =
             all.cloned().partition(|rule| rule.effect == Effect::Allow);
-        Permitted { rules, restricted: !denying.is_empty() }
+        PermittedRules { rules, restricted: !denying.is_empty() }
     }
 }
 
-impl Lists {
+impl AccessLists {
     fn added(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().map(|(_, rule)| rule)
     }
@@ -164,12 +168,12 @@ mod tests {
     use super::*;
 
     fn may(access: &Access, user: &str, path: &str) -> bool {
-        let asked = Attributes::Path { verb: "get".into(), path: path.into() };
-        access.authorize(&User::new(user, &[]), &asked).is_ok()
+        let request = Attributes::Path { verb: "get".into(), path: path.into() };
+        access.authorize(&User::new(user, &[]), &request).is_ok()
     }
 
     #[test]
-    fn without_users_everybody_may_do_what_no_rule_denies() {
+    fn only_deny_rules_restrict_requests_without_users() {
         let access = Access::new(Users::default());
         assert!(may(&access, "admin", "/a"));
         let rule = access.add_rule(Rule::deny().paths(&["/a"]));
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_denies_wins_whatever_the_order() {
+    fn deny_rules_take_precedence_in_any_order() {
         let access = Access::new(Users::default());
         access.add_user("t", "ann", &[]);
         assert!(!may(&access, "ann", "/a"));
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_user_is_unknown_from_the_next_request_on() {
+    fn removed_user_is_unauthorized() {
         let access = Access::new(Users::default());
         access.add_user("t", "ann", &["devs"]);
         access.add_user("u", "bob", &[]);

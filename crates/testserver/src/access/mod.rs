@@ -1,4 +1,4 @@
-//! Who may do what: users by their tokens, rules, and the reviews that tell a client what it may do.
+//! Authentication by tokens, authorization by rules, and access reviews.
 
 pub(crate) mod attributes;
 pub(crate) mod control;

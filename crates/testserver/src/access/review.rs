@@ -1,4 +1,5 @@
-//! Reviews: a client asks, by creating one, who it is and what somebody may do. Nothing of it is stored.
+//! Access reviews. A client creates a review to query its user name or the rights of a user. Reviews
+//! are not stored.
 
 use std::sync::LazyLock;
 
@@ -26,41 +27,41 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 #[derive(Debug)]
 pub(crate) struct Review {
     pub kind: Kind,
-    question: Question,
+    query: ReviewQuery,
 }
 
-/// Who or what a review asks about.
+/// The query of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    /// Who the client is.
-    Self_,
-    /// Whether the client may do something.
+enum ReviewQuery {
+    /// The user name and groups of the client.
+    UserInfo,
+    /// A right of the client.
     SelfAccess,
-    /// What the client may do in a namespace.
+    /// The rules of the client in a namespace.
     SelfRules,
-    /// Whether somebody may do something.
+    /// A right of any user.
     Access,
-    /// Whether somebody may do something in the review's namespace.
+    /// A right of any user in the namespace of the review.
     LocalAccess,
 }
 
 static REVIEWS: LazyLock<Vec<Review>> = LazyLock::new(|| {
-    let question = |kind: &Kind| match kind.kind.as_str() {
-        "SelfSubjectReview" => Question::Self_,
-        "SelfSubjectAccessReview" => Question::SelfAccess,
-        "SelfSubjectRulesReview" => Question::SelfRules,
-        "LocalSubjectAccessReview" => Question::LocalAccess,
-        _ => Question::Access,
+    let query = |kind: &Kind| match kind.kind.as_str() {
+        "SelfSubjectReview" => ReviewQuery::UserInfo,
+        "SelfSubjectAccessReview" => ReviewQuery::SelfAccess,
+        "SelfSubjectRulesReview" => ReviewQuery::SelfRules,
+        "LocalSubjectAccessReview" => ReviewQuery::LocalAccess,
+        _ => ReviewQuery::Access,
     };
-    crate::kinds::builtin::reviews().map(|kind| Review { question: question(&kind), kind }).collect()
+    crate::kinds::builtin::reviews().map(|kind| Review { query: query(&kind), kind }).collect()
 });
 
-/// All kinds of reviews, which discovery lists.
+/// Returns all kinds of reviews. Discovery lists them.
 pub(crate) fn all() -> impl Iterator<Item = &'static Review> {
     REVIEWS.iter()
 }
 
-/// The review that a path names, whatever its scope.
+/// Returns the review of a path, in any scope.
 pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
     all().find(|review| {
         let kind = &review.kind;
@@ -68,14 +69,14 @@ pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
     })
 }
 
-/// What an access review is about.
+/// The spec of an access review.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+struct AccessReviewSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
-    resource_attributes: Option<Resource>,
+    resource_attributes: Option<ReviewedResource>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    non_resource_attributes: Option<Path>,
+    non_resource_attributes: Option<ReviewedPath>,
     #[serde(skip_serializing_if = "String::is_empty")]
     user: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +89,7 @@ struct Spec {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Resource {
+struct ReviewedResource {
     #[serde(skip_serializing_if = "String::is_empty")]
     namespace: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -111,7 +112,7 @@ struct Resource {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Path {
+struct ReviewedPath {
     #[serde(skip_serializing_if = "String::is_empty")]
     path: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -119,7 +120,7 @@ struct Path {
 }
 
 #[derive(Serialize)]
-struct Answer<'a, S, T> {
+struct ReviewResponse<'a, S, T> {
     kind: &'a str,
     #[serde(rename = "apiVersion")]
     api_version: String,
@@ -131,7 +132,7 @@ struct Answer<'a, S, T> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Known<'a> {
+struct SelfReviewStatus<'a> {
     user_info: UserInfo<'a>,
 }
 
@@ -143,16 +144,16 @@ struct UserInfo<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Rules {
-    resource_rules: Vec<Allowed>,
-    non_resource_rules: Vec<Allowed>,
+struct RulesReviewStatus {
+    resource_rules: Vec<AllowedRule>,
+    non_resource_rules: Vec<AllowedRule>,
     incomplete: bool,
 }
 
-/// A rule that allows something: about resources, or about paths.
+/// A rule that allows requests for resources or for paths.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Allowed {
+struct AllowedRule {
     verbs: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     api_groups: Vec<String>,
@@ -165,8 +166,8 @@ struct Allowed {
 }
 
 impl Review {
-    /// Answers a request about this kind of review.
-    pub(crate) fn answer(
+    /// Responds to a request for this kind of review.
+    pub(crate) fn respond(
         &self,
         shared: &Shared,
         path: &ResourcePath,
@@ -183,20 +184,20 @@ impl Review {
         decode::check_json(&call.parts.headers)?;
         let object = without_nulls(decode::object(body, &self.kind)?);
         let user = shared.access.authenticate(&call.parts.headers)?;
-        let answer = match self.question {
-            Question::Self_ => self.who(shared, &user),
-            Question::SelfRules => self.rules(shared, &user, &object)?,
-            Question::SelfAccess => self.own_access(shared, &user, &object)?,
-            Question::Access => self.access(shared, &object)?,
-            Question::LocalAccess => self.local_access(shared, &object, path.namespace.as_deref())?,
+        let response = match self.query {
+            ReviewQuery::UserInfo => self.user_info(shared, &user),
+            ReviewQuery::SelfRules => self.rules(shared, &user, &object)?,
+            ReviewQuery::SelfAccess => self.own_access(shared, &user, &object)?,
+            ReviewQuery::Access => self.access(shared, &object)?,
+            ReviewQuery::LocalAccess => self.local_access(shared, &object, path.namespace.as_deref())?,
         };
-        Ok(json(201, answer.as_bytes()))
+        Ok(json(201, response.as_bytes()))
     }
 
-    fn who(&self, shared: &Shared, user: &User) -> String {
+    fn user_info(&self, shared: &Shared, user: &User) -> String {
         let metadata = json!({"creationTimestamp": shared.config.clock.timestamp(0)});
         let user_info = UserInfo { username: &user.name, groups: &user.groups };
-        self.show(metadata, None::<Spec>, Known { user_info })
+        self.serialise(metadata, None::<AccessReviewSpec>, SelfReviewStatus { user_info })
     }
 
     fn rules(&self, shared: &Shared, user: &User, object: &Map<String, Value>) -> Result<String, Status> {
@@ -204,16 +205,16 @@ impl Review {
         let namespace = namespace.filter(|namespace| !namespace.is_empty());
         let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
         let permitted = shared.access.permitted(user, namespace);
-        let of = |wanted: fn(&Rule) -> bool, show: fn(&Rule) -> Allowed| -> Vec<Allowed> {
-            permitted.rules.iter().filter(|rule| wanted(rule)).map(show).collect()
+        let convert = |selects: fn(&Rule) -> bool, convert: fn(&Rule) -> AllowedRule| -> Vec<AllowedRule> {
+            permitted.rules.iter().filter(|rule| selects(rule)).map(convert).collect()
         };
-        let status = Rules {
-            resource_rules: of(Rule::is_for_resources, allowed_resources),
-            non_resource_rules: of(Rule::is_for_paths, allowed_paths),
+        let status = RulesReviewStatus {
+            resource_rules: convert(Rule::is_for_resources, allowed_resources),
+            non_resource_rules: convert(Rule::is_for_paths, allowed_paths),
             incomplete: permitted.restricted,
         };
-        // The real server shows an empty spec, too.
-        Ok(self.show(json!({}), Some(json!({})), status))
+        // Like the real server, returns an empty spec.
+        Ok(self.serialise(json!({}), Some(json!({})), status))
     }
 
     fn own_access(
@@ -226,18 +227,18 @@ impl Review {
         (spec.user, spec.groups, spec.extra, spec.uid) = Default::default();
         let mut causes = attribute_causes(&spec);
         causes.extend(metadata_cause(object, ""));
-        refuse(causes)?;
-        let status = decided(&shared.access.decide(user, &spec.asked()));
-        Ok(self.show(json!({}), Some(spec), status))
+        reject(causes)?;
+        let status = decision_status(&shared.access.decide(user, &spec.attributes()));
+        Ok(self.serialise(json!({}), Some(spec), status))
     }
 
     fn access(&self, shared: &Shared, object: &Map<String, Value>) -> Result<String, Status> {
         let spec = spec(object, &self.kind)?;
         let mut causes = subject_causes(&spec);
         causes.extend(metadata_cause(object, ""));
-        refuse(causes)?;
-        let status = decided(&shared.access.decide(&spec.subject(), &spec.asked()));
-        Ok(self.show(json!({}), Some(spec), status))
+        reject(causes)?;
+        let status = decision_status(&shared.access.decide(&spec.subject(), &spec.attributes()));
+        Ok(self.serialise(json!({}), Some(spec), status))
     }
 
     fn local_access(
@@ -255,45 +256,47 @@ impl Review {
         let spec = spec(object, &self.kind)?;
         let mut causes = subject_causes(&spec);
         causes.extend(metadata_cause(object, namespace));
-        if let Some(asked) = spec.resource_attributes.as_ref().filter(|asked| asked.namespace != namespace) {
+        let resource = spec.resource_attributes.as_ref();
+        if let Some(resource) = resource.filter(|resource| resource.namespace != namespace) {
             let field = "spec.resourceAttributes.namespace";
             causes.push(Cause::invalid(
                 field,
-                &format!("{:?}", asked.namespace),
+                &format!("{:?}", resource.namespace),
                 "must match metadata.namespace",
             ));
         }
         if let Some(path) = &spec.non_resource_attributes {
             let text = "disallowed on this kind of request";
-            causes.push(Cause::invalid("spec.nonResourceAttributes", &path.shown(), text));
+            causes.push(Cause::invalid("spec.nonResourceAttributes", &path.in_go_syntax(), text));
         }
-        refuse(causes)?;
-        let status = decided(&shared.access.decide(&spec.subject(), &spec.asked()));
-        Ok(self.show(json!({"namespace": namespace}), Some(spec), status))
+        reject(causes)?;
+        let status = decision_status(&shared.access.decide(&spec.subject(), &spec.attributes()));
+        Ok(self.serialise(json!({"namespace": namespace}), Some(spec), status))
     }
 
-    fn show(&self, metadata: Value, spec: Option<impl Serialize>, status: impl Serialize) -> String {
+    fn serialise(&self, metadata: Value, spec: Option<impl Serialize>, status: impl Serialize) -> String {
         let kind = &self.kind;
-        let answer = Answer { kind: &kind.kind, api_version: kind.api_version(), metadata, spec, status };
-        // Maps with texts as keys always serialise; the fallback keeps the function total.
-        serde_json::to_string(&answer).unwrap_or_else(|_| "{}".into())
+        let response =
+            ReviewResponse { kind: &kind.kind, api_version: kind.api_version(), metadata, spec, status };
+        // Cannot fail, because all map keys are strings.
+        serde_json::to_string(&response).unwrap_or_else(|_| "{}".into())
     }
 }
 
-impl Spec {
-    fn asked(&self) -> Attributes {
+impl AccessReviewSpec {
+    fn attributes(&self) -> Attributes {
         if let Some(path) = &self.non_resource_attributes {
             return Attributes::Path { verb: path.verb.clone(), path: path.path.clone() };
         }
-        let asked = self.resource_attributes.as_ref().map(|asked| ResourceAttributes {
-            verb: asked.verb.clone(),
-            group: asked.group.clone(),
-            resource: asked.resource.clone(),
-            subresource: asked.subresource.clone(),
-            namespace: asked.namespace.clone(),
-            name: asked.name.clone(),
+        let attributes = self.resource_attributes.as_ref().map(|reviewed| ResourceAttributes {
+            verb: reviewed.verb.clone(),
+            group: reviewed.group.clone(),
+            resource: reviewed.resource.clone(),
+            subresource: reviewed.subresource.clone(),
+            namespace: reviewed.namespace.clone(),
+            name: reviewed.name.clone(),
         });
-        Attributes::Resource(asked.unwrap_or_default())
+        Attributes::Resource(attributes.unwrap_or_default())
     }
 
     fn subject(&self) -> User {
@@ -301,14 +304,14 @@ impl Spec {
     }
 }
 
-impl Path {
-    /// As Go prints it.
-    fn shown(&self) -> String {
+impl ReviewedPath {
+    /// Formats the path like Go.
+    fn in_go_syntax(&self) -> String {
         format!("{{\"Path\":{:?},\"Verb\":{:?}}}", self.path, self.verb)
     }
 }
 
-fn spec(object: &Map<String, Value>, kind: &Kind) -> Result<Spec, Status> {
+fn spec(object: &Map<String, Value>, kind: &Kind) -> Result<AccessReviewSpec, Status> {
     let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
     serde_json::from_value(spec).map_err(|error| {
         let (kind, version) = (&kind.kind, &kind.version);
@@ -318,7 +321,7 @@ fn spec(object: &Map<String, Value>, kind: &Kind) -> Result<Spec, Status> {
     })
 }
 
-/// Null is the same as absent.
+/// Removes null values, because null means absent.
 fn without_nulls(object: Map<String, Value>) -> Map<String, Value> {
     let kept = object.into_iter().filter(|(_, value)| !value.is_null());
     kept.map(|(key, value)| match value {
@@ -328,11 +331,11 @@ fn without_nulls(object: Map<String, Value>) -> Map<String, Value> {
     .collect()
 }
 
-fn attribute_causes(spec: &Spec) -> Vec<Cause> {
+fn attribute_causes(spec: &AccessReviewSpec) -> Vec<Cause> {
     match (&spec.resource_attributes, &spec.non_resource_attributes) {
         (Some(_), Some(path)) => {
             let text = "cannot be specified in combination with resourceAttributes";
-            vec![Cause::invalid("spec.nonResourceAttributes", &path.shown(), text)]
+            vec![Cause::invalid("spec.nonResourceAttributes", &path.in_go_syntax(), text)]
         }
         (None, None) => {
             let text = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -342,7 +345,7 @@ fn attribute_causes(spec: &Spec) -> Vec<Cause> {
     }
 }
 
-fn subject_causes(spec: &Spec) -> Vec<Cause> {
+fn subject_causes(spec: &AccessReviewSpec) -> Vec<Cause> {
     let mut causes = attribute_causes(spec);
     if spec.user.is_empty() && spec.groups.is_empty() {
         causes.push(Cause::invalid("spec.user", "\"\"", "at least one of user or group must be specified"));
@@ -350,23 +353,23 @@ fn subject_causes(spec: &Spec) -> Vec<Cause> {
     causes
 }
 
-/// The metadata of a review is empty, but for the namespace that it is created in.
+/// Returns the cause for non-empty metadata. Only the namespace of the path may be set.
 fn metadata_cause(object: &Map<String, Value>, namespace: &str) -> Option<Cause> {
     let metadata = object.get("metadata")?.as_object()?;
     let more = metadata
         .iter()
         .any(|(key, value)| key != "managedFields" && (key != "namespace" || value != namespace));
-    let shown = Value::Object(metadata.clone()).to_string();
+    let printed = Value::Object(metadata.clone()).to_string();
     let text = if namespace.is_empty() { "must be empty" } else { "must be empty except for namespace" };
-    more.then(|| Cause::invalid("metadata", &shown, text))
+    more.then(|| Cause::invalid("metadata", &printed, text))
 }
 
-fn refuse(causes: Vec<Cause>) -> Result<(), Status> {
-    let what = Named { group: AUTHORIZATION, resource: "" };
-    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(what, "", causes)) }
+fn reject(causes: Vec<Cause>) -> Result<(), Status> {
+    let review = Named { group: AUTHORIZATION, resource: "" };
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(review, "", causes)) }
 }
 
-fn decided(decision: &Decision) -> Value {
+fn decision_status(decision: &Decision) -> Value {
     match decision {
         Decision::Allowed(reason) if reason.is_empty() => json!({"allowed": true}),
         Decision::Allowed(reason) => json!({"allowed": true, "reason": reason}),
@@ -379,8 +382,8 @@ fn or_all(list: &[String]) -> Vec<String> {
     if list.is_empty() { vec!["*".into()] } else { list.to_vec() }
 }
 
-fn allowed_resources(rule: &Rule) -> Allowed {
-    Allowed {
+fn allowed_resources(rule: &Rule) -> AllowedRule {
+    AllowedRule {
         verbs: or_all(&rule.verbs),
         api_groups: or_all(&rule.api_groups),
         resources: or_all(&rule.resources),
@@ -389,8 +392,8 @@ fn allowed_resources(rule: &Rule) -> Allowed {
     }
 }
 
-fn allowed_paths(rule: &Rule) -> Allowed {
-    Allowed {
+fn allowed_paths(rule: &Rule) -> AllowedRule {
+    AllowedRule {
         verbs: or_all(&rule.verbs),
         api_groups: Vec::new(),
         resources: Vec::new(),

@@ -1,10 +1,12 @@
-//! One rule: who may, or may not, do what.
+//! A rule that allows or denies requests.
 
 use crate::access::attributes::{Attributes, ResourceAttributes};
 use crate::access::users::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
-/// A rule about what users may do, given to [`Access::add_rule`](crate::Access::add_rule). What is not set does not
-/// matter: `Rule::deny().verbs(&["watch"])` takes all watches from everybody.
+/// Allows or denies requests, after it is added with [`Access::add_rule`](crate::Access::add_rule).
+///
+/// A part that is not set matches everything. For example, `Rule::deny().verbs(&["watch"])` denies all
+/// watches to all users.
 ///
 /// ```
 /// use kube_testserver::{Rule, Server};
@@ -13,11 +15,11 @@ use crate::access::users::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 /// server.access().add_user("token-of-operator", "operator", &[]);
 /// let pods = Rule::allow().users(&["operator"]).verbs(&["get", "list", "watch"]).resources(&["pods", "pods/status"]);
 /// let rule = server.access().add_rule(pods.namespaces(&["shop"]));
-/// // From now on the operator is forbidden to read pods again; watches that are open go on.
+/// // The operator can no longer read pods. Its open watches continue.
 /// server.access().remove_rule(rule);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a rule does nothing until it is added"]
+#[must_use = "a rule has no effect until it is added"]
 pub struct Rule {
     pub(crate) effect: Effect,
     users: Vec<String>,
@@ -28,11 +30,11 @@ pub struct Rule {
     namespaces: Vec<String>,
     pub(crate) names: Vec<String>,
     pub(crate) paths: Vec<String>,
-    /// What a review says about it, if anything.
+    /// The reason that an access review returns. May be empty.
     pub(crate) reason: String,
 }
 
-/// What a rule does to what it matches.
+/// The effect of a rule on matching requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Allow,
@@ -44,12 +46,12 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 impl Rule {
-    /// A rule that allows.
+    /// Creates a rule that allows requests.
     pub fn allow() -> Self {
         Self::new(Effect::Allow)
     }
 
-    /// A rule that forbids, whatever other rules allow, and whoever asks.
+    /// Creates a rule that denies requests. It takes precedence over all rules that allow them.
     pub fn deny() -> Self {
         Self::new(Effect::Deny)
     }
@@ -69,96 +71,106 @@ impl Rule {
         }
     }
 
-    /// Only for these users, besides the members of [`groups`](Self::groups). Default: everybody.
+    /// Restricts the rule to these users and the members of [`groups`](Self::groups). Default: all users.
     pub fn users(mut self, names: &[&str]) -> Self {
         self.users = owned(names);
         self
     }
 
-    /// Only for members of these groups, besides the [`users`](Self::users) named. Default: everybody.
+    /// Restricts the rule to members of these groups and to [`users`](Self::users). Default: all users.
     pub fn groups(mut self, groups: &[&str]) -> Self {
         self.groups = owned(groups);
         self
     }
 
-    /// Only these verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; of paths the
-    /// HTTP methods in lower case. `*` is every verb. Default: every verb.
+    /// Restricts the rule to these verbs. Default: all verbs.
+    ///
+    /// The verbs of resources are `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` and
+    /// `deletecollection`. The verbs of paths are the HTTP methods in lower case. `*` matches every verb.
     pub fn verbs(mut self, verbs: &[&str]) -> Self {
         self.verbs = owned(verbs);
         self
     }
 
-    /// Only resources of these API groups: `""` is the core group, `*` all. Default: all groups.
+    /// Restricts the rule to resources of these API groups. `""` is the core group, and `*` matches all
+    /// groups. Default: all groups.
     pub fn api_groups(mut self, groups: &[&str]) -> Self {
         self.api_groups = owned(groups);
         self
     }
 
-    /// Only these resources, in the plural. `pods` are pods without their subresources, `pods/status` is one of these,
-    /// `*/scale` that of all resources, `*` everything. Default: everything.
+    /// Restricts the rule to these resources, by plural name. Default: all resources and subresources.
+    ///
+    /// `pods` does not include subresources. `pods/status` is a subresource, `*/scale` is a subresource
+    /// of all resources, and `*` matches all resources and subresources.
     pub fn resources(mut self, resources: &[&str]) -> Self {
         self.resources = owned(resources);
         self
     }
 
-    /// Only in these namespaces, a namespace itself included. Default: everywhere, and what is in no namespace.
+    /// Restricts the rule to these namespaces and their namespace objects. Default: all
+    /// namespaces and cluster-scoped objects.
     pub fn namespaces(mut self, namespaces: &[&str]) -> Self {
         self.namespaces = owned(namespaces);
         self
     }
 
-    /// Only objects of these names. A list or watch is about one object if it selects by `metadata.name`. Default: all,
-    /// and what names no object.
+    /// Restricts the rule to objects with these names. Default: all requests.
+    ///
+    /// A list or watch has a name if its field selector selects one `metadata.name`.
     pub fn names(mut self, names: &[&str]) -> Self {
         self.names = owned(names);
         self
     }
 
-    /// Only these paths, such as `/metrics`, or `/logs/*` for all that begins so. A rule about resources does not touch
-    /// paths, one about paths no resources, one about neither touches both.
+    /// Restricts the rule to these paths, such as `/metrics`, or `/logs/*` for a prefix.
+    ///
+    /// A rule with paths does not match resources. A rule with resources, API groups, namespaces or
+    /// names does not match paths. Other rules match both.
     pub fn paths(mut self, paths: &[&str]) -> Self {
         self.paths = owned(paths);
         self
     }
 
-    fn because(mut self, reason: &str) -> Self {
+    fn with_reason(mut self, reason: &str) -> Self {
         self.reason = reason.into();
         self
     }
 
-    pub(crate) fn is_about(&self, user: &User) -> bool {
+    pub(crate) fn applies_to(&self, user: &User) -> bool {
         (self.users.is_empty() && self.groups.is_empty())
             || self.users.contains(&user.name)
             || self.groups.iter().any(|group| user.is_in(group))
     }
 
-    pub(crate) fn matches(&self, asked: &Attributes) -> bool {
-        match asked {
-            Attributes::Resource(asked) => self.matches_resource(asked),
+    pub(crate) fn matches(&self, request: &Attributes) -> bool {
+        match request {
+            Attributes::Resource(request) => self.matches_resource(request),
             Attributes::Path { verb, path } => self.matches_path(verb, path),
         }
     }
 
-    fn matches_resource(&self, asked: &ResourceAttributes) -> bool {
+    fn matches_resource(&self, request: &ResourceAttributes) -> bool {
         self.is_for_resources()
-            && holds(&self.verbs, &asked.verb)
-            && holds(&self.api_groups, &asked.group)
-            && (self.resources.is_empty() || self.resources.iter().any(|named| is_named(named, asked)))
-            && self.is_in(&asked.namespace)
-            && (self.names.is_empty() || self.names.contains(&asked.name))
+            && includes(&self.verbs, &request.verb)
+            && includes(&self.api_groups, &request.group)
+            && (self.resources.is_empty()
+                || self.resources.iter().any(|pattern| matches_resource_pattern(pattern, request)))
+            && self.is_in(&request.namespace)
+            && (self.names.is_empty() || self.names.contains(&request.name))
     }
 
     fn matches_path(&self, verb: &str, path: &str) -> bool {
-        let begins = |named: &String| match named.strip_suffix('*') {
-            Some(start) => path.starts_with(start),
-            None => path == named,
+        let matches = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => path == pattern,
         };
         self.is_for_paths()
-            && holds(&self.verbs, verb)
-            && (self.paths.is_empty() || self.paths.iter().any(begins))
+            && includes(&self.verbs, verb)
+            && (self.paths.is_empty() || self.paths.iter().any(matches))
     }
 
-    /// Whether it says anything about what is in this namespace; `""` is what is in none.
+    /// Returns whether the rule applies to a namespace. `""` means cluster-scoped objects.
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
     }
@@ -172,24 +184,26 @@ impl Rule {
     }
 }
 
-/// Whether a list that is empty, or has a `*`, or this text, holds it.
-fn holds(list: &[String], text: &str) -> bool {
+/// Returns whether the list is empty, or contains `*` or this text.
+fn includes(list: &[String], text: &str) -> bool {
     list.is_empty() || list.iter().any(|own| own == "*" || own == text)
 }
 
-fn is_named(named: &str, asked: &ResourceAttributes) -> bool {
-    match named.split_once('/') {
-        None => named == "*" || (named == asked.resource && asked.subresource.is_empty()),
-        Some((resource, part)) => {
-            part == asked.subresource && !part.is_empty() && (resource == "*" || resource == asked.resource)
+fn matches_resource_pattern(pattern: &str, request: &ResourceAttributes) -> bool {
+    match pattern.split_once('/') {
+        None => pattern == "*" || (pattern == request.resource && request.subresource.is_empty()),
+        Some((resource, subresource)) => {
+            subresource == request.subresource
+                && !subresource.is_empty()
+                && (resource == "*" || resource == request.resource)
         }
     }
 }
 
-/// What holds on every server: members of `system:masters` may do everything, everybody may ask for health and
-/// version, and whoever is known for what is served and for its own rights.
+/// Returns the default rules of a server. Members of `system:masters` have all rights. All users may
+/// read health and version. Authenticated users may read discovery and review their own rights.
 pub(crate) fn basic() -> Vec<Rule> {
-    let bound = |role: &str, group: &str| {
+    let reason = |role: &str, group: &str| {
         format!(
             "RBAC: allowed by ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" to Group \"{group}\""
         )
@@ -200,11 +214,11 @@ pub(crate) fn basic() -> Vec<Rule> {
     let own = |api_group: &str, resources: &[&str]| {
         let rule = Rule::allow().groups(&[AUTHENTICATED]).verbs(&["create"]);
         let rule = rule.api_groups(&[api_group]).resources(resources);
-        rule.because(&bound("system:basic-user", AUTHENTICATED))
+        rule.with_reason(&reason("system:basic-user", AUTHENTICATED))
     };
-    let seen = |group: &str| {
+    let public_info = |group: &str| {
         let rule = Rule::allow().groups(&[group]).verbs(&["get"]).paths(&health);
-        rule.because(&bound("system:public-info-viewer", group))
+        rule.with_reason(&reason("system:public-info-viewer", group))
     };
     vec![
         own("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
@@ -213,10 +227,10 @@ pub(crate) fn basic() -> Vec<Rule> {
             .groups(&[AUTHENTICATED])
             .verbs(&["get"])
             .paths(&discovery)
-            .because(&bound("system:discovery", AUTHENTICATED)),
+            .with_reason(&reason("system:discovery", AUTHENTICATED)),
         Rule::allow().groups(&[MASTERS]),
-        seen(AUTHENTICATED),
-        seen(UNAUTHENTICATED),
+        public_info(AUTHENTICATED),
+        public_info(UNAUTHENTICATED),
     ]
 }
 
@@ -236,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_does_not_matter() {
+    fn unset_parts_match_all_requests() {
         let path = Attributes::Path { verb: "get".into(), path: "/metrics".into() };
         assert!(Rule::deny().matches(&pods("", "shop", "a")) && Rule::deny().matches(&path));
         assert!(!Rule::deny().resources(&["*"]).matches(&path));
@@ -247,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_named_with_their_parts() {
-        let (whole, status) = (pods("", "shop", "a"), pods("status", "shop", "a"));
-        for (named, of_whole, of_status) in [
+    fn resource_patterns_match_resources_and_subresources() {
+        let (object, status) = (pods("", "shop", "a"), pods("status", "shop", "a"));
+        for (pattern, matches_object, matches_status) in [
             ("pods", true, false),
             ("pods/status", false, true),
             ("*/status", false, true),
@@ -257,19 +271,22 @@ mod tests {
             ("*", true, true),
             ("services", false, false),
         ] {
-            let rule = Rule::allow().resources(&[named]);
-            assert_eq!((rule.matches(&whole), rule.matches(&status)), (of_whole, of_status), "{named}");
+            let rule = Rule::allow().resources(&[pattern]);
+            let matches = (rule.matches(&object), rule.matches(&status));
+            assert_eq!(matches, (matches_object, matches_status), "{pattern}");
         }
-        assert!(Rule::allow().names(&["a"]).matches(&whole) && !Rule::allow().names(&["b"]).matches(&whole));
+        assert!(
+            Rule::allow().names(&["a"]).matches(&object) && !Rule::allow().names(&["b"]).matches(&object)
+        );
         assert!(!Rule::allow().namespaces(&["shop"]).matches(&pods("", "", "a")));
-        assert!(!Rule::allow().api_groups(&["apps"]).matches(&whole));
+        assert!(!Rule::allow().api_groups(&["apps"]).matches(&object));
     }
 
     #[test]
-    fn a_rule_is_about_its_users_and_the_members_of_its_groups() {
+    fn rule_applies_to_its_users_and_group_members() {
         let ann = User::new("ann", &["devs"]);
-        assert!(Rule::allow().is_about(&ann) && Rule::allow().users(&["ann"]).is_about(&ann));
-        assert!(Rule::allow().users(&["bob"]).groups(&["devs"]).is_about(&ann));
-        assert!(!Rule::allow().groups(&["ops"]).is_about(&ann));
+        assert!(Rule::allow().applies_to(&ann) && Rule::allow().users(&["ann"]).applies_to(&ann));
+        assert!(Rule::allow().users(&["bob"]).groups(&["devs"]).applies_to(&ann));
+        assert!(!Rule::allow().groups(&["ops"]).applies_to(&ann));
     }
 }

@@ -1,4 +1,4 @@
-//! Who asks: users, known by their bearer tokens.
+//! Users and their bearer tokens.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,21 @@ use crate::access::attributes::ResourceAttributes;
 use crate::journal::RequestInfo;
 use crate::status::Status;
 
-/// What a user may do from the start; rules can give and take more (see [`Access`](crate::Access)).
+/// Selects the initial rights of a user. Rules can add and deny rights (see [`Access`](crate::Access)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Everything, as a member of the group `system:masters`.
+    /// All rights, as a member of the group `system:masters`.
     All,
-    /// Only what every user may: ask for the version, for health, for what is served and for its own rights.
+    /// Only the rights of every user: version, health, discovery, and reviews of the user's own rights.
     None,
 }
 
-/// The group of those who may do everything.
+/// The group of users with all rights.
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Someone who asks.
+/// An authenticated or anonymous user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub name: String,
@@ -41,11 +41,11 @@ impl User {
     }
 }
 
-/// Users by their tokens.
+/// The users by token.
 #[derive(Clone, Default)]
 pub(crate) struct Users(BTreeMap<String, User>);
 
-/// Names only: a token is a secret, even one of a test.
+/// Does not print tokens, because they are secrets.
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.values()).finish()
@@ -53,14 +53,14 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Adds a user with its own groups, and that of all who are known.
+    /// Adds a user with these groups and the group `system:authenticated`.
     pub(crate) fn add(&mut self, token: &str, name: &str, groups: &[&str]) {
         let mut groups = groups.to_vec();
         groups.push(AUTHENTICATED);
         self.0.insert(token.into(), User::new(name, &groups));
     }
 
-    /// Forgets all tokens of a user; whether there was one.
+    /// Removes all tokens of a user. Returns whether the user had any.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|_, user| user.name != name);
@@ -71,12 +71,13 @@ impl Users {
         self.0.is_empty()
     }
 
-    /// The token of a user who may do everything.
+    /// Returns the token of a user with all rights.
     pub(crate) fn admin_token(&self) -> Option<&str> {
         self.0.iter().find(|(_, user)| user.is_in(MASTERS)).map(|(token, _)| token.as_str())
     }
 
-    /// Who sends these headers. Without a token that is nobody in particular, if `anonymous` users are let in.
+    /// Returns the user of these headers. A request without a token belongs to the anonymous user, if
+    /// `anonymous` is true.
     pub(crate) fn authenticate(&self, headers: &HeaderMap, anonymous: bool) -> Result<User, Status> {
         match token(headers) {
             Some(token) => self.0.get(token).cloned().ok_or_else(Status::unauthorized),
@@ -86,14 +87,14 @@ impl Users {
     }
 }
 
-/// The bearer token, if there is one.
+/// Returns the bearer token, if any.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let credentials = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = credentials.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
-/// What a user without the right to a resource is told.
+/// Creates the rejection for a user without the right to a resource.
 pub(crate) fn forbidden(info: &RequestInfo, user: &str) -> Status {
     ResourceAttributes::from(info).forbidden(user)
 }
@@ -102,7 +103,7 @@ pub(crate) fn forbidden(info: &RequestInfo, user: &str) -> Status {
 mod tests {
     use super::*;
 
-    fn who(users: &Users, credentials: Option<&str>, anonymous: bool) -> Result<String, u16> {
+    fn user_name(users: &Users, credentials: Option<&str>, anonymous: bool) -> Result<String, u16> {
         let mut headers = HeaderMap::new();
         if let Some(credentials) = credentials {
             headers.insert(header::AUTHORIZATION, credentials.parse().unwrap());
@@ -112,20 +113,20 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_who_asks() {
+    fn token_identifies_the_user() {
         let mut users = Users::default();
-        users.add("n", "nobody", &[]);
+        users.add("n", "guest", &[]);
         users.add("a", "admin", &[MASTERS]);
-        assert_eq!(who(&users, Some("Bearer a"), true), Ok("admin".into()));
-        assert_eq!(who(&users, Some("bearer  n "), true), Ok("nobody".into()));
-        assert_eq!(who(&users, Some("Bearer x"), true), Err(401));
-        for nothing in [None, Some("Bearer "), Some("Basic YTpi")] {
-            assert_eq!(who(&users, nothing, true), Ok("system:anonymous".into()));
-            assert_eq!(who(&users, nothing, false), Err(401));
+        assert_eq!(user_name(&users, Some("Bearer a"), true), Ok("admin".into()));
+        assert_eq!(user_name(&users, Some("bearer  n "), true), Ok("guest".into()));
+        assert_eq!(user_name(&users, Some("Bearer x"), true), Err(401));
+        for without_token in [None, Some("Bearer "), Some("Basic YTpi")] {
+            assert_eq!(user_name(&users, without_token, true), Ok("system:anonymous".into()));
+            assert_eq!(user_name(&users, without_token, false), Err(401));
         }
         assert_eq!(users.admin_token(), Some("a"));
         assert!(!format!("{users:?}").contains("\"a\""));
         assert!(users.remove("admin") && !users.remove("admin"));
-        assert_eq!(who(&users, Some("Bearer a"), true), Err(401));
+        assert_eq!(user_name(&users, Some("Bearer a"), true), Err(401));
     }
 }

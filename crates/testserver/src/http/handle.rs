@@ -61,7 +61,7 @@ async fn resource(
     body: Bytes,
 ) -> HandlerResult {
     if let Some(review) = review::find(path) {
-        return review.answer(shared, path, &call, &body);
+        return review.respond(shared, path, &call, &body);
     }
     let is_served = shared.read(|state| state.registry.resources(&path.group, &path.version).is_some());
     if !is_served {
