@@ -31,7 +31,7 @@ fn decoder<T: Cached>(metadata_only: bool) -> impl Fn(&[u8]) -> T {
     let kind = TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
     let (asked, decoder) =
         (DecodeContext { metadata_only, ..DecodeContext::new(kind) }, T::Decoder::default());
-    move |object| decoder.decode(&RawObject::new(Outline::of(object), &asked).unwrap()).unwrap()
+    move |object| decoder.decode(&RawObject::new(Outline::scan(object), &asked).unwrap()).unwrap()
 }
 
 /// Measures decoding and dropping objects.
@@ -63,7 +63,7 @@ fn objects() -> Vec<Vec<u8>> {
     let watch = common::recording(PODS).watch();
     let frames = watch.split(|byte| *byte == b'\n').filter(|frame| !frame.is_empty());
     let objects: Vec<Vec<u8>> =
-        frames.map(|frame| Envelope::of(frame).unwrap().object.bytes().to_vec()).collect();
+        frames.map(|frame| Envelope::scan(frame).unwrap().object.bytes().to_vec()).collect();
     assert_eq!(objects.len(), PODS);
     objects
 }

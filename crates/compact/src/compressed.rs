@@ -46,7 +46,7 @@ impl<K> Compressed<K> {
 
     /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
-        Labels::of(&self.labels)
+        Labels::new(&self.labels)
     }
 
     /// Returns the size of the compressed JSON in bytes.

@@ -64,7 +64,7 @@ impl<K> Lazy<K> {
 
     /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
-        Labels::of(match &self.labels {
+        Labels::new(match &self.labels {
             LabelTexts::InJson(start, end) => &self.json[*start as usize..*end as usize],
             LabelTexts::Copied(texts) => texts,
         })

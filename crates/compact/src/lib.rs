@@ -25,7 +25,7 @@
 //!
 //! let json = br#"{"metadata":{"name":"web-0","labels":{"app":"web"}},"spec":{"containers":[],"nodeName":"n1"}}"#;
 //! let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-//! let pod: Lazy<Pod> = LazyDecoder.decode(&RawObject::new(Outline::of(json), &context)?)?;
+//! let pod: Lazy<Pod> = LazyDecoder.decode(&RawObject::new(Outline::scan(json), &context)?)?;
 //!
 //! assert_eq!(pod.labels().get("app"), Some("web"));
 //! assert_eq!(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("n1"));

@@ -48,7 +48,7 @@ impl<K, F> Projection<K, F> {
 
     /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
-        Labels::of(&self.labels)
+        Labels::new(&self.labels)
     }
 }
 

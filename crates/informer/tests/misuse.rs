@@ -394,7 +394,7 @@ fn methods_do_not_panic_without_runtime() {
 
     server.set_lag(Lag::None);
     // The informer runs on the runtime of the factory's start.
-    assert_eq!(informers.add("kube-system").now_or_never(), Some(Ok(true)));
+    assert_eq!(informers.add_namespace("kube-system").now_or_never(), Some(Ok(true)));
     let registration = informers.add_handler(handler_fn(|_: &Event<ConfigMap>| {}));
     // Events that are queued can be read.
     _ = informers.list(&LabelSelector::everything());

@@ -122,16 +122,16 @@ async fn handler_gets_events_of_added_and_removed_namespaces() {
     lines.sort_unstable();
     assert_eq!(lines, ["+a/first initially", "+b/first initially"]);
 
-    assert_eq!(informers.add("c").await, Ok(true));
-    assert_eq!(informers.add("c").await, Ok(false));
+    assert_eq!(informers.add_namespace("c").await, Ok(true));
+    assert_eq!(informers.add_namespace("c").await, Ok(false));
     assert!(registration.wait_for_sync(WITHIN).await);
     assert_eq!(recorder.lines(), ["+c/first initially"]);
     config_map(&server, "c", "second");
     recorder.wait_for(&server_objects(&server, &["a", "b", "c"])).await;
     assert_eq!(recorder.lines(), ["+c/second"]);
 
-    assert!(informers.remove("a").await);
-    assert!(!informers.remove("a").await);
+    assert!(informers.remove_namespace("a").await);
+    assert!(!informers.remove_namespace("a").await);
     assert_eq!(
         recorder.lines(),
         ["-a/first unknown"],
@@ -157,15 +157,18 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
     let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     for _ in 0..3 {
-        let (removed, added) = tokio::join!(informers.remove("a"), informers.add("a"));
+        let (removed, added) = tokio::join!(informers.remove_namespace("a"), informers.add_namespace("a"));
         assert_eq!((removed, added), (true, Ok(true)));
         assert!(registration.wait_for_sync(WITHIN).await);
     }
     let back = ["-a/first unknown", "+a/first initially"];
     assert_eq!(recorder.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
 
-    assert!(informers.remove("a").now_or_never().is_none(), "the removal cannot complete in one poll");
-    assert_eq!(informers.add("a").await, Ok(true));
+    assert!(
+        informers.remove_namespace("a").now_or_never().is_none(),
+        "the removal cannot complete in one poll"
+    );
+    assert_eq!(informers.add_namespace("a").await, Ok(true));
     recorder.wait_for(&server_objects(&server, &["a"])).await;
     assert_eq!(recorder.lines(), back);
     factory.shutdown().await;
@@ -181,7 +184,7 @@ async fn shared_informer_survives_removal_of_its_namespace() {
     let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "the informer is shared");
-    assert!(informers.remove("a").await);
+    assert!(informers.remove_namespace("a").await);
     config_map(&server, "a", "second");
     while of_a.lister().len() < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -200,8 +203,8 @@ async fn removed_handler_gets_no_events() {
     assert!(registration.wait_for_sync(WITHIN).await && others.wait_for_sync(WITHIN).await);
     registration.remove().await;
     recorder.lines();
-    assert_eq!(informers.add("c").await, Ok(true));
-    assert!(informers.remove("a").await);
+    assert_eq!(informers.add_namespace("c").await, Ok(true));
+    assert!(informers.remove_namespace("a").await);
     config_map(&server, "b", "second");
     other.wait_for(&server_objects(&server, &["b", "c"])).await;
     assert_eq!(recorder.lines(), [""; 0]);
@@ -216,10 +219,10 @@ async fn cluster_scoped_type_and_empty_namespace_are_rejected() {
     let expected = FactoryError::InvalidNamespace { kind: "Node".into(), namespace: "a".into() };
     assert_eq!(error, Some(expected));
     let informers = factory.select::<ConfigMap>().namespaces([""; 0]).unwrap();
-    assert!(matches!(informers.add("").await, Err(FactoryError::InvalidNamespace { .. })));
+    assert!(matches!(informers.add_namespace("").await, Err(FactoryError::InvalidNamespace { .. })));
     informers.wait_for_sync(WITHIN).await.expect("there is no namespace to wait for");
     factory.shutdown().await;
-    assert!(matches!(informers.add("a").await, Err(FactoryError::ShutDown(_))));
+    assert!(matches!(informers.add_namespace("a").await, Err(FactoryError::ShutDown(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +234,7 @@ async fn handler_of_stopped_informer_is_never_synced() {
     informers.informer("a").unwrap().stop().await;
     assert!(!registration.wait_for_sync(Duration::MAX).await);
     assert!(informers.wait_for_sync(WITHIN).await.unwrap_err().to_string().contains("/namespaces/a/"));
-    assert!(informers.remove("a").await);
+    assert!(informers.remove_namespace("a").await);
     assert!(registration.wait_for_sync(WITHIN).await, "removed namespaces are not awaited");
     factory.shutdown().await;
 }
@@ -250,8 +253,8 @@ async fn namespace_with_stopped_informer_can_be_added_again() {
     // The handler receives no delete of the first object.
     recorder.objects.lock().clear();
     recorder.lines();
-    assert_eq!(informers.add("a").await, Ok(true));
-    assert_eq!(informers.add("a").await, Ok(false));
+    assert_eq!(informers.add_namespace("a").await, Ok(true));
+    assert_eq!(informers.add_namespace("a").await, Ok(false));
     assert!(registration.wait_for_sync(WITHIN).await);
     assert_eq!(recorder.lines(), ["+a/first initially", "+a/second initially"]);
     assert_eq!(informers.list(&LabelSelector::everything()).len(), 2);
@@ -292,7 +295,7 @@ async fn index_function_can_read_namespaces_during_changes() {
             if adds_handler {
                 drop(Recorder::default().register(&all));
             } else {
-                assert_eq!(all.add("a").await, Ok(true));
+                assert_eq!(all.add_namespace("a").await, Ok(true));
             }
         });
         tokio::time::timeout(WITHIN, adding).await.expect("the registration must not deadlock").unwrap();
@@ -342,10 +345,10 @@ async fn handler_state_matches_active_namespaces() {
         for step in 0..100 {
             let namespace = NAMESPACES[draw(4) as usize];
             match draw(6) {
-                0 => _ = informers.add(namespace).await.unwrap(),
-                1 => _ = informers.remove(namespace).await,
+                0 => _ = informers.add_namespace(namespace).await.unwrap(),
+                1 => _ = informers.remove_namespace(namespace).await,
                 // Starts a removal and drops its future.
-                2 => _ = informers.remove(namespace).now_or_never(),
+                2 => _ = informers.remove_namespace(namespace).now_or_never(),
                 3 => config_map(&server, namespace, &format!("object-{step}")),
                 4 => {
                     let objects = server.list("v1", "ConfigMap", None).unwrap();

@@ -101,7 +101,7 @@ impl BlockingSource {
     }
 
     fn items() -> ListPart<ConfigMap> {
-        let items = (0..OBJECTS).map(|n| Decoded::Object(Entry::of(object(n)))).collect();
+        let items = (0..OBJECTS).map(|n| Decoded::Object(Entry::from_object(object(n)))).collect();
         ListPart::Items { items, nameless: Vec::new() }
     }
 }
@@ -128,7 +128,7 @@ impl ListerWatcher<ConfigMap> for BlockingSource {
         request: WatchRequest,
         _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
-        let added = |n| WatchEvent::Added(Decoded::Object(Entry::of(object(n))));
+        let added = |n| WatchEvent::Added(Decoded::Object(Entry::from_object(object(n))));
         self.then_hang(match (self.activity, request.from) {
             (Activity::StreamingList, WatchFrom::InitialEvents(_)) => {
                 vec![Ok((0..OBJECTS).map(added).collect())]

@@ -261,8 +261,8 @@ fn function_source(
 #[tokio::test(start_paused = true)]
 async fn function_source_objects_are_transformed() {
     let announced = || {
-        let put = |data, version| Decoded::Object(Entry::of(object("a", data, version)));
-        let last = Entry::of(object("a", "last", 8));
+        let put = |data, version| Decoded::Object(Entry::from_object(object("a", data, version)));
+        let last = Entry::from_object(object("a", "last", 8));
         vec![
             Ok(WatchEvent::Modified(put("new", 6))),
             Ok(WatchEvent::Modified(put("bad", 7))),
@@ -298,7 +298,7 @@ async fn relisted_function_source_objects_are_not_transformed_again() {
 #[tokio::test(start_paused = true)]
 async fn shared_object_is_reported_instead_of_untransformed() {
     let calls = Arc::new(AtomicUsize::new(0));
-    let held: Entry<ConfigMap> = Entry::of(object("b", "held", 6));
+    let held: Entry<ConfigMap> = Entry::from_object(object("b", "held", 6));
     let shared = held.clone();
     let list = |_: ListRequest| async { Ok(ListPage { items: Vec::new(), version: 5.into(), next: None }) };
     let watch = move |_: WatchRequest| {

@@ -43,9 +43,9 @@ impl<T: 'static> ObjectReader<'_, T> {
     /// # Errors
     /// Fails if the object has no usable identity.
     pub(crate) fn read(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
-        let digest = Digest::of(&outline, self.context);
+        let digest = Digest::compute(&outline, self.context);
         if self.context.check_kind(&outline).is_ok()
-            && let Some(entry) = outline.id().and_then(|id| self.known.unchanged(id, Some(digest)))
+            && let Some(entry) = outline.id().and_then(|id| self.known.find_unchanged(id, Some(digest)))
         {
             return Ok(Decoded::Object(entry));
         }
@@ -58,7 +58,7 @@ impl<T: 'static> ObjectReader<'_, T> {
     /// # Errors
     /// Fails if the object has no usable identity.
     pub(crate) fn read_change(&self, outline: Outline<'_>) -> Result<Decoded<T>, DecodeError> {
-        let digest = Digest::of(&outline, self.context);
+        let digest = Digest::compute(&outline, self.context);
         self.decoded(outline, digest)
     }
 
@@ -96,9 +96,9 @@ mod tests {
     fn panicking_decoder_makes_object_undecodable() {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let reader = ObjectReader { context: &context, decoder: &Panicking, known: &NoCache };
-        let decoded = reader.read(Outline::of(br#"{"metadata":{"name":"a"}}"#)).unwrap();
+        let decoded = reader.read(Outline::scan(br#"{"metadata":{"name":"a"}}"#)).unwrap();
         let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
         assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));
-        assert_eq!(reader.read(Outline::of(b"{}")).unwrap_err(), DecodeError::NoName);
+        assert_eq!(reader.read(Outline::scan(b"{}")).unwrap_err(), DecodeError::NoName);
     }
 }

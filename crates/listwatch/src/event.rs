@@ -54,7 +54,7 @@ pub(crate) fn read<T: 'static>(
     frame: &[u8],
     objects: &ObjectReader<'_, T>,
 ) -> Result<WatchEvent<T>, FrameError> {
-    let Some(Envelope { event_type, object }) = Envelope::of(frame) else {
+    let Some(Envelope { event_type, object }) = Envelope::scan(frame) else {
         return Err(FrameError::Malformed("not a watch event in JSON"));
     };
     let bytes = object.bytes();
@@ -160,7 +160,7 @@ mod tests {
     struct Remembered(Entry<Pod>);
 
     impl CacheProbe<Pod> for Remembered {
-        fn unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Pod>> {
+        fn find_unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Pod>> {
             Some(self.0.clone())
         }
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn cache_is_queried_for_added_events_only() {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let known = Remembered(Entry::of(Pod::default()));
+        let known = Remembered(Entry::from_object(Pod::default()));
         let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &known };
         let is_known =
             |kind: &str| match read(format!(r#"{{"type":"{kind}","object":{POD}}}"#).as_bytes(), &objects) {

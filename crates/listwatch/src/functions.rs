@@ -120,7 +120,7 @@ fn listed<T: Object>(
     transform: Option<&Transform<T>>,
     known: &dyn CacheProbe<T>,
 ) -> Decoded<T> {
-    if let Some(entry) = known.unchanged(&object.id(), None) {
+    if let Some(entry) = known.find_unchanged(&object.id(), None) {
         return Decoded::Object(entry);
     }
     let id = ObjectId::from(object.id());
@@ -148,10 +148,12 @@ impl<K: Object> WatchEvent<K> {
     /// Returns an ERROR event as [`ListWatchError::Status`].
     pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, ListWatchError> {
         Ok(match event {
-            KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::of(object))),
-            KubeWatchEvent::Modified(object) => WatchEvent::Modified(Decoded::Object(Entry::of(object))),
+            KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::from_object(object))),
+            KubeWatchEvent::Modified(object) => {
+                WatchEvent::Modified(Decoded::Object(Entry::from_object(object)))
+            }
             KubeWatchEvent::Deleted(object) => {
-                let last = Entry::of(object);
+                let last = Entry::from_object(object);
                 WatchEvent::Deleted { id: last.id.clone(), last: Some(last) }
             }
             KubeWatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark {

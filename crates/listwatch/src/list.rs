@@ -85,7 +85,7 @@ impl ListReader {
         let (mut items, mut nameless) = (Vec::new(), Vec::new());
         for segment in segments {
             match segment {
-                Segment::Item(bytes) => match objects.read(Outline::of(&bytes)) {
+                Segment::Item(bytes) => match objects.read(Outline::scan(&bytes)) {
                     Ok(item) => items.push(item),
                     Err(error) => nameless.push(error),
                 },

@@ -111,7 +111,7 @@ mod tests {
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
         let context = DecodeContext { metadata_only: K::metadata_api(), ..DecodeContext::new(meta.clone()) };
-        let object = RawObject::new(Outline::of(text.as_bytes()), &context)?;
+        let object = RawObject::new(Outline::scan(text.as_bytes()), &context)?;
         object.check_kind()?;
         JsonDecoder.decode(&object)
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn outline_finds_identity_at_any_position() {
         let frame = br#"{"spec":{"metadata":{"name":"not me"}},"metadata":{"labels":{"name":"nor me"},"uid":"u","resourceVersion":"7","namespace":"ns","name":"me"}}"#;
-        let id = Outline::of(frame).id().cloned().unwrap();
+        let id = Outline::scan(frame).id().cloned().unwrap();
         assert_eq!(id, ObjectIdRef::new(Some("ns"), "me", "u", "7"));
     }
 
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn escaped_identity_is_found_without_borrowing() {
         let frame = br#"{"metadata":{"name":"a\u0026b \"c\"","uid":"u","resourceVersion":"7"}}"#;
-        assert_eq!(Outline::of(frame).id(), None);
-        let id = Outline::of(frame).to_id().unwrap();
+        assert_eq!(Outline::scan(frame).id(), None);
+        let id = Outline::scan(frame).to_id().unwrap();
         assert_eq!((id.key.name(), id.uid, id.version), ("a&b \"c\"", "u".into(), 7.into()));
     }
 
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn duplicate_or_mistyped_identity_is_found() {
         let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
-        let id = Outline::of(twice.as_bytes()).to_id().unwrap();
+        let id = Outline::scan(twice.as_bytes()).to_id().unwrap();
         let pod: Pod = decode(twice, &kind("v1", "Pod")).unwrap();
         assert_eq!((id.key.name(), id.uid), ("a", "u".into()));
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.uid.as_deref()), (Some("a"), Some("u")));
 
         let odd = r#"{"metadata":{"name":"a","uid":7}}"#;
-        assert_eq!(Outline::of(odd.as_bytes()).to_id().unwrap().key.name(), "a");
+        assert_eq!(Outline::scan(odd.as_bytes()).to_id().unwrap().key.name(), "a");
         assert!(matches!(decode::<Pod>(odd, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
     }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn name_with_control_characters_is_rejected() {
         let frame = "{\"metadata\":{\"name\":\"a\u{1b}[2J\"}}";
-        assert_eq!(Outline::of(frame.as_bytes()).id(), None);
+        assert_eq!(Outline::scan(frame.as_bytes()).id(), None);
         assert_eq!(
             decode::<Pod>(frame, &kind("v1", "Pod")).unwrap_err(),
             DecodeError::Syntax { position: 22 }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn identity_is_found_before_malformed_fields() {
         let frame = r#"{"metadata":{"name":"a"},"data":{"k":nonsense}}"#;
-        assert_eq!(Outline::of(frame.as_bytes()).id().unwrap().key.name(), "a");
+        assert_eq!(Outline::scan(frame.as_bytes()).id().unwrap().key.name(), "a");
         let error = decode::<ConfigMap>(frame, &kind("v1", "ConfigMap")).unwrap_err();
         assert_eq!(error, DecodeError::Syntax { position: 37 });
     }
@@ -224,8 +224,8 @@ mod tests {
             r#"{"metadata":{"name":""}}"#,
             r#"{"metadata":{"name":"a""#,
         ] {
-            assert_eq!(Outline::of(frame.as_bytes()).id(), None, "{frame}");
-            assert_eq!(Outline::of(frame.as_bytes()).to_id(), None, "{frame}");
+            assert_eq!(Outline::scan(frame.as_bytes()).id(), None, "{frame}");
+            assert_eq!(Outline::scan(frame.as_bytes()).to_id(), None, "{frame}");
         }
     }
 }

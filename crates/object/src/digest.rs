@@ -32,7 +32,7 @@ impl Digest {
     /// Computes the digest of an object. A watch event and a list item of the same state have the
     /// same digest, although most list items lack `kind` and `apiVersion`. The digest includes
     /// managedFields only with [`DecodeContext::keep_managed_fields`].
-    pub fn of(outline: &Outline<'_>, context: &DecodeContext) -> Self {
+    pub fn compute(outline: &Outline<'_>, context: &DecodeContext) -> Self {
         let [body, rest] = outline.body(context.keep_managed_fields);
         let mut hasher = SEEDED.build_hasher();
         hasher.write(body);
@@ -48,7 +48,7 @@ mod tests {
 
     fn digest(text: &str, keep_managed_fields: bool) -> Digest {
         let context = DecodeContext { keep_managed_fields, ..DecodeContext::new(TypeMeta::default()) };
-        Digest::of(&Outline::of(text.as_bytes()), &context)
+        Digest::compute(&Outline::scan(text.as_bytes()), &context)
     }
 
     const ITEM: &str = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"x":1}]},"spec":{"x":1}}"#;

@@ -84,7 +84,7 @@ impl<T> Entry<T> {
 
 impl<T: Object> Entry<T> {
     /// Creates an entry from an object. The identity is read from the object.
-    pub fn of(object: T) -> Self {
+    pub fn from_object(object: T) -> Self {
         let id = ObjectId::from(object.id());
         Self::new(id, Arc::new(object))
     }
@@ -137,7 +137,7 @@ pub trait CacheProbe<T>: Send + Sync {
     ///
     /// An object is unchanged if uid and version are equal. If both digests are known, they must
     /// also be equal.
-    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
+    fn find_unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>>;
 }
 
 /// Implements [`CacheProbe`] for an empty cache. Every listed object is decoded.
@@ -145,7 +145,7 @@ pub trait CacheProbe<T>: Send + Sync {
 pub struct NoCache;
 
 impl<T> CacheProbe<T> for NoCache {
-    fn unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<T>> {
+    fn find_unchanged(&self, _: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<T>> {
         None
     }
 }

@@ -24,7 +24,7 @@ pub struct Labels<'a> {
 
 impl<'a> Labels<'a> {
     /// Reads the labels from the result of [`RawObject::labels`](crate::RawObject::labels).
-    pub fn of(texts: &'a [u8]) -> Self {
+    pub fn new(texts: &'a [u8]) -> Self {
         let delimiter = if texts.first() == Some(&DELIMITER) { DELIMITER } else { b'"' };
         Self { texts, delimiter }
     }
@@ -43,7 +43,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// Converts the JSON of labels for [`Labels::of`]. Returns no labels if the JSON is not a map of
+/// Converts the JSON of labels for [`Labels::new`]. Returns no labels if the JSON is not a map of
 /// strings.
 pub(crate) fn readable(json: &[u8]) -> Cow<'_, [u8]> {
     if is_plain_map(json) {
@@ -89,19 +89,19 @@ mod tests {
     /// Returns the labels of this object, and whether they were read directly from its JSON.
     fn labels_of(object: &str) -> (Vec<(String, String)>, bool) {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let raw = RawObject::new(Outline::of(object.as_bytes()), &context).unwrap();
+        let raw = RawObject::new(Outline::scan(object.as_bytes()), &context).unwrap();
         let (texts, json) = (raw.labels(), raw.json());
         if let Cow::Owned(json) = &json {
             assert_eq!(json.capacity(), json.len());
         }
-        let labels = Labels::of(&texts);
+        let labels = Labels::new(&texts);
         for (name, value) in labels.iter() {
             assert_eq!(labels.get(name), Some(value));
         }
         assert_eq!((labels.get("absent"), labels.get("")), (None, None));
         let in_json = raw.labels_in_json();
         if let Some(range) = in_json.clone() {
-            assert!(Labels::of(&json[range]).iter().eq(labels.iter()), "{object}");
+            assert!(Labels::new(&json[range]).iter().eq(labels.iter()), "{object}");
         }
         let owned = labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         (owned, in_json.is_some())

@@ -85,7 +85,7 @@ impl<'a> RawObject<'a> {
         self.outline.parts(self.context.keep_managed_fields)
     }
 
-    /// Returns the labels in the format of [`Labels::of`](crate::Labels::of). The result is
+    /// Returns the labels in the format of [`Labels::new`](crate::Labels::new). The result is
     /// borrowed if the JSON of the labels needs no conversion.
     pub fn labels(&self) -> Cow<'a, [u8]> {
         if self.outline.is_reliable {
@@ -97,7 +97,7 @@ impl<'a> RawObject<'a> {
     }
 
     /// Returns the range of the labels in [`RawObject::json`]. Returns `None` if
-    /// [`Labels::of`](crate::Labels::of) cannot read this range directly.
+    /// [`Labels::new`](crate::Labels::new) cannot read this range directly.
     pub fn labels_in_json(&self) -> Option<Range<usize>> {
         let Range { start, end } = self.outline.labels()?;
         if !is_plain_map(&self.outline.bytes()[start..end]) {

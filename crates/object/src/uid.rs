@@ -8,10 +8,10 @@ use std::{fmt, sync::Arc};
 /// text is stored unchanged. Aggregated APIs may send an empty uid. An empty uid counts as unknown
 /// and does not differ from any other uid ([`Uid::differs_from`]).
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Uid(Kind);
+pub struct Uid(UidRepr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Kind {
+enum UidRepr {
     /// A lower-case hyphenated UUID. Other spellings are stored as text, so that `Display` restores
     /// the text exactly. An array of bytes, because a `u128` would increase the alignment.
     Uuid([u8; 16]),
@@ -22,14 +22,14 @@ impl Uid {
     /// Creates a uid from its text.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
-            Some(bits) => Kind::Uuid(bits.to_be_bytes()),
-            None => Kind::Text(text.into()),
+            Some(bits) => UidRepr::Uuid(bits.to_be_bytes()),
+            None => UidRepr::Text(text.into()),
         })
     }
 
     /// Returns whether the uid is empty, because the server did not send a uid.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.0, Kind::Text(text) if text.is_empty())
+        matches!(&self.0, UidRepr::Text(text) if text.is_empty())
     }
 
     /// Returns whether both uids are known and different. An empty uid is unknown.
@@ -66,8 +66,8 @@ fn parse_uuid(text: &str) -> Option<u128> {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Text(text) => f.write_str(text),
-            Kind::Uuid(bytes) => {
+            UidRepr::Text(text) => f.write_str(text),
+            UidRepr::Uuid(bytes) => {
                 let bits = u128::from_be_bytes(*bytes);
                 write!(
                     f,

@@ -19,10 +19,10 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 /// assert_eq!(ResourceVersion::new("abc").partial_cmp(&ResourceVersion::new("1")), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ResourceVersion(Kind);
+pub struct ResourceVersion(VersionRepr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Kind {
+enum VersionRepr {
     Number(u64),
     /// A decimal number of more than 64 bits. The type is `Arc<String>`, because it has the size of
     /// one pointer. An `Arc<str>` has the size of two pointers and would make each version larger.
@@ -36,21 +36,21 @@ impl ResourceVersion {
         let decimal =
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         Self(match (decimal, text.parse()) {
-            (true, Ok(number)) => Kind::Number(number),
-            (true, Err(_)) => Kind::Large(Arc::new(text.to_owned())),
-            (false, _) => Kind::Opaque(Arc::new(text.to_owned())),
+            (true, Ok(number)) => VersionRepr::Number(number),
+            (true, Err(_)) => VersionRepr::Large(Arc::new(text.to_owned())),
+            (false, _) => VersionRepr::Opaque(Arc::new(text.to_owned())),
         })
     }
 
     /// Returns whether the text is not a decimal number. An opaque version cannot be compared with
     /// other versions.
     pub fn is_opaque(&self) -> bool {
-        matches!(self.0, Kind::Opaque(_))
+        matches!(self.0, VersionRepr::Opaque(_))
     }
 
     /// Returns whether the version is empty, because the server did not send a version.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.0, Kind::Opaque(text) if text.is_empty())
+        matches!(&self.0, VersionRepr::Opaque(text) if text.is_empty())
     }
 
     /// Returns whether this version is equal to `other` or higher. Returns false for opaque
@@ -64,7 +64,7 @@ impl From<u64> for ResourceVersion {
     fn from(number: u64) -> Self {
         match number {
             0 => Self::new("0"),
-            _ => Self(Kind::Number(number)),
+            _ => Self(VersionRepr::Number(number)),
         }
     }
 }
@@ -78,12 +78,14 @@ impl From<&str> for ResourceVersion {
 impl PartialOrd for ResourceVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
-            (Kind::Number(a), Kind::Number(b)) => Some(a.cmp(b)),
-            (Kind::Number(_), Kind::Large(_)) => Some(Ordering::Less),
-            (Kind::Large(_), Kind::Number(_)) => Some(Ordering::Greater),
-            (Kind::Large(a), Kind::Large(b)) => Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b))),
-            (Kind::Opaque(a), Kind::Opaque(b)) if a == b => Some(Ordering::Equal),
-            (Kind::Opaque(_), _) | (_, Kind::Opaque(_)) => None,
+            (VersionRepr::Number(a), VersionRepr::Number(b)) => Some(a.cmp(b)),
+            (VersionRepr::Number(_), VersionRepr::Large(_)) => Some(Ordering::Less),
+            (VersionRepr::Large(_), VersionRepr::Number(_)) => Some(Ordering::Greater),
+            (VersionRepr::Large(a), VersionRepr::Large(b)) => {
+                Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
+            }
+            (VersionRepr::Opaque(a), VersionRepr::Opaque(b)) if a == b => Some(Ordering::Equal),
+            (VersionRepr::Opaque(_), _) | (_, VersionRepr::Opaque(_)) => None,
         }
     }
 }
@@ -91,8 +93,8 @@ impl PartialOrd for ResourceVersion {
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Number(number) => write!(f, "{number}"),
-            Kind::Large(text) | Kind::Opaque(text) => f.write_str(text),
+            VersionRepr::Number(number) => write!(f, "{number}"),
+            VersionRepr::Large(text) | VersionRepr::Opaque(text) => f.write_str(text),
         }
     }
 }

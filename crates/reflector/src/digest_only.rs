@@ -11,9 +11,9 @@ use kube_object::{CacheProbe, Digest, Entry, ObjectIdRef, VersionTrust};
 pub(crate) struct DigestOnlyProbe<T>(pub(crate) Arc<dyn CacheProbe<T>>);
 
 impl<T> CacheProbe<T> for DigestOnlyProbe<T> {
-    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
+    fn find_unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         self.0
-            .unchanged(id, digest)
+            .find_unchanged(id, digest)
             .filter(|held| held.is_unchanged(&id.version, digest, VersionTrust::AnyHistory))
     }
 }

@@ -254,7 +254,7 @@ async fn incomplete_list_is_repeated_until_complete() {
 struct KnowsAll;
 
 impl CacheProbe<Thing> for KnowsAll {
-    fn unchanged(&self, asked: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Thing>> {
+    fn find_unchanged(&self, asked: &ObjectIdRef<'_>, _: Option<Digest>) -> Option<Entry<Thing>> {
         let id = id(&format!("{}@{}", asked.key.name(), asked.version));
         Some(Entry::new(id, Arc::new(())).with_digest(Digest::new(7)))
     }
@@ -267,7 +267,7 @@ async fn list_after_expiry_reuses_by_digest_only() {
     let fake = Fake::asking(
         move |n, _, known| {
             let id = ObjectIdRef::new(None, "a", "a", "1");
-            let known = |digest: Option<u64>| known.unchanged(&id, digest.map(Digest::new)).is_some();
+            let known = |digest: Option<u64>| known.find_unchanged(&id, digest.map(Digest::new)).is_some();
             note.lock().unwrap().push([None, Some(7), Some(8)].map(known));
             list(&[], ["5", "7", "9"][n])
         },

@@ -13,7 +13,7 @@ impl<T: Object> Store<T> {
     /// An object without a resourceVersion always counts as changed. The call has no effect if the
     /// resourceVersion is lower than the cached version, or equal.
     pub fn add(&self, object: T) -> Vec<Event<T>> {
-        self.apply(vec![Delta::Put(Entry::of(object))])
+        self.apply(vec![Delta::Put(Entry::from_object(object))])
     }
 
     /// Updates or adds an object, like [`Store::add`]. Returns the resulting events.
@@ -31,7 +31,7 @@ impl<T: Object> Store<T> {
     /// Replaces all objects atomically, like a relist at this resourceVersion. Returns the
     /// resulting events.
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
-        let items = objects.into_iter().map(|object| Listed::Object(Entry::of(object))).collect();
+        let items = objects.into_iter().map(|object| Listed::Object(Entry::from_object(object))).collect();
         self.apply(vec![
             Delta::Begin { history_lost: false },
             Delta::Page(items),

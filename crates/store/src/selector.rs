@@ -29,12 +29,12 @@ pub struct LabelSelector(Vec<Requirement>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     label: String,
-    test: Test,
+    condition: Condition,
 }
 
 /// The condition for the value of one label. A negated condition also accepts an absent label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
+enum Condition {
     Equals(String),
     NotEquals(String),
     In(Vec<String>),
@@ -56,54 +56,54 @@ impl LabelSelector {
 
     /// Requires that the label has this value.
     pub fn equals(self, label: &str, value: &str) -> Self {
-        self.and(label, Test::Equals(value.to_owned()))
+        self.and(label, Condition::Equals(value.to_owned()))
     }
 
     /// Requires that the label is absent or has another value.
     pub fn not_equals(self, label: &str, value: &str) -> Self {
-        self.and(label, Test::NotEquals(value.to_owned()))
+        self.and(label, Condition::NotEquals(value.to_owned()))
     }
 
     /// Requires that the label has one of these values.
     pub fn is_in<S: Into<String>>(self, label: &str, values: impl IntoIterator<Item = S>) -> Self {
-        self.and(label, Test::In(sorted(values)))
+        self.and(label, Condition::In(sorted(values)))
     }
 
     /// Requires that the label is absent or has a value that is not listed.
     pub fn not_in<S: Into<String>>(self, label: &str, values: impl IntoIterator<Item = S>) -> Self {
-        self.and(label, Test::NotIn(sorted(values)))
+        self.and(label, Condition::NotIn(sorted(values)))
     }
 
     /// Requires that the label exists.
     pub fn exists(self, label: &str) -> Self {
-        self.and(label, Test::Exists)
+        self.and(label, Condition::Exists)
     }
 
     /// Requires that the label is absent.
     pub fn not_exists(self, label: &str) -> Self {
-        self.and(label, Test::NotExists)
+        self.and(label, Condition::NotExists)
     }
 
-    fn and(mut self, label: &str, test: Test) -> Self {
-        self.0.push(Requirement { label: label.to_owned(), test });
+    fn and(mut self, label: &str, condition: Condition) -> Self {
+        self.0.push(Requirement { label: label.to_owned(), condition });
         self
     }
 
     /// Returns whether the labels of the object meet all requirements.
     pub fn matches(&self, object: &impl Object) -> bool {
-        self.0.iter().all(|requirement| requirement.test.holds(object.label(&requirement.label)))
+        self.0.iter().all(|requirement| requirement.condition.matches_value(object.label(&requirement.label)))
     }
 }
 
-impl Test {
-    fn holds(&self, value: Option<&str>) -> bool {
+impl Condition {
+    fn matches_value(&self, value: Option<&str>) -> bool {
         match self {
-            Test::Equals(wanted) => value == Some(wanted),
-            Test::NotEquals(unwanted) => value != Some(unwanted),
-            Test::In(wanted) => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
-            Test::NotIn(unwanted) => !value.is_some_and(|value| unwanted.iter().any(|one| one == value)),
-            Test::Exists => value.is_some(),
-            Test::NotExists => value.is_none(),
+            Condition::Equals(wanted) => value == Some(wanted),
+            Condition::NotEquals(unwanted) => value != Some(unwanted),
+            Condition::In(wanted) => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
+            Condition::NotIn(unwanted) => !value.is_some_and(|value| unwanted.iter().any(|one| one == value)),
+            Condition::Exists => value.is_some(),
+            Condition::NotExists => value.is_none(),
         }
     }
 }
@@ -129,14 +129,14 @@ impl fmt::Display for LabelSelector {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { label, test } = self;
-        match test {
-            Test::Equals(value) => write!(f, "{label}={value}"),
-            Test::NotEquals(value) => write!(f, "{label}!={value}"),
-            Test::In(values) => write!(f, "{label} in ({})", values.join(",")),
-            Test::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
-            Test::Exists => write!(f, "{label}"),
-            Test::NotExists => write!(f, "!{label}"),
+        let Self { label, condition } = self;
+        match condition {
+            Condition::Equals(value) => write!(f, "{label}={value}"),
+            Condition::NotEquals(value) => write!(f, "{label}!={value}"),
+            Condition::In(values) => write!(f, "{label} in ({})", values.join(",")),
+            Condition::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
+            Condition::Exists => write!(f, "{label}"),
+            Condition::NotExists => write!(f, "!{label}"),
         }
     }
 }

@@ -352,7 +352,7 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> CacheProbe<T> for Store<T> {
-    fn unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
+    fn find_unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(id.key)?;
         let same = !id.version.is_opaque()

@@ -22,7 +22,7 @@ pub(crate) fn pod_on(node: &str, key: &str, uid: &str, version: &str) -> Entry<P
     pod.metadata.resource_version = Some(version.to_owned());
     pod.metadata.labels = Some([("app".to_owned(), key.name().to_owned())].into());
     pod.spec = Some(PodSpec { node_name: Some(node.to_owned()), ..PodSpec::default() });
-    Entry::of(pod)
+    Entry::from_object(pod)
 }
 
 pub(crate) fn pod(key: &str, uid: &str, version: &str) -> Entry<Pod> {

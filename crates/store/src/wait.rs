@@ -9,7 +9,7 @@ use std::{
 };
 
 use kube_object::{Object, ResourceVersion};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 
 use crate::{Lister, Snapshot, Store};
 
@@ -18,14 +18,14 @@ use crate::{Lister, Snapshot, Store};
 #[non_exhaustive]
 pub enum WaitError {
     /// The timeout elapsed. The store may still reach the version later.
-    #[error("the cache did not reach resourceVersion {wanted} within {within:?}; it {}", position(.reached.as_ref()))]
+    #[error("the cache did not reach resourceVersion {wanted} within {timeout:?}; it {}", position(.reached.as_ref()))]
     Timeout {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
         /// The watermark of the store; `None` if no delta with a version was applied.
         reached: Option<ResourceVersion>,
         /// The timeout.
-        within: Duration,
+        timeout: Duration,
     },
     /// A list with a lower or incomparable version started a new epoch. The history of the server
     /// was restored from an older state, and the awaited write may be lost.
@@ -74,12 +74,12 @@ impl<T: Object> Store<T> {
     /// minute.
     ///
     /// # Errors
-    /// Returns a [`WaitError`] if the timeout `within` elapses, or if the store cannot reach the
+    /// Returns a [`WaitError`] if the timeout elapses, or if the store cannot reach the
     /// version.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.
-    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
+    pub async fn wait_until(&self, version: &ResourceVersion, timeout: Duration) -> Result<(), WaitError> {
         let wanted = version.clone();
         if wanted.is_opaque() {
             return Err(WaitError::Opaque { wanted });
@@ -87,18 +87,18 @@ impl<T: Object> Store<T> {
         let epoch = self.position().epoch;
         let is_reached = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
         let is_decided = |snapshot: &Snapshot<T>| is_reached(snapshot) || snapshot.position().epoch != epoch;
-        let snapshot = self.wait_for(within, is_decided).await;
+        let snapshot = self.wait_for(timeout, is_decided).await;
         let reached = snapshot.watermark().cloned();
         match (snapshot.position().epoch == epoch, is_reached(&snapshot)) {
             (true, true) => Ok(()),
             (true, false) if self.is_closed() => Err(WaitError::Stopped { wanted, reached }),
             (true, false) if Handle::try_current().is_err() => Err(WaitError::NoRuntime { wanted, reached }),
-            (true, false) => Err(WaitError::Timeout { wanted, reached, within }),
+            (true, false) => Err(WaitError::Timeout { wanted, reached, timeout }),
             (false, _) => Err(WaitError::HistoryLost { wanted, reached }),
         }
     }
 
-    /// Waits until `condition` returns true for a snapshot, or until the timeout `within` elapses.
+    /// Waits until `condition` returns true for a snapshot, or until the timeout elapses.
     /// Returns the latest snapshot.
     ///
     /// `condition` is called before the wait and after each write. The method does not wait if the
@@ -108,7 +108,7 @@ impl<T: Object> Store<T> {
     /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for(
         &self,
-        within: Duration,
+        timeout: Duration,
         mut condition: impl FnMut(&Snapshot<T>) -> bool,
     ) -> Snapshot<T> {
         let mut waiting = pin!(async {
@@ -127,7 +127,7 @@ impl<T: Object> Store<T> {
         // therefore a new snapshot.
         let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if first.is_pending() && Handle::try_current().is_ok() {
-            let _elapsed = timeout(within, waiting).await;
+            let _elapsed = tokio::time::timeout(timeout, waiting).await;
         }
         self.snapshot()
     }
@@ -142,8 +142,8 @@ impl<T: Object> Lister<T> {
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.
-    pub async fn wait_until(&self, version: &ResourceVersion, within: Duration) -> Result<(), WaitError> {
-        self.store.wait_until(version, within).await
+    pub async fn wait_until(&self, version: &ResourceVersion, timeout: Duration) -> Result<(), WaitError> {
+        self.store.wait_until(version, timeout).await
     }
 
     /// Waits until `condition` returns true for a snapshot. See [`Store::wait_for`].
@@ -152,10 +152,10 @@ impl<T: Object> Lister<T> {
     /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for(
         &self,
-        within: Duration,
+        timeout: Duration,
         condition: impl FnMut(&Snapshot<T>) -> bool,
     ) -> Snapshot<T> {
-        self.store.wait_for(within, condition).await
+        self.store.wait_for(timeout, condition).await
     }
 }
 

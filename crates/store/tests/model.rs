@@ -210,13 +210,16 @@ impl Run {
     fn check_probe(&self, entry: &Entry<Thing>, stale: bool) {
         let id = Object::id(&*entry.object);
         for digest in [None, Some(Digest::new(1)), Some(Digest::new(2))] {
-            let unchanged = self.store.unchanged(&id, digest);
+            let unchanged = self.store.find_unchanged(&id, digest);
             let differs = digest.is_some() && entry.digest.is_some() && entry.digest != digest;
             let expected = Some(entry).filter(|entry| !stale && !entry.id.version.is_opaque() && !differs);
             assert_eq!(unchanged.as_ref(), expected);
         }
-        assert_eq!(self.store.unchanged(&ObjectIdRef { version: 99.into(), ..id.clone() }, None), None);
-        assert_eq!(self.store.unchanged(&ObjectIdRef { key: KeyRef::new(None, "absent"), ..id }, None), None);
+        assert_eq!(self.store.find_unchanged(&ObjectIdRef { version: 99.into(), ..id.clone() }, None), None);
+        assert_eq!(
+            self.store.find_unchanged(&ObjectIdRef { key: KeyRef::new(None, "absent"), ..id }, None),
+            None
+        );
     }
 
     fn check_held(&self) {

@@ -45,7 +45,7 @@ pub(crate) fn object(number: usize, version: usize) -> Metadata {
 
 /// Creates entries for the objects with these numbers.
 pub(crate) fn entries(numbers: impl Iterator<Item = usize>, version: usize) -> Vec<Entry<Metadata>> {
-    numbers.map(|number| Entry::of(object(number, version))).collect()
+    numbers.map(|number| Entry::from_object(object(number, version))).collect()
 }
 
 /// Creates deltas for the objects with these numbers.

@@ -41,8 +41,8 @@ use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 /// let registration =
 ///     secrets.add_handler(handler_fn(|event: &Event<Secret>| println!("{}", event.key())));
 /// factory.start();
-/// secrets.add("post").await?;
-/// secrets.remove("bank").await;
+/// secrets.add_namespace("post").await?;
+/// secrets.remove_namespace("bank").await;
 /// # Ok(()) }
 /// ```
 pub struct MultiNamespaceInformer<T: Cached> {
@@ -123,7 +123,7 @@ impl<T: Cached> Selection<T> {
     /// More namespaces can be added later.
     ///
     /// # Errors
-    /// Returns the errors of [`MultiNamespaceInformer::add`].
+    /// Returns the errors of [`MultiNamespaceInformer::add_namespace`].
     pub fn namespaces<N: Into<String>>(
         self,
         namespaces: impl IntoIterator<Item = N>,
@@ -153,7 +153,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// removed, the method waits until its handlers have received all deletes.
     ///
     /// If the informer of the namespace was stopped, it is replaced. In this case, and unlike with
-    /// [`MultiNamespaceInformer::remove`], the handlers receive no deletes. They receive the
+    /// [`MultiNamespaceInformer::remove_namespace`], the handlers receive no deletes. They receive the
     /// objects of the new informer as initial adds.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// # Cancel safety
     /// Cancel safe: a cancelled call does not add the namespace. It may already have removed a
     /// stopped informer of the namespace.
-    pub async fn add(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
+    pub async fn add_namespace(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
         let namespace = namespace.into();
         // Runs without a lock, because it may call user code that describes the resource.
         let informer = self.selection.clone().single_namespace(&namespace)?.ref_counted_informer()?;
@@ -187,7 +187,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     ///
     /// # Cancel safety
     /// The first poll removes the namespace. Dropping the future only cancels the wait.
-    pub async fn remove(&self, namespace: &str) -> bool {
+    pub async fn remove_namespace(&self, namespace: &str) -> bool {
         let removed = self.inner.begin_removal(namespace);
         let Some((informer, registrations, ending)) = removed else { return false };
         for registration in registrations.into_values() {

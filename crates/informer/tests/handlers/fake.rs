@@ -41,15 +41,15 @@ impl Fake {
     }
 
     pub(crate) async fn added(&self, object: ConfigMap) {
-        self.send(Ok(WatchEvent::Added(Decoded::Object(Entry::of(object))))).await;
+        self.send(Ok(WatchEvent::Added(Decoded::Object(Entry::from_object(object))))).await;
     }
 
     pub(crate) async fn modified(&self, object: ConfigMap) {
-        self.send(Ok(WatchEvent::Modified(Decoded::Object(Entry::of(object))))).await;
+        self.send(Ok(WatchEvent::Modified(Decoded::Object(Entry::from_object(object))))).await;
     }
 
     pub(crate) async fn deleted(&self, object: ConfigMap) {
-        let last = Entry::of(object);
+        let last = Entry::from_object(object);
         self.send(Ok(WatchEvent::Deleted { id: last.id.clone(), last: Some(last) })).await;
     }
 

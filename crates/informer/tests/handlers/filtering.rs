@@ -78,7 +78,7 @@ fn filter_decides_by_passed_keys_not_by_old_state() {
         Box::new(matches_filter) as Box<dyn FnMut(&Entry<ConfigMap>) -> bool + Send>,
         Box::new(handler_fn(log.writer())) as Box<dyn EventHandler<ConfigMap>>,
     ));
-    let entry = |name, version, matches| Entry::of(object_that(name, name, version, matches));
+    let entry = |name, version, matches| Entry::from_object(object_that(name, name, version, matches));
     handler.on_add(&entry("passed", 1, true), true);
     handler.on_delete(&entry("passed", 3, false), false);
     handler.on_add(&entry("ignored", 1, false), true);

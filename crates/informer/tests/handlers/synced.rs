@@ -58,7 +58,7 @@ impl Gated {
             async { Ok(page.await) }
         };
         let watch = |_: WatchRequest| {
-            let added = Ok(WatchEvent::Added(Decoded::Object(Entry::of(object("c", "3", 6)))));
+            let added = Ok(WatchEvent::Added(Decoded::Object(Entry::from_object(object("c", "3", 6)))));
             stream::once(future::ready(added)).chain(stream::pending())
         };
         Informer::from_source(ListWatch::from_functions(list, watch)).build()

@@ -19,7 +19,7 @@ impl<'a> Envelope<'a> {
     ///
     /// The JSON must be an object with exactly one `type`, a string, and exactly one `object`. For
     /// other JSON, the method returns `None`. It does not validate the value of `object`.
-    pub fn of(frame: &'a [u8]) -> Option<Self> {
+    pub fn scan(frame: &'a [u8]) -> Option<Self> {
         let (mut event_type, mut object) = (None, None);
         let mut fields = Fields::of(frame, 0).ok()?;
         while let Some(field) = fields.next().ok()? {
@@ -53,7 +53,7 @@ mod tests {
         r#"{"metadata":{"name":"a","managedFields":[{"x":"]}"}],"uid":"u"},"spec":{"x":["}"]}}"#;
 
     fn read(frame: &str) -> Option<(String, String)> {
-        let Envelope { event_type, object } = Envelope::of(frame.as_bytes())?;
+        let Envelope { event_type, object } = Envelope::scan(frame.as_bytes())?;
         Some((event_type, String::from_utf8_lossy(object.bytes()).into_owned()))
     }
 
@@ -66,8 +66,8 @@ mod tests {
             format!(r#"{{"more":[{{}}],"t\u0079pe":"ADD\u0045D","object":{POD}}}"#),
         ] {
             assert_eq!(read(&frame), Some(("ADDED".to_owned(), POD.to_owned())), "{frame}");
-            let outline = Envelope::of(frame.as_bytes()).unwrap().object;
-            assert_eq!(outline, Outline::of(POD.as_bytes()), "{frame}");
+            let outline = Envelope::scan(frame.as_bytes()).unwrap().object;
+            assert_eq!(outline, Outline::scan(POD.as_bytes()), "{frame}");
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
         for object in ["7", "null", "[{}]", r#""{}""#] {
             let frame = format!(r#"{{"type":"ADDED","object":{object}}}"#);
             assert_eq!(read(&frame), Some(("ADDED".to_owned(), object.to_owned())));
-            assert_eq!(Envelope::of(frame.as_bytes()).unwrap().object.id(), None);
+            assert_eq!(Envelope::scan(frame.as_bytes()).unwrap().object.id(), None);
         }
     }
 

@@ -37,7 +37,7 @@ pub struct Outline<'a> {
 
 impl<'a> Outline<'a> {
     /// Scans the JSON of an object.
-    pub fn of(bytes: &'a [u8]) -> Self {
+    pub fn scan(bytes: &'a [u8]) -> Self {
         let mut outline = Self::empty(bytes, None);
         match outline.find(ScanEnd::NoDuplicates) {
             Ok(_) => Self { is_reliable: true, ..outline },

@@ -121,7 +121,7 @@ mod tests {
             ConfigMap { metadata: serde_json::from_value(metadata).unwrap(), ..ConfigMap::default() };
         map.metadata.name = Some("a".to_owned());
         map.metadata.resource_version = Some(version.to_owned());
-        Entry::of(map)
+        Entry::from_object(map)
     }
 
     fn updated(from: Value, to: Value) -> Event<ConfigMap> {

@@ -175,7 +175,7 @@ impl ListerWatcher<Thing> for Fake {
         request: WatchRequest,
         known: Arc<dyn CacheProbe<Thing>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<Thing>>, ListWatchError>> {
-        let reused = known.unchanged(&ObjectIdRef::new(None, "a", "a", "1"), None);
+        let reused = known.find_unchanged(&ObjectIdRef::new(None, "a", "a", "1"), None);
         if let WatchFrom::Version(_) = request.from {
             assert!(reused.is_none(), "cached objects must not be reused for events");
         }

@@ -288,7 +288,7 @@ fn event_replaces_stale_object_of_lost_history() {
     assert_eq!(apply(&store, vec![fresh, list, end("3")]), [""; 0]);
     let again = pod("a/x", "1", "5");
     assert!(
-        store.unchanged(&again.object.as_ref().id(), None).is_none(),
+        store.find_unchanged(&again.object.as_ref().id(), None).is_none(),
         "the cached version belongs to another history"
     );
     // Events up to the version of the list are repeats.

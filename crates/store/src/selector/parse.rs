@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{LabelSelector, Requirement, Test, sorted};
+use super::{Condition, LabelSelector, Requirement, sorted};
 
 /// The maximum length of a label's name or value, in bytes.
 const MAX_NAME_BYTES: usize = 63;
@@ -11,12 +11,12 @@ const MAX_PREFIX_BYTES: usize = 253;
 
 /// Reports that a text is not a valid label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid label selector: expected {expected} at byte {at}")]
+#[error("invalid label selector: expected {expected} at byte {position}")]
 pub struct ParseSelectorError {
     /// The token that the grammar requires at this position.
     pub expected: &'static str,
     /// The offset in the text, in bytes.
-    pub at: usize,
+    pub position: usize,
 }
 
 impl FromStr for LabelSelector {
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, token: &str, expected: &'static str) -> Result<(), ParseSelectorError> {
-        if self.take(token) { Ok(()) } else { Err(ParseSelectorError { expected, at: self.at }) }
+        if self.take(token) { Ok(()) } else { Err(ParseSelectorError { expected, position: self.at }) }
     }
 
     /// Takes the characters up to the next whitespace or operator; may be empty.
@@ -80,23 +80,23 @@ impl<'a> Parser<'a> {
     fn requirement(&mut self) -> Result<Requirement, ParseSelectorError> {
         let absent = self.take("!");
         let label = self.label()?;
-        let test = if absent { Test::NotExists } else { self.test()? };
-        Ok(Requirement { label, test })
+        let condition = if absent { Condition::NotExists } else { self.condition()? };
+        Ok(Requirement { label, condition })
     }
 
-    fn test(&mut self) -> Result<Test, ParseSelectorError> {
+    fn condition(&mut self) -> Result<Condition, ParseSelectorError> {
         if self.take("!=") {
-            return self.value().map(Test::NotEquals);
+            return self.value().map(Condition::NotEquals);
         }
         if self.take("==") || self.take("=") {
-            return self.value().map(Test::Equals);
+            return self.value().map(Condition::Equals);
         }
         let at = self.at;
         match self.word() {
-            "" => Ok(Test::Exists),
-            "in" => self.values().map(Test::In),
-            "notin" => self.values().map(Test::NotIn),
-            _ => Err(ParseSelectorError { expected: "an operator", at }),
+            "" => Ok(Condition::Exists),
+            "in" => self.values().map(Condition::In),
+            "notin" => self.values().map(Condition::NotIn),
+            _ => Err(ParseSelectorError { expected: "an operator", position: at }),
         }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         if prefix_fits && is_name(name) {
             return Ok(label.to_owned());
         }
-        Err(ParseSelectorError { expected: "a label name", at })
+        Err(ParseSelectorError { expected: "a label name", position: at })
     }
 
     fn value(&mut self) -> Result<String, ParseSelectorError> {
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         if value.is_empty() || is_name(value) {
             return Ok(value.to_owned());
         }
-        Err(ParseSelectorError { expected: "a label value", at })
+        Err(ParseSelectorError { expected: "a label value", position: at })
     }
 
     /// Parses a list in parentheses. Like the API server, it requires at least one value, which may

@@ -81,7 +81,7 @@ fn invalid_selector_is_rejected_with_position() {
         ("app=wéb", 4),
     ] {
         let error = text.parse::<LabelSelector>().unwrap_err();
-        assert_eq!(error.at, at, "{text:?}: {error}");
+        assert_eq!(error.position, at, "{text:?}: {error}");
     }
     assert!("a".repeat(64).parse::<LabelSelector>().is_err());
     assert!(format!("app={}", "a".repeat(64)).parse::<LabelSelector>().is_err());

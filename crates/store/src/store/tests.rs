@@ -204,7 +204,7 @@ fn probe_returns_entry_only_at_same_version() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "odd")]);
     let probe = |name, uid, resource_version| {
         store
-            .unchanged(&ObjectIdRef::new(Some("a"), name, uid, resource_version), None)
+            .find_unchanged(&ObjectIdRef::new(Some("a"), name, uid, resource_version), None)
             .map(|entry| entry.object)
     };
     assert!(Arc::ptr_eq(&probe("x", "u", "3").unwrap(), &store.get(&key("a/x")).unwrap()));

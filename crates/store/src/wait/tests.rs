@@ -55,7 +55,7 @@ async fn unfinished_list_does_not_end_wait() {
     let store = listed("9", &[]);
     let waited = wait(&store, "12", vec![vec![begin(), page(&[("a/x", "u", "12")])]]).await;
     let (wanted, reached) = ("12".into(), Some("9".into()));
-    assert_eq!(waited, Err(WaitError::Timeout { wanted, reached, within: MINUTE }));
+    assert_eq!(waited, Err(WaitError::Timeout { wanted, reached, timeout: MINUTE }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -164,7 +164,7 @@ impl World {
     /// An object as it is decoded.
     pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<TestObject>, ObjectId> {
         let id = test_object::id(&stored.object);
-        let unchanged = |digest| self.client.store.unchanged(&id.as_id(), digest);
+        let unchanged = |digest| self.client.store.find_unchanged(&id.as_id(), digest);
         let same = match reuse {
             Reuse::Nothing => None,
             Reuse::Versions => unchanged(None),

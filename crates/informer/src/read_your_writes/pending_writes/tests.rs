@@ -22,7 +22,7 @@ fn cache(objects: &[(&str, &str, &str)]) -> Store<ConfigMap> {
 }
 
 fn put(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {
-    store.apply(vec![Delta::Put(Entry::of(map(name, uid, version)))]);
+    store.apply(vec![Delta::Put(Entry::from_object(map(name, uid, version)))]);
 }
 
 fn remove(store: &Store<ConfigMap>, name: &str, uid: &str, version: &str) {

@@ -86,7 +86,7 @@ fn check(text: &str) {
     let metadata = top.all("metadata").pop().filter(|metadata| metadata.starts_with('{')).map(Entries::of);
     let is_ambiguous = has_duplicates(&top, &["metadata"])
         || metadata.as_ref().is_some_and(|of| has_duplicates(of, &IN_METADATA));
-    let outline = Outline::of(text.as_bytes());
+    let outline = Outline::scan(text.as_bytes());
     assert_eq!(outline.is_reliable, !is_ambiguous, "{text}");
     if is_ambiguous {
         return assert_eq!(
@@ -124,7 +124,7 @@ const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","nam
 #[test]
 fn outline_of_server_notation_is_complete() {
     check(POD);
-    let outline = Outline::of(POD.as_bytes());
+    let outline = Outline::scan(POD.as_bytes());
     assert_eq!(outline.id().unwrap().key.name(), "a");
     assert_eq!(
         std::str::from_utf8(&outline.parts(false).concat()).unwrap(),
@@ -141,7 +141,7 @@ fn template_metadata_is_ignored() {
         r#"{"metadata":{"name":"a","x":{"name":"b","managedFields":[2]},"managedFields":[1]}}"#,
     ] {
         check(text);
-        assert_eq!(Outline::of(text.as_bytes()).id().unwrap().key.name(), "a");
+        assert_eq!(Outline::scan(text.as_bytes()).id().unwrap().key.name(), "a");
     }
 }
 
@@ -182,7 +182,7 @@ fn duplicate_names_make_outline_unreliable() {
         r#"{"metadata":{"labels":{},"labels":{}}}"#,
     ] {
         check(text);
-        assert!(!Outline::of(text.as_bytes()).is_reliable, "{text}");
+        assert!(!Outline::scan(text.as_bytes()).is_reliable, "{text}");
     }
 }
 
@@ -197,7 +197,7 @@ fn first_kind_counts_at_any_position() {
         (r#"{"kind":7}"#, None),
     ] {
         check(text);
-        assert_eq!(Outline::of(text.as_bytes()).kind(), kind, "{text}");
+        assert_eq!(Outline::scan(text.as_bytes()).kind(), kind, "{text}");
     }
 }
 
@@ -216,7 +216,7 @@ fn non_objects_have_empty_outlines() {
         r#"{"a":[}"#,
         "{7:1}",
     ] {
-        assert!(!Outline::of(text.as_bytes()).is_reliable, "{text}");
+        assert!(!Outline::scan(text.as_bytes()).is_reliable, "{text}");
     }
 }
 
@@ -322,11 +322,11 @@ proptest! {
 
     #[test]
     fn outline_of_any_bytes_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), at in any::<prop::sample::Index>()) {
-        let _ = Outline::of(&bytes);
+        let _ = Outline::scan(&bytes);
         let at = at.index(POD.len());
-        let _ = Outline::of(&POD.as_bytes()[..at]);
+        let _ = Outline::scan(&POD.as_bytes()[..at]);
         let mut text = POD.as_bytes().to_vec();
         text.splice(at..at, bytes);
-        let _ = Outline::of(&text).parts(false);
+        let _ = Outline::scan(&text).parts(false);
     }
 }
