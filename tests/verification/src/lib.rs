@@ -1,4 +1,5 @@
-//! Searches for violations of the properties of an informer: every order of events, random histories, and mutants.
+//! Searches for violations of the properties of an informer: every order of events, random histories,
+//! and mutants.
 
 pub mod cli;
 pub mod explore;

@@ -1,5 +1,5 @@
-//! There is a mutant for each property and for each defect of a neighbour, and each still fits the code. That they are
-//! found is shown by a command of its own: see docs/reliability.md.
+//! Checks that each property and each defect of a peer project has a mutant, and that each mutant
+//! applies. A separate command checks that tests find the mutants: see docs/reliability.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ fn each_property_is_broken_by_a_mutant() -> Result<()> {
 }
 
 #[test]
-fn each_defect_of_a_neighbour_is_put_back_by_a_mutant() -> Result<()> {
+fn each_peer_defect_has_a_mutant() -> Result<()> {
     let mut of: BTreeMap<String, usize> = BTreeMap::new();
     for defect in mutants()?.iter().filter_map(|mutant| mutant.defect.as_deref()) {
         *of.entry(defect.split(':').next().unwrap_or_default().to_owned()).or_default() += 1;
     }
-    // docs/reliability.md says why one of each neighbour is not among them.
+    // docs/reliability.md explains why one defect of each project has no mutant.
     let expected = [("client-go", 6), ("kube-runtime", 6)].map(|(who, count)| (who.to_owned(), count));
     assert_eq!(of, expected.into());
     Ok(())
@@ -34,7 +34,7 @@ fn nearly_all_mutants_of_informers_are_for_the_explorer_and_the_simulation() -> 
 }
 
 #[test]
-fn each_mutant_fits_the_code() -> Result<()> {
+fn each_mutant_applies() -> Result<()> {
     let tree = Tree::new()?;
     let misfits: Vec<String> = (mutants()?.iter())
         .filter_map(|mutant| Some(format!("{}: {:#}", mutant.name, tree.check(mutant).err()?)))

@@ -1,19 +1,19 @@
-//! A share of the simulation, its canaries, and that a seed gives one history.
+//! A part of the simulation, its canaries, and the reproducibility of a seed.
 
 use std::process::Command;
 
-use kube_informer_verification::simulation::{Canary, Wish, simulate};
+use kube_informer_verification::simulation::{Canary, SimulationOptions, simulate};
 
-/// How many seeds are run here; `simulate --seeds` runs more.
+/// The number of seeds in this test. `simulate --seeds` runs more.
 const SEEDS: u64 = 300;
-/// So many are run twice.
+/// The number of seeds that run twice.
 const REPEATED: u64 = 80;
-/// So many are also run in another process.
+/// The number of seeds that also run in a second process.
 const ELSEWHERE: u64 = 30;
-/// Each canary is found within so many seeds.
+/// The number of seeds within which each canary is detected.
 const CANARY_SEEDS: u64 = 60;
 
-/// Where the seeds begin: elsewhere for each commit; at 0 where there is none.
+/// Returns the first seed. It differs for each commit, and is 0 without a commit.
 fn first() -> u64 {
     let asked =
         Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
@@ -25,7 +25,7 @@ fn first() -> u64 {
 #[test]
 fn no_property_is_broken_by_a_share_of_the_seeds() {
     for seed in first()..first() + SEEDS {
-        let done = simulate(seed, Wish::default());
+        let done = simulate(seed, SimulationOptions::default());
         if let Some(violation) = done.violation {
             let replay = "cargo run --release -p kube-informer-verification --bin simulate --";
             panic!("seed {seed}: {violation}\n{replay} --seed {seed} --trace");
@@ -33,35 +33,35 @@ fn no_property_is_broken_by_a_share_of_the_seeds() {
     }
 }
 
-/// Everything that was seen happens again, to the millisecond.
+/// The history is the same, to the millisecond.
 #[test]
-fn a_seed_gives_the_same_history_twice() {
-    let wish = Wish { trace: true, canary: None };
+fn seed_has_same_history_twice() {
+    let options = SimulationOptions { trace: true, canary: None };
     for seed in first()..first() + REPEATED {
-        let (one, two) = (simulate(seed, wish), simulate(seed, wish));
+        let (one, two) = (simulate(seed, options), simulate(seed, options));
         let differs = one.history.iter().zip(&two.history).find(|(one, two)| one != two);
         assert!(one == two, "seed {seed}: {differs:#?}");
         assert!(one.history.len() > 20, "seed {seed}: {:#?}", one.history);
     }
 }
 
-/// Nothing of it comes from the process: no address, no order of a hash map.
+/// The history contains no data of the process, such as addresses or the order of a hash map.
 #[test]
-fn a_seed_gives_the_same_history_in_another_process() {
+fn seed_has_same_history_in_second_process() {
     let args = ["--hashes", "--first", &first().to_string(), "--seeds", &ELSEWHERE.to_string()];
     let ran = Command::new(env!("CARGO_BIN_EXE_simulate")).args(args).output().expect("the command runs");
     let there = String::from_utf8(ran.stdout).expect("text");
-    let wish = Wish { trace: true, canary: None };
-    let hash = |seed| format!("{seed} {:016x}\n", simulate(seed, wish).hash());
+    let options = SimulationOptions { trace: true, canary: None };
+    let hash = |seed| format!("{seed} {:016x}\n", simulate(seed, options).hash());
     let here: String = (first()..first() + ELSEWHERE).map(hash).collect();
     assert_eq!(here, there);
 }
 
 #[test]
-fn each_canary_is_found() {
+fn each_canary_is_detected() {
     for canary in [Canary::LosesADelete, Canary::SwapsTwoChanges, Canary::RepeatsAsNew] {
-        let wish = Wish { trace: false, canary: Some(canary) };
-        let found = (0..CANARY_SEEDS).find(|seed| simulate(*seed, wish).violation.is_some());
+        let options = SimulationOptions { trace: false, canary: Some(canary) };
+        let found = (0..CANARY_SEEDS).find(|seed| simulate(*seed, options).violation.is_some());
         assert!(found.is_some(), "{canary:?} was not found within {CANARY_SEEDS} seeds");
     }
 }

@@ -8,7 +8,7 @@ use super::{
     past::{Past, Written, place_of},
 };
 
-/// Property 1: each cached state existed on the server, and cached states follow the order of writes.
+/// Property 1. Each cached state existed on the server, and cached states follow the order of writes.
 pub(super) fn subsequence(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::Cache(shown) = observation else { return Ok(()) };
     for object in shown.objects {

@@ -36,7 +36,7 @@ pub(super) fn identity(past: &Past, observation: &Observation<'_>) -> Verdict {
     Ok(())
 }
 
-/// Property 8: each change of the cache is delivered, separately below the mark. A drained handler has
+/// Property 8. Each change of the cache is delivered, separately below the mark. A drained handler has
 /// the cached state.
 pub(super) fn every_change(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
@@ -158,7 +158,8 @@ fn is_told_as_said(past: &Past, handler: &Handler, event: &Event) -> bool {
     }
 }
 
-/// The server has deleted it with this version; or its last state can't be decoded, and this is the one before.
+/// The server has deleted it with this version; or its last state can't be decoded, and this is the one
+/// before.
 fn is_servers_last(past: &Past, last: &Object) -> bool {
     let Some(life) = past.server.lives.get(&last.key) else { return true };
     let deleted = life.iter().any(|written| written.object.is_none() && written.version == last.version);

@@ -32,7 +32,7 @@ fn initial_waiting(handler: &Handler) -> Option<Event> {
     unmerged.into_iter().find(|event| matches!(event, Event::Added { initial: true, .. }))
 }
 
-/// Property 17: each decoded object is transformed once, before all readers.
+/// Property 17. Each decoded object is transformed once, before all readers.
 pub(super) fn transform(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
         Observation::Transformed(object) => {

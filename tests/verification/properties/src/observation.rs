@@ -92,7 +92,7 @@ pub struct CacheView {
     pub indexed: Option<Object>,
     /// The cache's watermark.
     pub mark: Mark,
-    /// Whether the informer reports that it is synced.
+    /// True if the informer reports that it is synced.
     pub synced: bool,
 }
 

@@ -70,7 +70,7 @@ pub struct Cache {
     pub stale: BTreeSet<Key>,
     /// The watermark.
     pub mark: Mark,
-    /// Whether the informer reported that it is synced.
+    /// True if the informer reported that it is synced.
     pub synced: bool,
 }
 
@@ -88,14 +88,14 @@ pub struct Handler {
     pub pending: VecDeque<PendingEvent>,
     /// The number of pending events from which changes may be coalesced.
     pub mark: usize,
-    /// Whether changes of the cache were observed since the handler was added. If so, each delivered
+    /// True if changes of the cache were observed since the handler was added. If so, each delivered
     /// event is pending or a resync.
     pub observed: bool,
     /// A resync may still wait for it, which counts for the mark.
     pub resynced: bool,
-    /// Whether the handler reported that it is synced.
+    /// True if the handler reported that it is synced.
     pub synced: bool,
-    /// Whether the handler was removed.
+    /// True if the handler was removed.
     pub left: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct Initial {
 pub struct PendingEvent {
     /// The change of the cache.
     pub event: Event,
-    /// Whether the event was queued above the mark.
+    /// True if the event was queued above the mark.
     pub mergeable: bool,
     /// The watermark of the cache at the change.
     pub made_at: Mark,

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 struct Arguments {
     /// The searches to run, by the start of their name, and other bounds for them, as BOUND=NUMBER.
     ///
-    /// Without a name, all searches run. The bounds are changes, faults, handlers, mark, moves, objects, page,
-    /// queries, queue and times.
+    /// Without a name, all searches run. The bounds are changes, faults, handlers, mark, moves,
+    /// objects, page, queries, queue and times.
     #[arg(value_name = "NAME or BOUND=NUMBER")]
     arguments: Vec<Argument>,
     /// The time limit of each search in minutes.

@@ -1,5 +1,5 @@
-//! Applies each patch of tests/verification/mutants to a copy of the workspace and runs the test that must find it: see
-//! docs/reliability.md.
+//! Applies each patch of tests/verification/mutants to a copy of the workspace and runs the test that
+//! must find it: see docs/reliability.md.
 
 use std::fmt;
 use std::process::{ExitCode, Output};

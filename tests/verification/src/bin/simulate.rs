@@ -9,7 +9,7 @@ use std::{
 use clap::Parser;
 use kube_informer_verification::{
     cli,
-    simulation::{Meetings, Simulated, Snapshots, Wish, simulate},
+    simulation::{FaultCoverage, SimulationOptions, SimulationResult, SnapshotCounts, simulate},
 };
 use tokio::time::Instant;
 
@@ -18,7 +18,8 @@ const ENOUGH: u64 = 10_000;
 /// The number of failures after which no further seed starts.
 const MAX_FAILURES: usize = 20;
 
-/// Runs the simulation with many seeds, and prints how often each fault occurred in each state of a reflector.
+/// Runs the simulation with many seeds, and prints how often each fault occurred in each state of a
+/// reflector.
 ///
 /// A seed fails if it violates a property. The program then prints the history of the first failed seed. From
 /// 10,000 seeds, it also fails if a possible combination of a fault and a state did not occur.
@@ -47,8 +48,8 @@ struct Arguments {
 /// The results of many seeds.
 #[derive(Default)]
 struct Done {
-    meetings: Meetings,
-    snapshots: Snapshots,
+    coverage: FaultCoverage,
+    snapshots: SnapshotCounts,
     failed: Vec<u64>,
 }
 
@@ -62,23 +63,26 @@ fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.hashes {
         for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
-            println!("{seed} {:016x}", simulate(seed, Wish { trace: true, canary: None }).hash());
+            println!(
+                "{seed} {:016x}",
+                simulate(seed, SimulationOptions { trace: true, canary: None }).hash()
+            );
         }
         return ExitCode::SUCCESS;
     }
     let threads =
         arguments.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)).max(1);
     let start = Instant::now();
-    let Done { meetings, snapshots, mut failed } = run_all(arguments, threads);
+    let Done { coverage, snapshots, mut failed } = run_all(arguments, threads);
     let seconds = start.elapsed().as_secs_f64();
-    println!("{meetings}\n{snapshots}");
+    println!("{coverage}\n{snapshots}");
     println!(
         "{} seeds from {} in {seconds:.0} s, {:.0} per minute on {threads} threads",
         arguments.seeds,
         arguments.first,
         arguments.seeds as f64 / seconds * 60.0
     );
-    let missing = meetings.missing();
+    let missing = coverage.missing();
     if !missing.is_empty() {
         println!("combinations that did not occur: {missing:?}");
     }
@@ -103,8 +107,8 @@ fn run_all(arguments: &Arguments, threads: usize) -> Done {
             if seed >= end {
                 break;
             }
-            let simulated = simulate(seed, Wish::default());
-            done.meetings.add(&simulated.meetings);
+            let simulated = simulate(seed, SimulationOptions::default());
+            done.coverage.add(&simulated.coverage);
             done.snapshots.add(simulated.snapshots);
             done.failed.extend(simulated.violation.map(|_| seed));
         }
@@ -115,7 +119,7 @@ fn run_all(arguments: &Arguments, threads: usize) -> Done {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         for thread in threads {
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            all.meetings.add(&done.meetings);
+            all.coverage.add(&done.coverage);
             all.snapshots.add(done.snapshots);
             all.failed.extend(done.failed);
         }
@@ -125,16 +129,16 @@ fn run_all(arguments: &Arguments, threads: usize) -> Done {
 
 /// Runs one seed. Prints the history if a property is violated.
 fn run_one(seed: u64, trace: bool) -> ExitCode {
-    let done = simulate(seed, Wish { trace, canary: None });
+    let done = simulate(seed, SimulationOptions { trace, canary: None });
     if done.violation.is_some() && !trace {
-        print(&simulate(seed, Wish { trace: true, canary: None }));
+        print(&simulate(seed, SimulationOptions { trace: true, canary: None }));
     } else {
         print(&done);
     }
     if done.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn print(done: &Simulated) {
+fn print(done: &SimulationResult) {
     for line in &done.history {
         println!("{line}");
     }

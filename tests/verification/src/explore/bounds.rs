@@ -30,7 +30,7 @@ pub struct Bounds {
     pub moves: u8,
     /// Streaming lists.
     pub streams: Streams,
-    /// Whether the first list may return an old state.
+    /// True if the first list may return an old state.
     pub stale_start: bool,
     /// Objects in the queue in front of the store.
     pub queue: usize,
@@ -38,12 +38,12 @@ pub struct Bounds {
     pub mark: usize,
     /// Items of a page.
     pub page: u32,
-    /// Whether an index is queried after each write of the store, in addition to the handlers.
+    /// True if an index is queried after each write of the store, in addition to the handlers.
     pub queries: bool,
     /// Other things happen between a handler's call and its return.
     pub slow_calls: bool,
-    /// Whether handlers receive queued events before all other actions.
+    /// True if handlers receive queued events before all other actions.
     pub prompt_handlers: bool,
-    /// Whether queued deltas are applied before all other actions.
+    /// True if queued deltas are applied before all other actions.
     pub prompt_store: bool,
 }

@@ -1,6 +1,6 @@
 //! `CacheGap`: missing changes in a cache that its watermark covers, until a relist repairs the cache.
 
-/// Whether changes are missing, and the progress of the repair.
+/// True if changes are missing, and the progress of the repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CacheGap {
     /// No change is missing.

@@ -41,7 +41,7 @@ pub struct Member {
     pub complete: bool,
     /// The present delivery and the index of the running call.
     pub in_hand: Option<(Delivery<TestObject>, usize)>,
-    /// Whether the handler is synced.
+    /// True if the handler is synced.
     pub synced: bool,
 }
 

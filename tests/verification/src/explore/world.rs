@@ -37,13 +37,13 @@ pub struct World {
     pub position: Mark,
     /// An event was lost.
     pub lost: CacheGap,
-    /// Whether a request for a relist is missing since a lost event.
+    /// True if a request for a relist is missing since a lost event.
     pub unasked: bool,
     /// The last list that was applied had items without a name.
     pub incomplete: bool,
     /// The server was restored to a state before the client's.
     pub restored: CacheGap,
-    /// Whether the restored server reached the version of the client, so that the client cannot detect
+    /// True if the restored server reached the version of the client, so that the client cannot detect
     /// the restore.
     pub passed: bool,
     /// Requests since a delay.

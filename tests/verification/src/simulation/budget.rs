@@ -1,35 +1,37 @@
-//! How often an informer may ask, whatever faults come and go. Each delay is as long as the backoff says, which starts
-//! over when nothing has failed for two minutes, and there are two lists at most between two delays: so of one fault that
-//! lasts there are 14 in the first minute (the seven attempts that the shortest delays leave room for) and 4 in a later one.
+//! The maximum number of requests of an informer, for any faults. Each delay is as long as the backoff
+//! requires. The backoff resets after two minutes without failures. There are at most two lists between
+//! two delays. During a lasting fault there are therefore 14 lists in the first minute (seven attempts
+//! with the shortest delays) and 4 in each later minute.
 
 use std::time::Duration;
 
 use kube_informer::{Phase, ReflectorOptions};
 use kube_testserver::{Request, Verb};
 
-use super::things::KEYS;
+use super::workload::KEYS;
 
-/// As exact as timers are.
+/// The resolution of timers.
 const TICK: Duration = Duration::from_millis(2);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Lists after each delay or asking: one that leads nowhere may be followed by another. The pages of one list count once.
+/// The number of lists after each delay or request: a failed list may be followed by a second list. The
+/// pages of a list count as one list.
 const LISTS: usize = 2;
-/// Others in any ten seconds.
+/// The number of other requests in ten seconds.
 const OTHERS: usize = 50;
 
-/// What counts for the budget of an informer: its delays, and when somebody asked for a list.
+/// The requests of an informer, its delays, and the requested lists.
 #[derive(Debug)]
 pub(super) struct Budget {
     options: ReflectorOptions,
     /// When each delay was over.
     delays: Vec<Duration>,
-    /// When the one that lasts has begun.
+    /// The start of the present delay.
     waiting: Option<Duration>,
-    /// How long the next delay lasts at least, unless nothing fails for a while.
+    /// The minimum duration of the next delay, if no time without failures precedes it.
     next: Duration,
     too_short: Option<String>,
-    /// A new reflector begins after this delay.
+    /// True if a new reflector starts after this delay.
     anew: bool,
     asked: Vec<Duration>,
 }
@@ -62,7 +64,7 @@ impl Budget {
             self.next = self.options.backoff_initial;
         }
         if over - began < self.next {
-            let how = format!("a delay of {:?} at {began:?}, of {:?} at least", over - began, self.next);
+            let how = format!("a delay of {:?} at {began:?}, the minimum is {:?}", over - began, self.next);
             self.too_short.get_or_insert(how);
         }
         self.next = match std::mem::take(&mut self.anew) {
@@ -73,12 +75,12 @@ impl Budget {
         self.waiting = None;
     }
 
-    /// The reflector is ended by a panic. The informer begins with another after a pause.
+    /// A panic stopped the reflector. The informer starts a new one after a pause.
     pub(super) fn panicked(&mut self) {
         self.anew = true;
     }
 
-    /// Somebody asks for a list.
+    /// The program requests a list.
     pub(super) fn asked(&mut self, at: Duration) {
         self.asked.push(at);
     }
@@ -98,7 +100,7 @@ impl Budget {
             let asked = self.asked.iter().filter(|at| *at == from || within(at)).count();
             if count > LISTS * (1 + delays + asked) {
                 return Err(format!(
-                    "{count} lists in the minute from {from:?} on, with {delays} delays, and {asked} were asked for"
+                    "{count} lists in the minute after {from:?}, with {delays} delays and {asked} requested lists"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! What was seen of one seed: a judge for each informer, and lines for those who want to read it.
+//! The observations of one seed: a judge for each informer, and lines for readers.
 
 use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, StoreStats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use super::{Broken, budget::Budget, scope::Scope};
+use super::{Failure, budget::Budget, scope::Scope};
 use crate::properties::{
     CacheState, Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Violation,
 };
@@ -24,16 +24,16 @@ impl Uids {
     }
 }
 
-/// Lines with their time; none are kept unless somebody wants to read them.
+/// HistoryLines with their time. They are only kept if a reader needs them.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Option<Vec<(Duration, String)>>);
+pub(super) struct HistoryLines(Option<Vec<(Duration, String)>>);
 
-impl Lines {
+impl HistoryLines {
     pub(super) fn new(wanted: bool) -> Self {
         Self(wanted.then(Vec::new))
     }
 
-    pub(super) fn say(&mut self, at: Duration, line: impl FnOnce() -> String) {
+    pub(super) fn log(&mut self, at: Duration, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.0 {
             lines.push((at, line()));
         }
@@ -44,66 +44,72 @@ impl Lines {
     }
 }
 
-/// All that was observed of one informer.
-pub(super) struct Desk {
+/// The recorded observations of one informer.
+pub(super) struct Recorder {
     pub(super) scope: Scope,
     pub(super) uids: Uids,
-    pub(super) lines: Lines,
-    /// What did not hold first.
-    pub(super) violation: Option<Broken>,
+    pub(super) lines: HistoryLines,
+    /// The first violation.
+    pub(super) violation: Option<Failure>,
     pub(super) budget: Budget,
-    /// Until all is healed, what was given to the informer panics now and then.
+    /// Until all faults are repaired, callbacks of the informer panic at random.
     pub(super) panics: Option<Rng>,
     position: Position,
     /// Events may have been lost.
     pub(super) lossy: bool,
-    pub(super) snapshots: Snapshots,
+    pub(super) snapshots: SnapshotCounts,
     /// etcd was restored, and the cache may be of the lost history.
     restored: Option<Restored>,
-    /// The resource was gone, and the cache may be cleared for that.
+    /// True if the resource was removed, so that the cache may be cleared.
     cleared: bool,
     began: Instant,
     judge: Judge,
     status: watch::Receiver<ReflectorStatus>,
     /// The last write of the cache, until it is judged.
-    written: Option<Seen>,
+    written: Option<WriteEffect>,
     synced: bool,
-    /// How many lists the cache had when a relist was asked for last.
+    /// The number of lists of the cache at the last request for a relist.
     asked: Option<u64>,
-    /// How many it had when all was healed.
+    /// The number of lists of the cache when all faults were repaired.
     healed: Option<u64>,
-    /// Of the cache at its last write.
+    /// The number of lists of the cache at its last write.
     lists: u64,
     lists_after_lost_history: u64,
 }
 
-/// How many states of a cache were held to the server's at their watermark, and how many could not.
+/// The number of snapshots that were compared with the state of the server, and of those that could not
+/// be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Snapshots {
-    /// Those that could.
+pub struct SnapshotCounts {
+    /// The compared snapshots.
     pub exact: u64,
-    /// Those that could not: events were lost, or a restored history or a cleared cache was not yet listed anew.
+    /// The snapshots that could not be compared: events were lost, or a restored history or a cleared
+    /// cache was not listed yet.
     pub inexact: u64,
 }
 
-impl Snapshots {
-    /// Adds those of others.
+impl SnapshotCounts {
+    /// Adds the numbers of other seeds.
     pub fn add(&mut self, other: Self) {
         self.exact += other.exact;
         self.inexact += other.inexact;
     }
 }
 
-impl fmt::Display for Snapshots {
+impl fmt::Display for SnapshotCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.exact + self.inexact;
         let share = self.exact as f64 / all.max(1) as f64 * 100.0;
-        write!(f, "{} of {all} snapshots ({share:.1} %) were held to the server's state", self.exact)
+        write!(
+            f,
+            "{} of {all} snapshots ({share:.1} %) were compared with the state of the server",
+            self.exact
+        )
     }
 }
 
-/// What a write of the cache has led to.
-pub(super) struct Seen {
+/// The effect of a write of the cache.
+pub(super) struct WriteEffect {
     pub(super) objects: Vec<Object>,
     pub(super) stale: Vec<Key>,
     pub(super) mark: Mark,
@@ -113,26 +119,26 @@ pub(super) struct Seen {
     pub(super) exact: bool,
 }
 
-/// How far the reflector may be: up to what its source has handed to it.
+/// The maximum position of the reflector: the last version that its source delivered.
 #[derive(Clone, Copy, Default)]
 struct Position {
     mark: Mark,
-    /// The version of the first page of the list that is read.
+    /// The version of the first page of the present list.
     page: u64,
 }
 
-/// The cache is of the new history after a list that reuses nothing and has begun since.
+/// The cache has the new history after a list without reuse that starts later.
 #[derive(Clone, Copy)]
 struct Restored {
-    /// So many lists of the cache may have begun before.
+    /// The number of lists of the cache that may have started before.
     lists: u64,
 }
 
-impl Desk {
+impl Recorder {
     pub(super) fn new(
         scope: Scope,
         uids: Uids,
-        lines: Lines,
+        lines: HistoryLines,
         began: Instant,
         options: ReflectorOptions,
     ) -> Self {
@@ -145,7 +151,7 @@ impl Desk {
             panics: None,
             position: Position::default(),
             lossy: false,
-            snapshots: Snapshots::default(),
+            snapshots: SnapshotCounts::default(),
             restored: None,
             cleared: false,
             began,
@@ -160,21 +166,21 @@ impl Desk {
         }
     }
 
-    /// Its informer is there.
+    /// The informer was created.
     pub(super) fn follows(&mut self, status: watch::Receiver<ReflectorStatus>) {
         self.status = status;
     }
 
     /// Panics, perhaps.
-    pub(super) fn may_panic(desk: &Mutex<Self>) {
-        let mut desk = desk.lock();
-        let panics = desk.panics.as_mut().is_some_and(|rng| rng.u8(..6) == 0);
+    pub(super) fn may_panic(recorder: &Mutex<Self>) {
+        let mut recorder = recorder.lock();
+        let panics = recorder.panics.as_mut().is_some_and(|rng| rng.u8(..6) == 0);
         if panics {
-            desk.budget.panicked();
-            let at = desk.began.elapsed();
-            desk.lines.say(at, || "on_error panics".to_owned());
-            drop(desk);
-            // Without the words on standard error that a panic has.
+            recorder.budget.panicked();
+            let at = recorder.began.elapsed();
+            recorder.lines.log(at, || "on_error panics".to_owned());
+            drop(recorder);
+            // `resume_unwind` prints no message on standard error.
             std::panic::resume_unwind(Box::new(()));
         }
     }
@@ -195,7 +201,8 @@ impl Desk {
         }
     }
 
-    /// A page of a list is; `first`, `last` or in between. A consistent list may be of an older version.
+    /// Records a page of a list: `first`, `last` or in between. A consistent list may have an older
+    /// version.
     pub(super) fn page(&mut self, version: u64, first: bool, last: bool, consistent: bool) {
         let Position { mark, page } = &mut self.position;
         let version = if first { version } else { *page };
@@ -212,30 +219,31 @@ impl Desk {
         self.observe(Observation::Position { mark, cause });
     }
 
-    /// Judges, until something is broken.
+    /// Checks an observation, until a property is violated.
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
         if self.violation.is_some() {
             return;
         }
         let at = self.began.elapsed();
-        self.lines.say(at, || format!("{}", Line(&observation)));
+        self.lines.log(at, || format!("{}", Line(&observation)));
         if let Err(violation) = self.judge.observe(observation) {
             self.broken(violation);
         }
     }
 
-    pub(super) fn broken(&mut self, violation: impl Into<Broken>) {
+    pub(super) fn broken(&mut self, violation: impl Into<Failure>) {
         let (violation, at) = (violation.into(), self.began.elapsed());
-        self.lines.say(at, || violation.to_string());
+        self.lines.log(at, || violation.to_string());
         self.violation.get_or_insert(violation);
     }
 
-    /// What would be broken if this were observed now.
+    /// Returns the violation that this observation would cause.
     pub(super) fn try_observe(&self, observation: Observation<'_>) -> Result<(), Violation> {
         self.judge.clone().observe(observation)
     }
 
-    /// What has moved the cache since its last write, and whether it can know all up to its watermark.
+    /// Returns the cause of the last write of the cache, and whether the cache can have all changes up
+    /// to its watermark.
     pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, bool) {
         let before = mem::replace(&mut self.lists, stats.lists);
         let fresh = mem::replace(&mut self.lists_after_lost_history, stats.lists_after_lost_history)
@@ -244,7 +252,7 @@ impl Desk {
             self.restored = None;
         }
         let cause = if before == stats.lists { Cause::Changes } else { Cause::Relist { fresh } };
-        // A list shows what was lost; that no more is lost after it, who asks for it knows.
+        // A list recovers lost events. The caller ensures that no later event is lost.
         self.lossy &= self.healed.is_none_or(|healed| stats.lists <= healed);
         self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
         let exact = !self.lossy && self.restored.is_none() && !self.cleared;
@@ -256,14 +264,16 @@ impl Desk {
     }
 
     /// The cache was written to.
-    pub(super) fn written(&mut self, seen: Seen) {
+    pub(super) fn written(&mut self, seen: WriteEffect) {
         self.changed(&[]);
         self.written = Some(seen);
     }
 
     /// Judges the last write, which has changed this, and the first sync.
     pub(super) fn changed(&mut self, events: &[Event]) {
-        let Some(Seen { objects, stale, mark, synced, cause, exact }) = self.written.take() else { return };
+        let Some(WriteEffect { objects, stale, mark, synced, cause, exact }) = self.written.take() else {
+            return;
+        };
         let (objects, stale, events) = (&objects, &stale, Some(events));
         self.observe(Observation::Cache(CacheState { objects, stale, mark, events, cause, exact }));
         if synced && !mem::replace(&mut self.synced, true) {
@@ -276,22 +286,24 @@ impl Desk {
         self.budget.does(self.began.elapsed(), phase);
     }
 
-    /// Somebody asks for a relist.
+    /// The program requests a relist.
     pub(super) fn asked(&mut self) {
         self.budget.asked(self.began.elapsed());
         self.asked = Some(self.lists);
     }
 
-    /// No event is lost any more, and all is asked for that was.
+    /// No further event is lost, and all necessary relists are requested.
     pub(super) fn healed(&mut self) {
         self.healed = Some(self.lists);
     }
 
-    /// Whether a list has ended since one was asked for.
+    /// Checks that a list completed after the last request.
     pub(super) fn relisted(&self) -> Result<(), Violation> {
         match self.asked.is_none_or(|asked| self.lists > asked) {
             true => Ok(()),
-            false => Err(Violation { property: 2, how: "a relist was asked for, and none came".to_owned() }),
+            false => {
+                Err(Violation { property: 2, how: "no list followed the request for a relist".to_owned() })
+            }
         }
     }
 
@@ -300,7 +312,7 @@ impl Desk {
         self.changed(&[]);
         self.observe(Observation::Restored { version });
         let listing = self.status.borrow().phase == Phase::Listing;
-        // What a list reads may be of any version; else the cache has all that the informer was told.
+        // A list can have any version. Otherwise, the cache has all events that the informer received.
         if listing || version < self.version() {
             self.restored = Some(Restored { lists: self.lists + u64::from(listing) });
         }
@@ -315,12 +327,12 @@ impl Desk {
         self.status.borrow().clone()
     }
 
-    /// Whether the handler is being called.
+    /// True if the handler is being called.
     pub(super) fn is_running(&self, handler: HandlerId) -> bool {
         self.judge.past().handlers.get(&handler).is_some_and(|handler| handler.running.is_some())
     }
 
-    /// The version that the cache has shown last.
+    /// Returns the last version of the cache.
     pub(super) fn version(&self) -> u64 {
         self.judge.past().cache.mark.version.unwrap_or(0)
     }
@@ -342,7 +354,7 @@ impl fmt::Display for Line<'_> {
                 Ok(())
             }
             Observation::Called { handler, event, .. } => {
-                write!(f, "told    handler {handler} ")?;
+                write!(f, "called  handler {handler} ")?;
                 match event {
                     Event::Added { object, initial: true } => write!(f, "! {}", short(object)),
                     Event::Added { object, .. } => write!(f, "+ {}", short(object)),

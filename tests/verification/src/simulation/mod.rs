@@ -1,34 +1,35 @@
-//! The simulation: the whole stack against the embedded server, on one thread with paused time, with a random workload
-//! and random troubles, all of it from one seed.
+//! The simulation runs the complete stack against the embedded server, on one thread with paused time.
+//! A seed determines a random workload and random faults.
 //!
-//! Each informer has a [`Judge`](crate::properties::Judge), which is shown every write of the server, every write of the
-//! cache and every call of a handler. A seed has two phases: one with troubles, in which whatever holds at any time is
-//! checked, and one without, in which caches and handlers must come to know all that the server has.
+//! Each informer has a [`Judge`](crate::properties::Judge), which observes each write of the server,
+//! each write of the cache and each call of a handler. A seed has two phases. In the first phase,
+//! faults occur, and the conditions that always hold are checked. In the second phase, no fault occurs,
+//! and all caches and handlers must reach the state of the server.
 //!
-//! A seed that is run again gives the same history. Informers of one seed have paths or selectors of their own, so that a
-//! fault is for one of them, and no handle on the server but that of the workload writes: which of two informers runs first in one
-//! moment, which tokio decides by chance, then makes no difference to either.
+//! A seed always has the same history. Informers of one seed have different paths or selectors, so that
+//! a fault affects one informer. Only the workload writes to the server. The order in which tokio runs
+//! two informers at the same time therefore has no effect on them.
 
 mod budget;
-mod careless;
-mod eye;
-mod forms;
+mod cache_observer;
+mod canary;
+mod eager_task;
+mod fault_coverage;
+mod faults;
 mod handlers;
 mod history;
-mod meetings;
+mod object_forms;
+mod reporting_source;
 mod run;
 mod scope;
 mod setup;
-mod spy;
 mod stack;
-mod things;
-mod told;
-mod troubles;
+mod workload;
 mod world;
 
-pub use careless::Canary;
-pub use history::Snapshots;
-pub use meetings::{Meetings, ReflectorState, Trouble};
+pub use canary::Canary;
+pub use fault_coverage::{FaultCoverage, ReflectorState, SimulatedFault};
+pub use history::SnapshotCounts;
 
 use std::{
     fmt,
@@ -37,56 +38,56 @@ use std::{
 
 use crate::properties::Violation;
 
-/// What does not hold.
+/// A failed check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum Failure {
     /// One of the properties.
     Property(Violation),
-    /// An informer asks too often.
+    /// An informer sends too many requests.
     Budget(String),
 }
 
-impl From<Violation> for Broken {
+impl From<Violation> for Failure {
     fn from(violation: Violation) -> Self {
         Self::Property(violation)
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Property(violation) => violation.fmt(f),
-            Self::Budget(how) => write!(f, "an informer asks too often: {how}"),
+            Self::Budget(how) => write!(f, "an informer sends too many requests: {how}"),
         }
     }
 }
 
-/// What a run is wanted for.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
-    /// The history is kept.
+pub struct SimulationOptions {
+    /// True if the history is kept.
     pub trace: bool,
-    /// Something is spoiled, which is to be found.
+    /// A corruption that the simulation must detect.
     pub canary: Option<Canary>,
 }
 
-/// What became of a seed.
+/// The result of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Simulated {
+pub struct SimulationResult {
     /// The seed.
     pub seed: u64,
-    /// What did not hold first.
-    pub violation: Option<Broken>,
-    /// What happened, a line each, if that was wanted.
+    /// The first failed check.
+    pub violation: Option<Failure>,
+    /// The history, one line for each event, if it was requested.
     pub history: Vec<String>,
-    /// Which trouble has met which state.
-    pub meetings: Meetings,
-    /// How many snapshots were judged.
-    pub snapshots: Snapshots,
+    /// The faults that occurred in each state.
+    pub coverage: FaultCoverage,
+    /// The number of checked snapshots.
+    pub snapshots: SnapshotCounts,
 }
 
-impl Simulated {
-    /// Of all that was seen: equal in every process.
+impl SimulationResult {
+    /// Returns a hash of all observations. It is the same in each process.
     #[must_use]
     pub fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -95,11 +96,11 @@ impl Simulated {
     }
 }
 
-/// Runs a seed, in a tokio runtime of its own.
+/// Runs a seed in a separate tokio runtime.
 ///
 /// # Panics
-/// If the server refuses what it has to accept, or within a tokio runtime.
+/// Panics if the server rejects a valid write, or in a tokio runtime.
 #[must_use]
-pub fn simulate(seed: u64, wish: Wish) -> Simulated {
-    run::run(seed, wish)
+pub fn simulate(seed: u64, options: SimulationOptions) -> SimulationResult {
+    run::run(seed, options)
 }

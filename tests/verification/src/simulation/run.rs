@@ -1,5 +1,5 @@
-//! A seed from its beginning to its end: a phase with troubles, in which all is judged as it happens, and a phase
-//! without, in which everything must become as it is on the server.
+//! A seed from start to end. In the first phase, faults occur and each observation is checked. In the
+//! second phase, no fault occurs, and each cache must reach the state of the server.
 
 use fastrand::Rng;
 use kube_client::Client;
@@ -11,43 +11,43 @@ use serde_json::json;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Broken, Simulated, Wish,
-    history::{Lines, Snapshots, Uids},
-    meetings::{ReflectorState, Trouble},
+    Failure, SimulationOptions, SimulationResult,
+    fault_coverage::{ReflectorState, SimulatedFault},
+    history::{HistoryLines, SnapshotCounts, Uids},
     setup::{InformerSetup, Setup},
-    stack::{Ground, build},
-    things::NAMESPACES,
-    world::{Watcher, World},
+    stack::{Environment, build},
+    workload::NAMESPACES,
+    world::{SimulatedInformer, World},
 };
 use crate::properties::Observation;
 
-/// How often it is looked whether everything has converged.
+/// The interval between checks for convergence.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a healthy informer takes to know a write, with a handler that is slow.
+/// The time within which a healthy informer and a slow handler receive a write.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Runs a seed on this thread, in as much of tokio's paused time as it takes.
-pub(super) fn run(seed: u64, wish: Wish) -> Simulated {
+pub(super) fn run(seed: u64, options: SimulationOptions) -> SimulationResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without I/O can be built").block_on(simulate(seed, wish))
+    runtime.expect("a runtime without I/O can be built").block_on(simulate(seed, options))
 }
 
-async fn simulate(seed: u64, wish: Wish) -> Simulated {
+async fn simulate(seed: u64, options: SimulationOptions) -> SimulationResult {
     let mut rng = Rng::with_seed(seed);
     let setup = Setup::draw(&mut rng);
-    let mut world = begin(seed, setup, rng, wish);
-    world.say(|| format!("seed {seed}"));
+    let mut world = begin(seed, setup, rng, options);
+    world.log(|| format!("seed {seed}"));
     let mut violation = faulty_phase(&mut world).await.err();
-    // Some are stopped in the middle of everything.
+    // Some informers are stopped during faults.
     if violation.is_none() && !world.setup.stops {
-        heal(&mut world);
+        stop_faults(&mut world);
         violation = healthy_phase(&mut world).await.err();
     }
     count_requests(&mut world);
     violation = violation.or_else(|| within_budget(&world).err());
-    let mut snapshots = Snapshots::default();
+    let mut snapshots = SnapshotCounts::default();
     let desks: Vec<_> =
-        world.watchers.iter().map(|watcher| std::sync::Arc::clone(watcher.stack.desk())).collect();
+        world.watchers.iter().map(|watcher| std::sync::Arc::clone(watcher.stack.recorder())).collect();
     let lines = &mut world.lines;
     let mut history = history(lines, &world.server);
     for watcher in world.watchers.drain(..) {
@@ -56,23 +56,23 @@ async fn simulate(seed: u64, wish: Wish) -> Simulated {
     let left = tasks_left().await;
     let sockets = world.server.open_watches() + world.server.journal().unanswered();
     let stopped = Observation::Stopped { tasks: left, sockets, timers: 0 };
-    for (number, desk) in desks.iter().enumerate() {
-        let mut desk = desk.lock();
-        desk.observe(stopped);
-        snapshots.add(desk.snapshots);
-        violation = violation.or_else(|| desk.violation.clone());
+    for (number, recorder) in desks.iter().enumerate() {
+        let mut recorder = recorder.lock();
+        recorder.observe(stopped);
+        snapshots.add(recorder.snapshots);
+        violation = violation.or_else(|| recorder.violation.clone());
         history.extend(
-            desk.lines.take().into_iter().map(|(at, line)| (at, format!("informer {number}  {line}"))),
+            recorder.lines.take().into_iter().map(|(at, line)| (at, format!("informer {number}  {line}"))),
         );
     }
     history.sort_by_key(|(at, _)| *at);
     let history =
         history.into_iter().map(|(at, line)| format!("{:>10.3}  {line}", at.as_secs_f64())).collect();
-    Simulated { seed, violation, history, meetings: world.meetings, snapshots }
+    SimulationResult { seed, violation, history, coverage: world.coverage, snapshots }
 }
 
-/// What was done to the server, and what it was asked.
-fn history(lines: &mut Lines, server: &Server) -> Vec<(Duration, String)> {
+/// Returns the faults and requests of the server.
+fn history(lines: &mut HistoryLines, server: &Server) -> Vec<(Duration, String)> {
     let said: Vec<_> =
         lines.take().into_iter().map(|(at, line)| (at, format!("world       {line}"))).collect();
     if said.is_empty() {
@@ -85,7 +85,8 @@ fn history(lines: &mut Lines, server: &Server) -> Vec<(Duration, String)> {
         let replica = if request.replica > 0 { " by another replica" } else { "" };
         let (verb, path, query) = (request.info.verb.name(), &request.path, &request.query);
         let line = format!("request     {verb} {path}?{query} {:?}{fault}{ended}{replica}", request.outcome);
-        // Two informers may ask in the same moment: then their paths and selectors say which comes first.
+        // Two informers may send requests at the same time. Their paths and selectors then determine
+        // the order.
         ((request.at, request.path.clone(), request.parameter("labelSelector")), line)
     });
     let mut requests: Vec<_> = requests.collect();
@@ -93,7 +94,7 @@ fn history(lines: &mut Lines, server: &Server) -> Vec<(Duration, String)> {
     said.into_iter().chain(requests.into_iter().map(|((at, ..), line)| (at, line))).collect()
 }
 
-fn begin(seed: u64, setup: Setup, rng: Rng, wish: Wish) -> World {
+fn begin(seed: u64, setup: Setup, rng: Rng, options: SimulationOptions) -> World {
     let time = "2026-01-01T00:00:00Z".parse().expect("a time");
     let server = Server::builder().seed(seed).clock(Clock::Tokio(time)).field_ownership(false);
     let server = setup.server.apply(server).streaming_lists(setup.streaming).build();
@@ -103,21 +104,26 @@ fn begin(seed: u64, setup: Setup, rng: Rng, wish: Wish) -> World {
     }
     let (uids, informers) = (Uids::default(), setup.informers.clone());
     let server_setup = format!("{:?}", setup.server);
-    let ground = Ground { uids: uids.clone(), began: Instant::now(), trace: wish.trace, canary: wish.canary };
-    let mut world = World::new(server, setup, rng, Lines::new(wish.trace), uids);
-    world.say(|| server_setup);
+    let environment = Environment {
+        uids: uids.clone(),
+        began: Instant::now(),
+        trace: options.trace,
+        canary: options.canary,
+    };
+    let mut world = World::new(server, setup, rng, HistoryLines::new(options.trace), uids);
+    world.log(|| server_setup);
     if world.rng.u8(..10) > 0 {
         world.serve();
     }
     for informer in &informers {
-        let watcher = watcher(&mut world, informer, &ground);
-        world.say(|| format!("{informer:?}"));
+        let watcher = watcher(&mut world, informer, &environment);
+        world.log(|| format!("{informer:?}"));
         world.watchers.push(watcher);
     }
     world
 }
 
-fn watcher(world: &mut World, setup: &InformerSetup, ground: &Ground) -> Watcher {
+fn watcher(world: &mut World, setup: &InformerSetup, environment: &Environment) -> SimulatedInformer {
     let second_replica = setup.second_replica.map(|lag| world.server.replica(lag));
     let service = match &second_replica {
         Some(second) => {
@@ -126,40 +132,40 @@ fn watcher(world: &mut World, setup: &InformerSetup, ground: &Ground) -> Watcher
         }
         None => world.server.service(),
     };
-    let mut stack = build(Client::new(service, "default"), setup, ground);
+    let mut stack = build(Client::new(service, "default"), setup, environment);
     for _ in 0..setup.early_handlers {
         stack.join(&mut world.rng);
     }
-    Watcher { stack, second_replica, options: setup.options.clone() }
+    SimulatedInformer { stack, second_replica, options: setup.options.clone() }
 }
 
-async fn faulty_phase(world: &mut World) -> Result<(), Broken> {
+async fn faulty_phase(world: &mut World) -> Result<(), Failure> {
     for _ in 0..world.rng.usize(..8) {
         world.write();
     }
     world.watchers.iter().for_each(|watcher| watcher.stack.start());
     for _ in 0..world.setup.steps {
         let pause = pause(&mut world.rng);
-        rest(world, pause).await?;
+        pause_for(world, pause).await?;
         match world.rng.u32(..12) {
-            choice if choice < world.setup.trouble => world.trouble(),
+            choice if choice < world.setup.fault => world.inject_fault(),
             choice if choice < 10 => (0..world.rng.usize(1..4)).for_each(|_| world.write()),
-            _ => attend(world).await,
+            _ => run_handlers(world).await,
         }
-        judged(world)?;
+        check(world)?;
     }
     Ok(())
 }
 
-/// Lets time pass. Whoever asks without a pause would stop the clock.
-async fn rest(world: &World, time: Duration) -> Result<(), Broken> {
+/// Waits. A client that sends requests without a pause would stop the paused clock.
+async fn pause_for(world: &World, time: Duration) -> Result<(), Failure> {
     let journal = world.server.journal();
     let (mark, begun) = (journal.mark(), journal.last(|_| true).map_or(0, |request| request.number));
     let most = 500 + 10 * time.as_secs();
     tokio::select! {
         () = tokio::time::sleep(time) => Ok(()),
         _ = journal.wait(mark, |request| request.number > begun + most) => {
-            Err(Broken::Budget(format!("more than {most} requests within {time:?}")))
+            Err(Failure::Budget(format!("more than {most} requests within {time:?}")))
         }
     }
 }
@@ -173,8 +179,8 @@ fn pause(rng: &mut Rng) -> Duration {
     })
 }
 
-/// Handlers come and go, and look.
-async fn attend(world: &mut World) {
+/// Adds, removes and checks random handlers.
+async fn run_handlers(world: &mut World) {
     let World { watchers, rng, lines, began, .. } = world;
     let number = rng.usize(..watchers.len());
     let stack = &mut watchers[number].stack;
@@ -182,23 +188,23 @@ async fn attend(world: &mut World) {
         0 | 1 => stack.join(rng),
         2 => stack.leave(rng).await,
         3 => {
-            lines.say(began.elapsed(), || format!("informer {number} is asked to relist"));
+            lines.log(began.elapsed(), || format!("a relist of informer {number} is requested"));
             stack.relist();
         }
         _ => stack.check(rng),
     }
 }
 
-/// The first violation that was found.
-fn judged(world: &World) -> Result<(), Broken> {
-    let found = world.watchers.iter().find_map(|watcher| watcher.stack.desk().lock().violation.clone());
+/// Returns the first violation.
+fn check(world: &World) -> Result<(), Failure> {
+    let found = world.watchers.iter().find_map(|watcher| watcher.stack.recorder().lock().violation.clone());
     found.map_or(Ok(()), Err)
 }
 
-/// Whatever is wrong ends here. What was asked before stays as it is: silent watches are silent to their end, and a
-/// request that hangs is never answered.
-fn heal(world: &mut World) {
-    world.say(|| "all is healed".to_owned());
+/// Stops all faults. Requests that are already affected stay affected: silent watches stay silent, and
+/// hanging requests get no response.
+fn stop_faults(world: &mut World) {
+    world.log(|| "all faults are stopped".to_owned());
     let server = world.server.clone();
     server.faults().forget();
     drop(server.outage(Outage::Frozen));
@@ -206,14 +212,14 @@ fn heal(world: &mut World) {
     server.set_streaming_lists(StreamingLists::Served);
     world.streams.push((world.began.elapsed(), StreamingLists::Served));
     world.corrupt = None;
-    world.watchers.iter().for_each(|watcher| watcher.stack.desk().lock().panics = None);
+    world.watchers.iter().for_each(|watcher| watcher.stack.recorder().lock().panics = None);
     world.serve();
     for watcher in &world.watchers {
         watcher.second_replica.iter().for_each(|replica| replica.set_lag(Lag::None));
         if world.lost {
             watcher.stack.relist();
         }
-        watcher.stack.desk().lock().healed();
+        watcher.stack.recorder().lock().healed();
     }
 }
 
@@ -222,19 +228,19 @@ fn patience(options: &ReflectorOptions) -> Duration {
     options.list_deadline + options.backoff_max * 4
 }
 
-/// Two watches that are silent to their end, and what may follow.
+/// Returns the duration of two silent watches and of the following requests.
 fn long_patience(options: &ReflectorOptions) -> Duration {
     (options.watch_timeout * 2 + options.watch_grace) * 2 + patience(options)
 }
 
-/// How long informers may take to know all. A silent watch has to last its time: the one that is open may be silent, or
-/// a restored server may have all of its informer's versions before it.
+/// Returns the maximum time of convergence. The open watch may be silent, and a restored server may
+/// have all versions of its informer, so a silent watch must first reach its timeout.
 fn bound(world: &World) -> Duration {
-    let of_one = |watcher: &Watcher| {
-        let desk = watcher.stack.desk().lock();
-        let open = world.server.journal().last(|request| desk.scope.asks(request));
+    let of_one = |watcher: &SimulatedInformer| {
+        let recorder = watcher.stack.recorder().lock();
+        let open = world.server.journal().last(|request| recorder.scope.asks(request));
         let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
-        match desk.may_be_misled() || open.as_ref().is_some_and(silent) {
+        match recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
             true => long_patience(&watcher.options),
             false => patience(&watcher.options),
         }
@@ -242,45 +248,45 @@ fn bound(world: &World) -> Duration {
     world.watchers.iter().map(of_one).max().unwrap_or_default()
 }
 
-/// A relist that was asked for comes soon, at the latest after a list that hangs and the delays after it: sooner than a
-/// watch that says nothing leads to one.
-async fn relisted(world: &World) -> Result<(), Broken> {
+/// Checks that a requested relist completes soon: after at most one hanging list and the following
+/// delays. This is earlier than the relist after a silent watch.
+async fn relisted(world: &World) -> Result<(), Failure> {
     for watcher in &world.watchers {
         let options = &watcher.options;
         let deadline = Instant::now() + options.list_deadline * 2 + options.backoff_max * 4;
         loop {
-            judged(world)?;
-            let relisted = watcher.stack.desk().lock().relisted();
+            check(world)?;
+            let relisted = watcher.stack.recorder().lock().relisted();
             if relisted.is_ok() || Instant::now() > deadline {
                 relisted?;
                 break;
             }
-            rest(world, LOOK).await?;
+            pause_for(world, LOOK).await?;
         }
     }
     Ok(())
 }
 
-async fn healthy_phase(world: &mut World) -> Result<(), Broken> {
+async fn healthy_phase(world: &mut World) -> Result<(), Failure> {
     let bound = bound(world);
     relisted(world).await?;
     converge(world, bound).await?;
-    // What was silent before has ended then, also where nothing was missed by it.
+    // Earlier silent watches have reached their timeout, also if they missed no event.
     let longest = world.watchers.iter().map(|watcher| long_patience(&watcher.options)).max();
-    rest(world, longest.unwrap_or_default()).await?;
-    show_lost_history(world);
-    world.say(|| "more is written".to_owned());
+    pause_for(world, longest.unwrap_or_default()).await?;
+    expire_lost_history(world);
+    world.log(|| "further objects are written".to_owned());
     (0..3).for_each(|_| world.write());
     converge(world, SOON).await
 }
 
-/// Waits until each cache is what the server has, and each handler was told of it.
-async fn converge(world: &mut World, within: Duration) -> Result<(), Broken> {
+/// Waits until each cache has the state of the server, and each handler received it.
+async fn converge(world: &mut World, within: Duration) -> Result<(), Failure> {
     let deadline = Instant::now() + within;
     loop {
-        rest(world, LOOK).await?;
-        judged(world)?;
-        show_lost_history(world);
+        pause_for(world, LOOK).await?;
+        check(world)?;
+        expire_lost_history(world);
         let unquiet = world.watchers.iter().find_map(|watcher| watcher.stack.quiet().err());
         match unquiet {
             None => break,
@@ -288,61 +294,67 @@ async fn converge(world: &mut World, within: Duration) -> Result<(), Broken> {
             Some(_) => {}
         }
     }
-    world.watchers.iter().for_each(|watcher| watcher.stack.desk().lock().observe(Observation::Quiet));
-    judged(world)
+    world.watchers.iter().for_each(|watcher| watcher.stack.recorder().lock().observe(Observation::Quiet));
+    check(world)
 }
 
-/// A server whose history was restored and has passed an informer's version unnoticed shows no sign of it: that is a
-/// documented limit, and what heals it is an expiry.
-fn show_lost_history(world: &mut World) {
+/// If a restored server reached the version of an informer undetected, the informer cannot detect the
+/// restore. This is a documented limit. An expired version repairs the cache.
+fn expire_lost_history(world: &mut World) {
     let revision = world.server.resource_version();
-    let misled = |watcher: &Watcher| {
-        let desk = watcher.stack.desk().lock();
-        desk.may_be_misled() && desk.status().phase == Phase::Watching && revision >= desk.version()
+    let misled = |watcher: &SimulatedInformer| {
+        let recorder = watcher.stack.recorder().lock();
+        recorder.may_be_misled()
+            && recorder.status().phase == Phase::Watching
+            && revision >= recorder.version()
     };
     if !world.watchers.iter().any(misled) {
         return;
     }
-    world.say(|| "the lost history is shown by an expiry".to_owned());
+    world.log(|| "an expired version reveals the lost history".to_owned());
     world.write_elsewhere();
     world.server.compact();
     world.server.cut_watches(&RequestMatch::any());
 }
 
-/// Whether each informer has asked no more than it may.
-fn within_budget(world: &World) -> Result<(), Broken> {
+/// Checks that each informer sent no more requests than permitted.
+fn within_budget(world: &World) -> Result<(), Failure> {
     let requests = world.server.journal().requests();
     for (number, watcher) in world.watchers.iter().enumerate() {
-        let desk = watcher.stack.desk().lock();
-        let asked: Vec<_> = requests.iter().filter(|request| desk.scope.asks(request)).cloned().collect();
-        desk.budget.holds(&asked).map_err(|how| Broken::Budget(format!("informer {number}: {how}")))?;
+        let recorder = watcher.stack.recorder().lock();
+        let asked: Vec<_> = requests.iter().filter(|request| recorder.scope.asks(request)).cloned().collect();
+        recorder.budget.holds(&asked).map_err(|how| Failure::Budget(format!("informer {number}: {how}")))?;
     }
     Ok(())
 }
 
 /// Counts the faults of requests.
 fn count_requests(world: &mut World) {
-    let informers: Vec<_> = world.watchers.iter().map(|watcher| watcher.stack.desk().lock().scope).collect();
+    let informers: Vec<_> =
+        world.watchers.iter().map(|watcher| watcher.stack.recorder().lock().scope).collect();
     for request in world.server.journal().requests() {
         if !informers.iter().any(|scope| scope.asks(&request)) {
             continue;
         }
         let Some(state) = ReflectorState::asking(&request) else { continue };
         if let Some((fault, state)) = request.fault.zip(ReflectorState::struck(&request)) {
-            world.meetings.count(Trouble::of(fault).expect("a row for each fault that is given"), state);
+            world
+                .coverage
+                .count(SimulatedFault::of(fault).expect("a row for each fault that is given"), state);
         }
         if request.replica > 0 {
-            world.meetings.count(Trouble::OtherReplica, state);
+            world.coverage.count(SimulatedFault::OtherReplica, state);
         }
         let streams = world.streams.iter().rev().find(|(since, _)| *since <= request.at);
-        let unsupported = streams.and_then(|(_, how)| Trouble::of_streams(*how));
-        if let (Some(trouble), ReflectorState::Streaming) = (unsupported, state) {
-            world.meetings.count(trouble, state);
+        let unsupported = streams.and_then(|(_, how)| SimulatedFault::of_streams(*how));
+        if let (Some(fault), ReflectorState::Streaming) = (unsupported, state) {
+            world.coverage.count(fault, state);
         }
     }
 }
 
-/// Tasks that go on after everything was stopped and given up; those that end take a moment.
+/// Returns the number of remaining tasks after all informers were stopped and dropped. Tasks need a
+/// moment to stop.
 async fn tasks_left() -> usize {
     let metrics = tokio::runtime::Handle::current().metrics();
     for _ in 0..100 {

@@ -1,14 +1,15 @@
-//! Which objects an informer is about, and what a write is to it: a selector turns changes into additions and deletions.
+//! The objects of an informer, and the events that a write causes. A selector turns changes into
+//! additions and deletions.
 
 use kube_testserver::{Request, RequestMatch};
 
 use super::{
     history::Uids,
-    things::{PLURAL, State, place, value},
+    workload::{PLURAL, State, place, value},
 };
 use crate::properties::{Key, Object, Observation};
 
-/// Of a namespace or of all, labelled or not.
+/// One namespace or all namespaces, with or without a label selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) namespace: Option<&'static str>,
@@ -24,13 +25,14 @@ impl Scope {
         if self.labelled { "on=yes" } else { "" }
     }
 
-    /// The requests of this informer: no other has its path with its selector.
+    /// Returns a match for the requests of this informer. Each informer has a different path or
+    /// selector.
     pub(super) fn requests(&self) -> RequestMatch {
         let scope = *self;
         RequestMatch::any().when(move |request| scope.asks(request))
     }
 
-    /// Whether a request is of this informer.
+    /// Returns whether a request is from this informer.
     pub(super) fn asks(&self, request: &Request) -> bool {
         request.info.resource == PLURAL
             && request.info.namespace.as_deref() == self.namespace
@@ -48,7 +50,7 @@ impl Scope {
         Object { key, uid: uids.number(&state.uid), version: state.version, value }
     }
 
-    /// What it observes of a write at a version, if anything.
+    /// Returns the observation of a write at a version, if there is one.
     pub(super) fn observes(
         &self,
         key: Key,

@@ -1,4 +1,4 @@
-//! What a seed draws: how many informers, of what, and how each is set up.
+//! The random setup of a seed: the number of informers, their types and their options.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use kube_informer::{FirstList, ReflectorOptions};
 use kube_testserver::{Lag, ServerBuilder, StreamingLists};
 
-use super::{scope::Scope, things::NAMESPACES};
+use super::{scope::Scope, workload::NAMESPACES};
 
 /// The form in which an informer keeps objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Representation {
     Compressed,
 }
 
-/// One informer.
+/// The setup of one informer.
 #[derive(Clone, Debug)]
 pub(super) struct InformerSetup {
     pub(super) form: Representation,
@@ -27,20 +27,20 @@ pub(super) struct InformerSetup {
     pub(super) options: ReflectorOptions,
     pub(super) coalesce_threshold: usize,
     pub(super) queue_capacity: usize,
-    /// It comes from a factory, which has marks and bounds of its own.
+    /// True if a factory creates the informer, with the marks and bounds of the factory.
     pub(super) by_factory: bool,
-    /// Its `on_error` panics now and then, and its transform over what can't be decoded.
+    /// True if `on_error` panics at random, and the transform for objects that cannot be decoded.
     pub(super) panics: Option<Rng>,
     /// It reads from the server and a second replica in turns, which lags like this.
     pub(super) second_replica: Option<Lag>,
-    /// Handlers that are there before the start.
+    /// The number of handlers before the start.
     pub(super) early_handlers: usize,
 }
 
-/// How long the server remembers, and what else differs from server to server.
+/// The history length of the server, and other options that differ between servers.
 #[derive(Clone, Debug)]
 pub(super) struct ServerSetup {
-    /// So many events of each resource; else all.
+    /// The number of retained events of each resource. `None` retains all.
     history: Option<usize>,
     watches_expire: Option<Duration>,
     lists_expire: Option<Duration>,
@@ -74,27 +74,27 @@ impl ServerSetup {
     }
 }
 
-/// A whole seed.
+/// The setup of a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) server: ServerSetup,
     pub(super) informers: Vec<InformerSetup>,
     pub(super) streaming: StreamingLists,
-    /// How many steps the first phase has.
+    /// The number of steps in the first phase.
     pub(super) steps: usize,
-    /// Events may be lost, which only a relist can heal.
+    /// True if events may be lost, which only a relist repairs.
     pub(super) loses: bool,
     /// etcd may be restored.
     pub(super) restores: bool,
-    /// How many of ten steps are troubles.
-    pub(super) trouble: u32,
-    /// Whether all is stopped amid troubles.
+    /// The number of faults in ten steps.
+    pub(super) fault: u32,
+    /// True if informers are stopped during faults.
     pub(super) stops: bool,
 }
 
 impl Setup {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        // Each has a path or a selector of its own, so that a fault can be for one of them.
+        // Each informer has a different path or selector, so that a fault affects one informer.
         let namespaces = [None, Some(NAMESPACES[0]), Some(NAMESPACES[1])];
         let mut places =
             [false, true].map(|labelled| namespaces.map(|namespace| (namespace, labelled))).concat();
@@ -118,7 +118,7 @@ impl Setup {
             steps: rng.usize(20..70),
             loses: rng.u8(..10) < 3,
             restores,
-            trouble: rng.u32(1..=6),
+            fault: rng.u32(1..=6),
             stops: rng.u8(..10) == 0,
         }
     }
@@ -148,7 +148,8 @@ fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> I
     }
 }
 
-/// What comes after is the same, whatever whole form an informer has.
+/// Draws the same numbers for all representations, so that later draws do not depend on the
+/// representation.
 fn form(rng: &mut Rng) -> Representation {
     use Representation::{Compressed, Dynamic, Lazy, MetadataOnly, Projected, Typed};
     let kind = rng.usize(..3);
@@ -160,7 +161,7 @@ fn form(rng: &mut Rng) -> Representation {
     }
 }
 
-/// How far a watch cache is behind.
+/// Draws the lag of a watch cache.
 pub(super) fn lag(rng: &mut Rng) -> Lag {
     match rng.u8(..4) {
         0 => Lag::None,

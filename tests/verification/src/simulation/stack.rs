@@ -1,4 +1,4 @@
-//! One informer with its handlers and its eyes, whatever the form of its objects.
+//! One informer with its handlers and observers, for any representation of its objects.
 
 use std::sync::Arc;
 
@@ -10,142 +10,160 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    careless::{Canary, Careless},
-    eye::{Eye, Witness, follow},
-    forms::{Form, Part},
-    handlers::Seat,
-    history::{Desk, Lines, Uids},
+    cache_observer::{CacheObserver, WriteObserver, follow},
+    canary::{Canary, CorruptingSource},
+    eager_task::EagerTask,
+    handlers::RegisteredHandler,
+    history::{HistoryLines, Recorder, Uids},
+    object_forms::{ObjectForm, Part},
+    reporting_source::ReportingSource,
     setup::{InformerSetup, Representation},
-    spy::Spy,
-    things::Thing,
-    told::Told,
+    workload::Thing,
 };
 use crate::properties::{Observation, Violation};
 
-/// An informer whose type nobody needs to know.
+/// An informer with an erased type.
 pub(super) trait Stack {
-    fn desk(&self) -> &Arc<Mutex<Desk>>;
+    fn recorder(&self) -> &Arc<Mutex<Recorder>>;
     fn start(&self);
     fn relist(&self);
     /// A handler more.
     fn join(&mut self, rng: &mut Rng);
     /// A handler less.
     fn leave<'a>(&'a mut self, rng: &'a mut Rng) -> LocalBoxFuture<'a, ()>;
-    /// What can be asked at any time.
+    /// Runs the checks that are valid at any time.
     fn check(&self, rng: &mut Rng);
-    /// What holds once nothing happens any more.
+    /// Runs the checks that are valid after all events are delivered.
     fn quiet(&self) -> Result<(), Violation>;
-    /// Ends the informer and all that was made for it.
+    /// Stops the informer and all its tasks.
     fn stop(self: Box<Self>) -> LocalBoxFuture<'static, ()>;
 }
 
-/// What all informers of a seed have in common.
-pub(super) struct Ground {
+/// The common environment of all informers of a seed.
+pub(super) struct Environment {
     pub(super) uids: Uids,
     pub(super) began: Instant,
     pub(super) trace: bool,
     pub(super) canary: Option<Canary>,
 }
 
-pub(super) fn build(client: Client, setup: &InformerSetup, ground: &Ground) -> Box<dyn Stack> {
+pub(super) fn build(client: Client, setup: &InformerSetup, environment: &Environment) -> Box<dyn Stack> {
     match setup.form {
-        Representation::Typed => Box::new(Built::<Thing>::new(client, setup, ground)),
-        Representation::Dynamic => Box::new(Built::<DynamicObject>::new(client, setup, ground)),
+        Representation::Typed => Box::new(InformerStack::<Thing>::new(client, setup, environment)),
+        Representation::Dynamic => Box::new(InformerStack::<DynamicObject>::new(client, setup, environment)),
         Representation::MetadataOnly => {
-            Box::new(Built::<PartialObjectMeta<Thing>>::new(client, setup, ground))
+            Box::new(InformerStack::<PartialObjectMeta<Thing>>::new(client, setup, environment))
         }
-        Representation::Projected => Box::new(Built::<Projection<Thing, Part>>::new(client, setup, ground)),
-        Representation::Lazy => Box::new(Built::<Lazy<Thing>>::new(client, setup, ground)),
-        Representation::Compressed => Box::new(Built::<Compressed<Thing>>::new(client, setup, ground)),
+        Representation::Projected => {
+            Box::new(InformerStack::<Projection<Thing, Part>>::new(client, setup, environment))
+        }
+        Representation::Lazy => Box::new(InformerStack::<Lazy<Thing>>::new(client, setup, environment)),
+        Representation::Compressed => {
+            Box::new(InformerStack::<Compressed<Thing>>::new(client, setup, environment))
+        }
     }
 }
 
-struct Built<T: Form> {
+struct InformerStack<T: ObjectForm> {
     informer: Informer<T>,
-    /// What it comes from, if it does.
+    /// The factory of the informer, if a factory created it.
     _factory: Option<InformerFactory>,
-    eye: Eye<T>,
-    witness: Arc<Witness<T>>,
-    phases: Arc<Spy>,
+    observer: CacheObserver<T>,
+    write_observer: Arc<WriteObserver<T>>,
+    phases: Arc<EagerTask>,
     mark: usize,
-    seats: Vec<Seat<T>>,
-    next_seat: u32,
+    handlers: Vec<RegisteredHandler<T>>,
+    next_handler: u32,
 }
 
-impl<T: Form> Built<T> {
-    fn new(client: Client, setup: &InformerSetup, ground: &Ground) -> Self {
-        let (lines, options) = (Lines::new(ground.trace), setup.options.clone());
-        let mut desk = Desk::new(setup.scope, ground.uids.clone(), lines, ground.began, options);
-        desk.panics = setup.panics.clone();
-        let desk = Arc::new(Mutex::new(desk));
-        let (informer, factory) = match setup.by_factory && ground.canary.is_none() {
-            true => of_factory::<T>(client, setup, &desk),
-            false => (alone::<T>(client, setup, ground.canary, &desk), None),
+impl<T: ObjectForm> InformerStack<T> {
+    fn new(client: Client, setup: &InformerSetup, environment: &Environment) -> Self {
+        let (lines, options) = (HistoryLines::new(environment.trace), setup.options.clone());
+        let mut recorder =
+            Recorder::new(setup.scope, environment.uids.clone(), lines, environment.began, options);
+        recorder.panics = setup.panics.clone();
+        let recorder = Arc::new(Mutex::new(recorder));
+        let (informer, factory) = match setup.by_factory && environment.canary.is_none() {
+            true => of_factory::<T>(client, setup, &recorder),
+            false => (alone::<T>(client, setup, environment.canary, &recorder), None),
         };
-        desk.lock().follows(informer.reflector_status());
-        let eye = Eye::new(&informer, desk);
-        let witness = Witness::new(&informer, eye.clone());
-        let phases = follow(&informer, Arc::clone(eye.desk()));
+        recorder.lock().follows(informer.reflector_status());
+        let observer = CacheObserver::new(&informer, recorder);
+        let write_observer = WriteObserver::new(&informer, observer.clone());
+        let phases = follow(&informer, Arc::clone(observer.recorder()));
         let mark = setup.coalesce_threshold;
-        Self { informer, _factory: factory, eye, witness, phases, mark, seats: Vec::new(), next_seat: 0 }
+        Self {
+            informer,
+            _factory: factory,
+            observer,
+            write_observer,
+            phases,
+            mark,
+            handlers: Vec::new(),
+            next_handler: 0,
+        }
     }
 }
 
-/// Marks each object, for who looks at it later, and refuses what no cache can decode: typed forms fail by themselves.
-fn transform<T: Form>(
-    desk: &Arc<Mutex<Desk>>,
+/// Marks each object for later checks, and rejects undecodable objects. Typed representations fail
+/// without it.
+fn transform<T: ObjectForm>(
+    recorder: &Arc<Mutex<Recorder>>,
     panics: bool,
 ) -> impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static {
-    let desk = Arc::clone(desk);
+    let recorder = Arc::clone(recorder);
     move |object| {
         if object.is_bad() {
             if panics {
-                // Without the words on standard error that a panic has.
+                // `resume_unwind` prints no message on standard error.
                 std::panic::resume_unwind(Box::new(()));
             }
             return Err("it is bad");
         }
-        let mut desk = desk.lock();
-        let uids = desk.uids.clone();
+        let mut recorder = recorder.lock();
+        let uids = recorder.uids.clone();
         let before = object.is_marked() == Some(true);
-        desk.transformed(object.plain(&uids), before);
+        recorder.transformed(object.plain(&uids), before);
         object.mark();
         Ok(())
     }
 }
 
-fn alone<T: Form>(
+fn alone<T: ObjectForm>(
     client: Client,
     setup: &InformerSetup,
     canary: Option<Canary>,
-    desk: &Arc<Mutex<Desk>>,
+    recorder: &Arc<Mutex<Recorder>>,
 ) -> Informer<T> {
     let inner = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
         .labels(setup.scope.selector())
-        .transform(transform(desk, setup.panics.is_some()));
-    let told = Arc::clone(desk);
+        .transform(transform(recorder, setup.panics.is_some()));
+    let told = Arc::clone(recorder);
     let builder = match canary {
-        Some(canary) => Informer::from_source(Told { inner: Careless { inner, canary }, desk: told }),
-        None => Informer::from_source(Told { inner, desk: told }),
+        Some(canary) => Informer::from_source(ReportingSource {
+            inner: CorruptingSource { inner, canary },
+            recorder: told,
+        }),
+        None => Informer::from_source(ReportingSource { inner, recorder: told }),
     };
-    let desk = Arc::clone(desk);
+    let recorder = Arc::clone(recorder);
     builder
-        .on_error(move |_| Desk::may_panic(&desk))
+        .on_error(move |_| Recorder::may_panic(&recorder))
         .reflector_options(setup.options.clone())
         .coalesce_threshold(setup.coalesce_threshold)
         .queue_capacity(setup.queue_capacity)
         .build()
 }
 
-fn of_factory<T: Form>(
+fn of_factory<T: ObjectForm>(
     client: Client,
     setup: &InformerSetup,
-    desk: &Arc<Mutex<Desk>>,
+    recorder: &Arc<Mutex<Recorder>>,
 ) -> (Informer<T>, Option<InformerFactory>) {
-    let transform = transform::<T>(desk, setup.panics.is_some());
-    let desk = Arc::clone(desk);
+    let transform = transform::<T>(recorder, setup.panics.is_some());
+    let recorder = Arc::clone(recorder);
     let factory = InformerFactory::new(client)
-        .on_error(move |_| Desk::may_panic(&desk))
+        .on_error(move |_| Recorder::may_panic(&recorder))
         .reflector_options(setup.options.clone())
         .coalesce_threshold(setup.coalesce_threshold)
         .queue_capacity(setup.queue_capacity)
@@ -157,9 +175,9 @@ fn of_factory<T: Form>(
     (selected.informer().expect("the factory was not shut down"), Some(factory))
 }
 
-impl<T: Form> Stack for Built<T> {
-    fn desk(&self) -> &Arc<Mutex<Desk>> {
-        self.eye.desk()
+impl<T: ObjectForm> Stack for InformerStack<T> {
+    fn recorder(&self) -> &Arc<Mutex<Recorder>> {
+        self.observer.recorder()
     }
 
     fn start(&self) {
@@ -167,49 +185,55 @@ impl<T: Form> Stack for Built<T> {
     }
 
     fn relist(&self) {
-        self.eye.desk().lock().asked();
+        self.observer.recorder().lock().asked();
         self.informer.relist();
     }
 
     fn join(&mut self, rng: &mut Rng) {
         // Bookmarks may have moved the cache since.
-        self.eye.look();
-        self.seats.push(Seat::take(self.next_seat, &self.informer, &self.eye, self.mark, rng));
-        self.next_seat += 1;
+        self.observer.look();
+        self.handlers.push(RegisteredHandler::take(
+            self.next_handler,
+            &self.informer,
+            &self.observer,
+            self.mark,
+            rng,
+        ));
+        self.next_handler += 1;
     }
 
     fn leave<'a>(&'a mut self, rng: &'a mut Rng) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
-            if !self.seats.is_empty() {
-                let seat = self.seats.swap_remove(rng.usize(..self.seats.len()));
-                seat.leave(&self.eye, rng.bool()).await;
+            if !self.handlers.is_empty() {
+                let handler = self.handlers.swap_remove(rng.usize(..self.handlers.len()));
+                handler.leave(&self.observer, rng.bool()).await;
             }
         })
     }
 
     fn check(&self, rng: &mut Rng) {
-        self.eye.look();
-        self.eye.query(rng.bool());
-        self.seats.iter().for_each(|seat| seat.check(&self.eye));
+        self.observer.look();
+        self.observer.query(rng.bool());
+        self.handlers.iter().for_each(|handler| handler.check(&self.observer));
     }
 
     fn quiet(&self) -> Result<(), Violation> {
-        self.eye.look();
+        self.observer.look();
         if !self.informer.has_synced() {
             return Err(Violation { property: 2, how: "the informer is not synced".to_owned() });
         }
-        self.eye.desk().lock().try_observe(Observation::Quiet)?;
-        self.seats.iter().try_for_each(|seat| seat.drained(&self.eye))
+        self.observer.recorder().lock().try_observe(Observation::Quiet)?;
+        self.handlers.iter().try_for_each(|handler| handler.drained(&self.observer))
     }
 
     fn stop(self: Box<Self>) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             self.informer.stop().await;
-            self.seats.iter().for_each(|seat| seat.check(&self.eye));
-            self.witness.end();
+            self.handlers.iter().for_each(|handler| handler.check(&self.observer));
+            self.write_observer.end();
             self.phases.end();
-            for seat in self.seats {
-                seat.end().await;
+            for handler in self.handlers {
+                handler.end().await;
             }
         })
     }

@@ -1,4 +1,4 @@
-//! The server with all that was written to it, and the informers that look at it.
+//! The server with all its writes, and the informers that observe it.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use super::{
-    history::{Lines, Uids},
-    meetings::{Meetings, ReflectorState, Trouble},
+    fault_coverage::{FaultCoverage, ReflectorState, SimulatedFault},
+    history::{HistoryLines, Uids},
     setup::Setup,
     stack::Stack,
-    things::{API, BAD, CRD, KEYS, KIND, State, WRITE, body, crd, place},
+    workload::{API, BAD, CRD, KEYS, KIND, State, WRITE, body, crd, place},
 };
 use crate::properties::Key;
 
-/// An informer, and what only its surroundings know of it.
-pub(super) struct Watcher {
+/// An informer and its environment.
+pub(super) struct SimulatedInformer {
     pub(super) stack: Box<dyn Stack>,
     pub(super) second_replica: Option<Replica>,
     pub(super) options: ReflectorOptions,
@@ -27,30 +27,30 @@ pub(super) struct Watcher {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) setup: Setup,
-    pub(super) watchers: Vec<Watcher>,
+    pub(super) watchers: Vec<SimulatedInformer>,
     pub(super) rng: Rng,
-    pub(super) lines: Lines,
-    pub(super) meetings: Meetings,
+    pub(super) lines: HistoryLines,
+    pub(super) coverage: FaultCoverage,
     pub(super) began: Instant,
     pub(super) uids: Uids,
     /// An object that the server can't read, until this is dropped.
     pub(super) corrupt: Option<(Key, Corruption)>,
-    /// What the server has done with streaming lists, from when on.
+    /// The support for streaming lists, with the start of each setting.
     pub(super) streams: Vec<(Duration, StreamingLists)>,
     /// Events may have been lost.
     pub(super) lost: bool,
     pub(super) served: bool,
     now: BTreeMap<Key, State>,
     log: Vec<(u64, Key, Option<State>)>,
-    /// From which version on the CRD was there, or was not.
+    /// The versions from which the CRD existed or did not exist.
     crds: Vec<(u64, bool)>,
-    /// Within a removal of the CRD etcd is not restored: what a server makes of half of one is another matter.
+    /// The version ranges of removals of the CRD. etcd is not restored to versions in these ranges.
     removals: Vec<Range<u64>>,
     writes: u64,
 }
 
 impl World {
-    pub(super) fn new(server: Server, setup: Setup, rng: Rng, lines: Lines, uids: Uids) -> Self {
+    pub(super) fn new(server: Server, setup: Setup, rng: Rng, lines: HistoryLines, uids: Uids) -> Self {
         let streams = vec![(Duration::ZERO, setup.streaming)];
         Self {
             server,
@@ -58,7 +58,7 @@ impl World {
             watchers: Vec::new(),
             rng,
             lines,
-            meetings: Meetings::default(),
+            coverage: FaultCoverage::default(),
             began: Instant::now(),
             uids,
             corrupt: None,
@@ -73,46 +73,46 @@ impl World {
         }
     }
 
-    pub(super) fn say(&mut self, line: impl FnOnce() -> String) {
-        self.lines.say(self.began.elapsed(), line);
+    pub(super) fn log(&mut self, line: impl FnOnce() -> String) {
+        self.lines.log(self.began.elapsed(), line);
     }
 
-    /// Counts a trouble for each informer, in the state that it is in.
-    pub(super) fn met(&mut self, trouble: Trouble) {
-        self.met_in(trouble, |_| true);
+    /// Counts a fault for each informer, in its present state.
+    pub(super) fn record_fault(&mut self, fault: SimulatedFault) {
+        self.record_fault_in(fault, |_| true);
     }
 
-    /// The same for those that have a watch open, perhaps, in which it can happen.
-    pub(super) fn met_if_open(&mut self, trouble: Trouble) {
-        self.met_in(trouble, |state| match state {
+    /// Records a fault for informers that have an open watch which it can affect.
+    pub(super) fn record_fault_if_open(&mut self, fault: SimulatedFault) {
+        self.record_fault_in(fault, |state| match state {
             ReflectorState::Watching => true,
-            ReflectorState::Streaming => trouble != Trouble::LoseNext,
+            ReflectorState::Streaming => fault != SimulatedFault::LoseNext,
             _ => false,
         });
     }
 
-    pub(super) fn met_in(&mut self, trouble: Trouble, can: impl Fn(ReflectorState) -> bool) {
-        self.say(|| format!("{trouble:?}"));
+    pub(super) fn record_fault_in(&mut self, fault: SimulatedFault, can: impl Fn(ReflectorState) -> bool) {
+        self.log(|| format!("{fault:?}"));
         for watcher in &self.watchers {
-            let desk = watcher.stack.desk().lock();
-            let (status, scope) = (desk.status(), desk.scope);
+            let recorder = watcher.stack.recorder().lock();
+            let (status, scope) = (recorder.status(), recorder.scope);
             let last = match status.phase {
                 kube_informer::Phase::Listing => self.server.journal().last(|request| scope.asks(request)),
                 _ => None,
             };
             if let Some(state) = ReflectorState::of(&status, last.as_ref()).filter(|state| can(*state)) {
-                self.meetings.count(trouble, state);
+                self.coverage.count(fault, state);
             }
         }
     }
 
-    /// Shows a write to those who can see it.
+    /// Reports a write to the informers that observe it.
     fn observe(&self, key: Key, after: Option<&State>, version: u64) {
         for watcher in &self.watchers {
-            let mut desk = watcher.stack.desk().lock();
-            let seen = desk.scope.observes(key, self.now.get(&key), after, version, &self.uids);
+            let mut recorder = watcher.stack.recorder().lock();
+            let seen = recorder.scope.observes(key, self.now.get(&key), after, version, &self.uids);
             if let Some(observation) = seen {
-                desk.observe(observation);
+                recorder.observe(observation);
             }
         }
     }
@@ -130,11 +130,11 @@ impl World {
     fn stored(&mut self, key: Key, object: &Value) {
         let state = State::read(object);
         let version = state.version;
-        self.say(|| format!("write {} to {:?} at {version}", state.write.max(state.status), place(key)));
+        self.log(|| format!("write {} to {:?} at {version}", state.write.max(state.status), place(key)));
         self.record(key, Some(state), version);
     }
 
-    /// Some objects change, or something that nobody watches.
+    /// Changes some objects, or an object that no informer watches.
     pub(super) fn write(&mut self) {
         if !self.served || self.rng.u8(..10) == 0 {
             return self.write_elsewhere();
@@ -190,20 +190,20 @@ impl World {
         if self.rng.u8(..6) == 0 {
             object["metadata"]["finalizers"] = json!(["sim.test/hold"]);
         }
-        let created = self.server.create(object).expect("what is not there can be created");
+        let created = self.server.create(object).expect("a missing object can be created");
         self.stored(key, &created);
     }
 
     fn patch(&mut self, key: Key) {
         let ((namespace, name), patch) = (place(key), self.next_body());
         let patched = self.server.patch(API, KIND, Some(namespace), name, &patch);
-        self.stored(key, &patched.expect("what is there can be changed"));
+        self.stored(key, &patched.expect("an existing object can be changed"));
     }
 
     fn write_status(&mut self, key: Key) {
         self.writes += 1;
         let (namespace, name) = place(key);
-        let mut object = self.server.get(API, KIND, Some(namespace), name).expect("it is there");
+        let mut object = self.server.get(API, KIND, Some(namespace), name).expect("the object exists");
         object["status"] = json!({"write": self.writes});
         let written = self.server.update_status(object).expect("a status can be written");
         self.stored(key, &written);
@@ -211,7 +211,7 @@ impl World {
 
     fn delete(&mut self, key: Key) {
         let (namespace, name) = place(key);
-        self.server.delete(API, KIND, Some(namespace), name).expect("what is there can be deleted");
+        self.server.delete(API, KIND, Some(namespace), name).expect("an existing object can be deleted");
         self.gone_or_held(key);
     }
 
@@ -221,14 +221,14 @@ impl World {
         self.writes += 1;
         let patch =
             json!({"metadata": {"finalizers": null, "annotations": {WRITE: self.writes.to_string()}}});
-        self.server.patch(API, KIND, Some(namespace), name, &patch).expect("a finalizer can be taken away");
+        self.server.patch(API, KIND, Some(namespace), name, &patch).expect("a finalizer can be removed");
         self.gone_or_held(key);
     }
 
     fn gone_or_held(&mut self, key: Key) {
         let (namespace, name) = place(key);
         match self.server.get(API, KIND, Some(namespace), name) {
-            // A second delete of what waits for its finalizer is no write.
+            // A second delete of an object with a finalizer is not a write.
             Ok(object) if self.now.get(&key) == Some(&State::read(&object)) => {}
             Ok(object) => self.stored(key, &object),
             Err(_) => self.erased(key, self.server.resource_version()),
@@ -236,30 +236,34 @@ impl World {
     }
 
     fn erased(&mut self, key: Key, version: u64) {
-        self.say(|| format!("delete {:?} at {version}", place(key)));
+        self.log(|| format!("delete {:?} at {version}", place(key)));
         self.record(key, None, version);
     }
 
-    /// The CRD is there from now on.
+    /// Creates the CRD.
     pub(super) fn serve(&mut self) {
         if !self.served {
             self.server.create(crd()).expect("a CRD can be created");
-            self.say(|| "the CRD is created".to_owned());
+            self.log(|| "the CRD is created".to_owned());
             self.served = true;
             self.crds.push((self.server.resource_version(), true));
         }
     }
 
-    /// The CRD goes, with all objects; not while a finalizer holds one.
+    /// Removes the CRD with all objects. Returns false if a finalizer blocks the removal.
     pub(super) fn remove_crd(&mut self) -> bool {
         if !self.served || self.corrupt.is_some() || self.now.values().any(|state| state.held) {
             return false;
         }
         let before = self.server.resource_version();
         self.server.delete(CRD.0, CRD.1, None, CRD.2).expect("a CRD can be deleted");
-        assert!(self.server.get(CRD.0, CRD.1, None, CRD.2).is_err(), "nothing holds the CRD");
+        assert!(
+            self.server.get(CRD.0, CRD.1, None, CRD.2).is_err(),
+            "no finalizer blocks the removal of the CRD"
+        );
         self.served = false;
-        // It was marked in two writes. Then its objects went, in the order of keys, and then it.
+        // Two writes marked the CRD. Then its objects were removed in the order of keys, and then the
+        // CRD.
         let gone: Vec<Key> = self.now.keys().copied().collect();
         let latest = self.server.resource_version();
         assert_eq!(latest, before + 2 + gone.len() as u64 + 1, "the writes of a CRD's removal");
@@ -271,7 +275,7 @@ impl World {
         true
     }
 
-    /// Some object can't be read by the server any more.
+    /// Makes an object unreadable for the server.
     pub(super) fn corrupt(&mut self) -> bool {
         let keys: Vec<Key> = self.now.keys().copied().collect();
         if self.corrupt.is_some() || keys.is_empty() {
@@ -279,7 +283,7 @@ impl World {
         }
         let key = keys[self.rng.usize(..keys.len())];
         let (namespace, name) = place(key);
-        let corruption = self.server.corrupt(API, KIND, Some(namespace), name).expect("it is there");
+        let corruption = self.server.corrupt(API, KIND, Some(namespace), name).expect("the object exists");
         let version = corruption.resource_version();
         self.corrupt = Some((key, corruption));
         let state = self.now.get(&key).map(|state| State { version, ..state.clone() });
@@ -287,13 +291,13 @@ impl World {
         true
     }
 
-    /// No cache can know all any more.
+    /// Records that caches can miss changes.
     pub(super) fn loses(&mut self) {
         self.lost = true;
-        self.watchers.iter().for_each(|watcher| watcher.stack.desk().lock().lossy = true);
+        self.watchers.iter().for_each(|watcher| watcher.stack.recorder().lock().lossy = true);
     }
 
-    /// A version that etcd can be restored to; it is one of the last.
+    /// Returns a recent version to which etcd can be restored.
     pub(super) fn backup(&mut self) -> u64 {
         let is_whole = |version: &u64| !self.removals.iter().any(|removal| removal.contains(version));
         let written = self.log.iter().rev().map(|(version, ..)| *version);
@@ -319,8 +323,8 @@ impl World {
             };
         }
         for watcher in &self.watchers {
-            watcher.stack.desk().lock().restored(to);
+            watcher.stack.recorder().lock().restored(to);
         }
-        self.say(|| format!("etcd is restored to {to}"));
+        self.log(|| format!("etcd is restored to {to}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Canaries: a source that spoils one thing on its way, which a simulation must find.
+//! Canaries: a source that corrupts its output in one way, which the simulation must detect.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
 use kube_listwatch::{Decoded, ListPart, ListRequest, WatchEvent, WatchRequest};
 use kube_object::CacheProbe;
 
-/// What the source spoils.
+/// The corruption of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
     /// A DELETED is lost.
     LosesADelete,
-    /// A change comes after the one that follows it.
+    /// Swaps two consecutive changes.
     SwapsTwoChanges,
-    /// A change comes again under the version of a later one.
+    /// Repeats a change with the version of a later change.
     RepeatsAsNew,
 }
 
 /// A `ListWatch` with a canary.
-pub(super) struct Careless<T> {
+pub(super) struct CorruptingSource<T> {
     pub(super) inner: ListWatch<T>,
     pub(super) canary: Canary,
 }
 
-impl<T: Object> ListerWatcher<T> for Careless<T> {
+impl<T: Object> ListerWatcher<T> for CorruptingSource<T> {
     fn list(
         &self,
         request: ListRequest,
@@ -38,7 +38,7 @@ impl<T: Object> ListerWatcher<T> for Careless<T> {
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
-        let mut spoiling = Spoiling { canary: self.canary, held: None, last: None };
+        let mut spoiling = CorruptingStream { canary: self.canary, held: None, last: None };
         let events = self.inner.watch(request, known);
         events
             .map(move |events| Ok(events?.into_iter().flat_map(|event| spoiling.pass(event)).collect()))
@@ -50,14 +50,14 @@ impl<T: Object> ListerWatcher<T> for Careless<T> {
     }
 }
 
-struct Spoiling<T> {
+struct CorruptingStream<T> {
     canary: Canary,
-    /// It waits for the next.
+    /// The event that is delivered after the next event.
     held: Option<WatchEvent<T>>,
     last: Option<kube_object::Entry<T>>,
 }
 
-impl<T> Spoiling<T> {
+impl<T> CorruptingStream<T> {
     fn pass(&mut self, event: WatchEvent<T>) -> Vec<WatchEvent<T>> {
         match (self.canary, event) {
             (Canary::LosesADelete, WatchEvent::Deleted { .. }) => Vec::new(),

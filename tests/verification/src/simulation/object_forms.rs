@@ -13,14 +13,14 @@ use serde::Deserialize;
 
 use super::{
     history::Uids,
-    things::{BAD, Thing, ThingStatus, WRITE, number, value},
+    workload::{BAD, Thing, ThingStatus, WRITE, number, value},
 };
 use crate::properties::Object;
 
-/// The annotation that the transform gives.
+/// The annotation that the transform adds.
 const TRANSFORMED: &str = "transformed";
 
-/// What a projection keeps.
+/// The retained fields of a projection.
 #[derive(Deserialize)]
 pub(super) struct Part {
     metadata: Annotated,
@@ -36,7 +36,7 @@ struct Annotated {
 }
 
 /// A form in which objects are cached.
-pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Sync>> {
+pub(super) trait ObjectForm: Cached<Resource: Resource<DynamicType: Clone + Send + Sync>> {
     fn resource() -> <Self::Resource as Resource>::DynamicType;
 
     fn annotation(&self, name: &str) -> Option<String>;
@@ -44,16 +44,17 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
     /// When it was marked for deletion.
     fn deleted(&self) -> Option<Time>;
 
-    /// The number of the last write of the status, where the form has it.
+    /// Returns the number of the last write of the status, if the representation contains it.
     fn status(&self) -> u64;
 
-    /// What the transform does.
+    /// Marks the object like the transform.
     fn mark(&mut self);
 
-    /// Whether the transform was called with it; of a form that a transform can't change that is not known.
+    /// Returns whether the transform was called with the object, or `None` if the transform cannot
+    /// change this representation.
     fn is_marked(&self) -> Option<bool>;
 
-    /// Whether no cache may hold it.
+    /// Returns whether no cache can contain the object.
     fn is_bad(&self) -> bool {
         self.annotation(BAD).is_some()
     }
@@ -69,7 +70,7 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
         value(self.write(), self.deleted().as_ref())
     }
 
-    /// The object as the judge knows it.
+    /// Returns the object as the judge identifies it.
     fn plain(&self, uids: &Uids) -> Object {
         let id = self.id();
         Object {
@@ -86,7 +87,7 @@ pub(super) trait Form: Cached<Resource: Resource<DynamicType: Clone + Send + Syn
     }
 }
 
-impl Form for Thing {
+impl ObjectForm for Thing {
     fn resource() {}
 
     fn annotation(&self, name: &str) -> Option<String> {
@@ -110,7 +111,7 @@ impl Form for Thing {
     }
 }
 
-impl Form for DynamicObject {
+impl ObjectForm for DynamicObject {
     fn resource() -> ApiResource {
         ApiResource::erase::<Thing>(&())
     }
@@ -136,7 +137,7 @@ impl Form for DynamicObject {
     }
 }
 
-impl Form for PartialObjectMeta<Thing> {
+impl ObjectForm for PartialObjectMeta<Thing> {
     fn resource() {}
 
     fn annotation(&self, name: &str) -> Option<String> {
@@ -160,7 +161,7 @@ impl Form for PartialObjectMeta<Thing> {
     }
 }
 
-impl Form for Projection<Thing, Part> {
+impl ObjectForm for Projection<Thing, Part> {
     fn resource() {}
 
     fn annotation(&self, name: &str) -> Option<String> {
@@ -184,10 +185,10 @@ impl Form for Projection<Thing, Part> {
     }
 }
 
-impl Form for Lazy<Thing> {
+impl ObjectForm for Lazy<Thing> {
     fn resource() {}
 
-    /// Also of an object that is no `Thing`.
+    /// Also supports objects that are not a `Thing`.
     fn annotation(&self, name: &str) -> Option<String> {
         self.fields::<Part>().ok()?.metadata.annotations.remove(name)
     }
@@ -207,10 +208,10 @@ impl Form for Lazy<Thing> {
     }
 }
 
-impl Form for Compressed<Thing> {
+impl ObjectForm for Compressed<Thing> {
     fn resource() {}
 
-    /// Also of an object that is no `Thing`.
+    /// Also supports objects that are not a `Thing`.
     fn annotation(&self, name: &str) -> Option<String> {
         self.fields::<Part>().ok()?.metadata.annotations.remove(name)
     }

@@ -1,4 +1,5 @@
-//! The eyes on one informer: what a cache shows, as plain data, and a witness of each write of the store.
+//! Observers of one informer: the content of the cache as plain data, and an observer of each write of
+//! the store.
 
 use std::{
     sync::Arc,
@@ -11,30 +12,30 @@ use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Snapshot
 use parking_lot::Mutex;
 
 use super::{
-    forms::Form,
-    history::{Desk, Seen},
-    spy::Spy,
-    things::number,
+    eager_task::EagerTask,
+    history::{Recorder, WriteEffect},
+    object_forms::ObjectForm,
+    workload::number,
 };
 use crate::properties::{self, CacheView, Key, Mark, Object, Observation, Violation};
 
-/// Looks into the cache of an informer and tells its desk.
-pub(super) struct Eye<T> {
+/// Reads the cache of an informer and reports it to the recorder.
+pub(super) struct CacheObserver<T> {
     lister: Lister<T>,
     by_key: Index<T, Key>,
     even: Index<T, bool>,
-    desk: Arc<Mutex<Desk>>,
+    recorder: Arc<Mutex<Recorder>>,
 }
 
-impl<T> Clone for Eye<T> {
+impl<T> Clone for CacheObserver<T> {
     fn clone(&self) -> Self {
-        let (lister, desk) = (self.lister.clone(), Arc::clone(&self.desk));
-        Self { lister, by_key: self.by_key.clone(), even: self.even.clone(), desk }
+        let (lister, recorder) = (self.lister.clone(), Arc::clone(&self.recorder));
+        Self { lister, by_key: self.by_key.clone(), even: self.even.clone(), recorder }
     }
 }
 
-impl<T: Form> Eye<T> {
-    pub(super) fn new(informer: &Informer<T>, desk: Arc<Mutex<Desk>>) -> Self {
+impl<T: ObjectForm> CacheObserver<T> {
+    pub(super) fn new(informer: &Informer<T>, recorder: Arc<Mutex<Recorder>>) -> Self {
         let key = |object: &T| {
             let id = kube_informer::Object::id(object);
             [number(id.key.namespace(), id.key.name())]
@@ -45,23 +46,23 @@ impl<T: Form> Eye<T> {
             even: informer
                 .add_index("even", |object: &T| [object.is_even()])
                 .expect("the first of this name"),
-            desk,
+            recorder,
         }
     }
 
-    pub(super) fn desk(&self) -> &Arc<Mutex<Desk>> {
-        &self.desk
+    pub(super) fn recorder(&self) -> &Arc<Mutex<Recorder>> {
+        &self.recorder
     }
 
     pub(super) fn object(&self, entry: &Entry<T>) -> Object {
         let key = entry.key().as_ref();
         if entry.is_marked() == Some(false) {
             let how = format!("{key:?} is seen before it is transformed");
-            self.desk.lock().broken(Violation { property: 17, how });
+            self.recorder.lock().broken(Violation { property: 17, how });
         }
         Object {
             key: number(key.namespace(), key.name()),
-            uid: self.desk.lock().uids.number(&entry.id.uid.to_string()),
+            uid: self.recorder.lock().uids.number(&entry.id.uid.to_string()),
             version: entry.id.version.to_string().parse().unwrap_or(0),
             value: entry.value(),
         }
@@ -81,10 +82,10 @@ impl<T: Form> Eye<T> {
         }
     }
 
-    /// What a handler finds that looks now.
+    /// Returns the state of the cache for a handler that reads it now.
     pub(super) fn view(&self, key: Key) -> CacheView {
         let snapshot = self.lister.snapshot();
-        let (namespace, name) = super::things::place(key);
+        let (namespace, name) = super::workload::place(key);
         let cached = snapshot.get(kube_informer::KeyRef::new(Some(namespace), name));
         let cached = cached.map(|entry| self.object(entry));
         let indexed = self.by_key.at(&snapshot).and_then(|index| index.iter(&key).next());
@@ -99,11 +100,11 @@ impl<T: Form> Eye<T> {
         objects
     }
 
-    /// The store was written to, and nobody has been told of it yet.
+    /// Records a write of the store before the handlers receive it.
     fn written(&self, snapshot: &Snapshot<T>) {
-        let (cause, exact) = self.desk.lock().cause(self.lister.stats());
+        let (cause, exact) = self.recorder.lock().cause(self.lister.stats());
         let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
-        let seen = Seen {
+        let seen = WriteEffect {
             objects: self.objects(snapshot.iter().cloned()),
             stale: stale.map(|entry| self.object(entry).key).collect(),
             mark: mark(snapshot),
@@ -111,30 +112,30 @@ impl<T: Form> Eye<T> {
             cause,
             exact,
         };
-        self.desk.lock().written(seen);
+        self.recorder.lock().written(seen);
     }
 
     /// The write is judged, which has changed this.
     fn changed(&self, events: &[Event<T>]) {
         let events: Vec<properties::Event> = events.iter().map(|event| self.event(event)).collect();
-        self.desk.lock().changed(&events);
+        self.recorder.lock().changed(&events);
     }
 
-    /// The last write is judged, if it was not yet: it has changed no object.
+    /// Records the last write if it is not recorded, because it changed no object.
     pub(super) fn look(&self) {
-        self.desk.lock().changed(&[]);
+        self.recorder.lock().changed(&[]);
     }
 
-    /// Asks an index, and finds the same without it.
+    /// Queries an index and compares the result with a search without the index.
     pub(super) fn query(&self, even: bool) {
         let snapshot = self.lister.snapshot();
-        let index = self.even.at(&snapshot).expect("the index was there before the start");
+        let index = self.even.at(&snapshot).expect("the index was added before the start");
         let found = self.objects(index.iter(&even).cloned());
         let expected = self.even_objects(even);
-        self.desk.lock().observe(Observation::Query { expected: &expected, found: &found });
+        self.recorder.lock().observe(Observation::Query { expected: &expected, found: &found });
     }
 
-    /// What a filtering handler should know.
+    /// Returns the expected objects of a filtering handler.
     pub(super) fn even_objects(&self, even: bool) -> Vec<Object> {
         let snapshot = self.lister.snapshot();
         self.objects(snapshot.iter().filter(|entry| entry.is_even() == even).cloned())
@@ -147,18 +148,18 @@ fn mark<T: kube_informer::Object>(snapshot: &Snapshot<T>) -> Mark {
     Mark { epoch: position.epoch, version }
 }
 
-/// Is woken by each write of the store, and again when the informer tells its handlers of it: so that no two writes are
-/// seen as one, and each is seen before any handler is told of it.
-pub(super) struct Witness<T: Form> {
-    eye: Eye<T>,
-    writes: Arc<Spy>,
+/// Wakes at each write of the store, and when the informer passes the write to its handlers. Each write
+/// is therefore observed separately, and before any handler receives it.
+pub(super) struct WriteObserver<T: ObjectForm> {
+    observer: CacheObserver<T>,
+    writes: Arc<EagerTask>,
     changes: Mutex<Option<EventStream<T>>>,
 }
 
-impl<T: Form> Witness<T> {
+impl<T: ObjectForm> WriteObserver<T> {
     /// The first member of an informer that has not been started.
-    pub(super) fn new(informer: &Informer<T>, eye: Eye<T>) -> Arc<Self> {
-        let (lister, looks) = (informer.lister(), eye.clone());
+    pub(super) fn new(informer: &Informer<T>, observer: CacheObserver<T>) -> Arc<Self> {
+        let (lister, looks) = (informer.lister(), observer.clone());
         let mut is_first = true;
         let writes = async move {
             let written = |snapshot: &Snapshot<T>| {
@@ -169,46 +170,49 @@ impl<T: Form> Witness<T> {
             };
             lister.wait_for(Duration::MAX, written).await;
         };
-        let changes = Mutex::new(Some(informer.events().named("witness")));
-        let witness = Arc::new(Self { eye, writes: Spy::new(writes), changes });
-        witness.read_changes();
-        witness
+        let changes = Mutex::new(Some(informer.events().named("observer")));
+        let writes = Arc::new(Self { observer, writes: EagerTask::new(writes), changes });
+        writes.read_changes();
+        writes
     }
 
-    /// What waits and this hold each other until this.
+    /// Breaks the reference cycle between this value and its future.
     pub(super) fn end(&self) {
         self.writes.end();
         self.changes.lock().take();
     }
 
     fn read_changes(self: &Arc<Self>) {
-        // What is taken already is ending.
+        // If the lock is held, the future is being dropped.
         let Some(mut changes) = self.changes.try_lock() else { return };
         let Some(open) = &mut *changes else { return };
-        let waker = Waker::from(Arc::new(AtChange(Arc::clone(self))));
+        let waker = Waker::from(Arc::new(WriteHandler(Arc::clone(self))));
         let mut events = Vec::new();
         while let Poll::Ready(Some(event)) = open.poll_next_unpin(&mut Context::from_waker(&waker)) {
             events.push(event);
         }
-        self.eye.changed(&events);
+        self.observer.changed(&events);
     }
 }
 
-struct AtChange<T: Form>(Arc<Witness<T>>);
+struct WriteHandler<T: ObjectForm>(Arc<WriteObserver<T>>);
 
-impl<T: Form> Wake for AtChange<T> {
+impl<T: ObjectForm> Wake for WriteHandler<T> {
     fn wake(self: Arc<Self>) {
         self.0.read_changes();
     }
 }
 
-/// Shows the desk each phase of the reflector.
-pub(super) fn follow<T: Form>(informer: &Informer<T>, desk: Arc<Mutex<Desk>>) -> Arc<Spy> {
+/// Reports each phase of the reflector to the recorder.
+pub(super) fn follow<T: ObjectForm>(
+    informer: &Informer<T>,
+    recorder: Arc<Mutex<Recorder>>,
+) -> Arc<EagerTask> {
     let mut status = informer.reflector_status();
-    Spy::new(async move {
+    EagerTask::new(async move {
         while status.changed().await.is_ok() {
             let phase = status.borrow_and_update().phase;
-            desk.lock().does(phase);
+            recorder.lock().does(phase);
         }
     })
 }

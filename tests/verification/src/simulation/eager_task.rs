@@ -1,5 +1,5 @@
-//! A future that is polled in the middle of whatever wakes it: who watches with one sees each change, and before anybody
-//! else acts on it.
+//! A future that is polled inside of its waker. It therefore observes each change before other tasks
+//! run.
 
 use std::{
     sync::Arc,
@@ -10,24 +10,24 @@ use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use tokio::task::unconstrained;
 
-pub(super) struct Spy(Mutex<Option<BoxFuture<'static, ()>>>);
+pub(super) struct EagerTask(Mutex<Option<BoxFuture<'static, ()>>>);
 
-impl Spy {
+impl EagerTask {
     /// Polls it for the first time.
     pub(super) fn new(watching: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
-        // Whoever waits for a task's budget would miss a change.
-        let spy = Arc::new(Self(Mutex::new(Some(unconstrained(watching).boxed()))));
-        spy.poll();
-        spy
+        // A future with a task budget could miss a change.
+        let task = Arc::new(Self(Mutex::new(Some(unconstrained(watching).boxed()))));
+        task.poll();
+        task
     }
 
-    /// What it waits for and this hold each other until this.
+    /// Breaks the reference cycle between this value and its future.
     pub(super) fn end(&self) {
         self.0.lock().take();
     }
 
     fn poll(self: &Arc<Self>) {
-        // What is taken already is ending.
+        // If the lock is held, the future is being dropped.
         let Some(mut watching) = self.0.try_lock() else { return };
         let waker = Waker::from(Arc::clone(self));
         let polled = watching.as_mut().map(|watching| watching.poll_unpin(&mut Context::from_waker(&waker)));
@@ -37,7 +37,7 @@ impl Spy {
     }
 }
 
-impl Wake for Spy {
+impl Wake for EagerTask {
     fn wake(self: Arc<Self>) {
         self.poll();
     }

@@ -1,4 +1,5 @@
-//! A source that shows the desk what it hands to the reflector: nothing that the cache knows may be ahead of it.
+//! A source that reports to the recorder each delivery to the reflector. The cache must never have
+//! later data.
 
 use std::sync::Arc;
 
@@ -8,29 +9,29 @@ use kube_listwatch::{ListAt, ListPart, ListRequest, WatchEvent, WatchFrom, Watch
 use kube_object::{CacheProbe, ResourceVersion};
 use parking_lot::Mutex;
 
-use super::history::Desk;
+use super::history::Recorder;
 
-pub(super) struct Told<S> {
+pub(super) struct ReportingSource<S> {
     pub(super) inner: S,
-    pub(super) desk: Arc<Mutex<Desk>>,
+    pub(super) recorder: Arc<Mutex<Recorder>>,
 }
 
 fn number(version: &ResourceVersion) -> u64 {
     version.to_string().parse().unwrap_or(0)
 }
 
-impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for Told<S> {
+impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
     fn list(
         &self,
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
-        let desk = Arc::clone(&self.desk);
+        let recorder = Arc::clone(&self.recorder);
         let first = !matches!(request.at, ListAt::Continue(_));
         let consistent = matches!(request.at, ListAt::Consistent | ListAt::Continue(_));
         let shows = move |part: &Result<ListPart<T>, ListWatchError>| {
             if let Ok(ListPart::End(end)) = part {
-                desk.lock().page(number(&end.version), first, end.next.is_none(), consistent);
+                recorder.lock().page(number(&end.version), first, end.next.is_none(), consistent);
             }
         };
         self.inner.list(request, known).inspect(shows).boxed()
@@ -41,21 +42,21 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for Told<S> {
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
-        let desk = Arc::clone(&self.desk);
+        let recorder = Arc::clone(&self.recorder);
         let mut initial = matches!(request.from, WatchFrom::InitialEvents(_));
         let consistent = matches!(request.from, WatchFrom::InitialEvents(None));
         let mut show = move |event: &WatchEvent<T>| {
-            let mut desk = desk.lock();
+            let mut recorder = recorder.lock();
             match event {
                 WatchEvent::Bookmark { version, initial_events_end: true } if initial => {
                     initial = false;
-                    desk.page(number(version), true, true, consistent);
+                    recorder.page(number(version), true, true, consistent);
                 }
-                WatchEvent::Bookmark { version, .. } if !initial => desk.handed(number(version)),
+                WatchEvent::Bookmark { version, .. } if !initial => recorder.handed(number(version)),
                 WatchEvent::Added(object) | WatchEvent::Modified(object) if !initial => {
-                    desk.handed(number(&object.id().version));
+                    recorder.handed(number(&object.id().version));
                 }
-                WatchEvent::Deleted { id, .. } if !initial => desk.handed(number(&id.version)),
+                WatchEvent::Deleted { id, .. } if !initial => recorder.handed(number(&id.version)),
                 _ => {}
             }
         };

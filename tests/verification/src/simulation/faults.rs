@@ -1,4 +1,4 @@
-//! Troubles: one is drawn and happens, to a request of an informer, to open watches or to the whole server.
+//! Random faults for a request of an informer, for open watches, or for the complete server.
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
@@ -9,42 +9,42 @@ use kube_testserver::{
 use tokio::time::Duration;
 
 use super::{
-    meetings::{ReflectorState, Trouble},
+    fault_coverage::{ReflectorState, SimulatedFault},
     setup::lag,
-    things::KEYS,
+    workload::KEYS,
     world::World,
 };
 
-/// What a failing store says.
+/// The error message of a failing store.
 const STORE: &str = "etcdserver: request timed out";
 
 impl World {
-    /// Something goes wrong.
-    pub(super) fn trouble(&mut self) {
+    /// Injects a random fault.
+    pub(super) fn inject_fault(&mut self) {
         if self.setup.restores && self.rng.bool() && self.waits_for_a_page() {
-            self.met_in(Trouble::RestoreInList, |state| state == ReflectorState::Listing);
+            self.record_fault_in(SimulatedFault::RestoreInList, |state| state == ReflectorState::Listing);
             return self.restore();
         }
         match self.rng.u8(..20) {
-            0..=8 => self.trouble_requests(),
-            9..=11 => self.trouble_watches(),
-            12 => self.trouble_streams(),
+            0..=8 => self.inject_request_fault(),
+            9..=11 => self.inject_watch_fault(),
+            12 => self.inject_stream_fault(),
             13 => {
                 if self.remove_crd() {
-                    self.met(Trouble::CrdGone);
+                    self.record_fault(SimulatedFault::CrdGone);
                 }
             }
             14 | 15 if !self.served => self.serve(),
             16 if self.corrupt.is_some() => self.corrupt = None,
-            _ => self.trouble_server(),
+            _ => self.inject_server_fault(),
         }
     }
 
     /// The next requests of an informer meet a fault.
-    fn trouble_requests(&mut self) {
+    fn inject_request_fault(&mut self) {
         let watcher = &self.watchers[self.rng.usize(..self.watchers.len())];
-        let scope = watcher.stack.desk().lock().scope;
-        // Whoever clears its cache then shows what the server never had.
+        let scope = watcher.stack.recorder().lock().scope;
+        // An informer that clears its cache would then report deletions that the server never sent.
         let may_be_gone = !watcher.options.clear_when_gone;
         let mut requests = scope.requests();
         let on_watches = self.rng.u8(..3) == 0;
@@ -62,12 +62,12 @@ impl World {
             requests = requests.when(move |request| event >= KEYS as usize || is_plain_watch(request));
             self.loses();
         }
-        self.say(|| format!("to come in {scope:?}: {fault:?}"));
+        self.log(|| format!("next fault in {scope:?}: {fault:?}"));
         match self.rng.u8(..4) {
             0 => self.server.faults().during(Duration::from_secs(self.rng.u64(1..60)), requests, fault),
             _ => self.server.faults().times(self.rng.usize(1..4), &requests, &fault),
         }
-        // What is to meet a request needs one.
+        // A fault of a request requires a request.
         if self.rng.bool() {
             self.server.cut_watches(&scope.requests());
         }
@@ -119,7 +119,7 @@ impl World {
         let rng = &mut self.rng;
         match rng.u8(..9) {
             0 => Fault::Silence,
-            // A list that leaves out an object says that it is gone: no client can see the difference.
+            // A list without an object looks like a deletion. No client can detect the difference.
             1 if self.setup.loses => Fault::LoseEvent(rng.usize(..3) + KEYS as usize * rng.usize(..2)),
             2 => Fault::RepeatEvent(rng.usize(..3)),
             3 => Fault::CloseWatch(rng.usize(..4)),
@@ -131,39 +131,42 @@ impl World {
         }
     }
 
-    /// Something happens to the watches that are open.
-    fn trouble_watches(&mut self) {
+    /// Injects a fault into the open watches.
+    fn inject_watch_fault(&mut self) {
         let any = RequestMatch::any();
-        let (told, trouble) = match self.rng.u8(..7) {
-            0 => (self.server.cut_watches(&any), Trouble::CutWatches),
-            1 => (self.server.fail_watches(&any, Status::expired()), Trouble::ExpiredWatches),
+        let (told, fault) = match self.rng.u8(..7) {
+            0 => (self.server.cut_watches(&any), SimulatedFault::CutWatches),
+            1 => (self.server.fail_watches(&any, Status::expired()), SimulatedFault::ExpiredWatches),
             2 if self.setup.loses => {
                 self.loses();
-                (self.server.lose_next_event(&any.when(self.after_initial_events())), Trouble::LoseNext)
+                (
+                    self.server.lose_next_event(&any.when(self.after_initial_events())),
+                    SimulatedFault::LoseNext,
+                )
             }
-            3 => (self.server.inject_frame(&any, nonsense(&mut self.rng)), Trouble::Inject),
-            4 => (self.server.close_watches(), Trouble::ClosedWatches),
+            3 => (self.server.inject_frame(&any, nonsense(&mut self.rng)), SimulatedFault::Inject),
+            4 => (self.server.close_watches(), SimulatedFault::ClosedWatches),
             5 => {
                 let failing = Status::internal_error(STORE);
-                (self.server.fail_watches(&any, failing), Trouble::FailedWatches)
+                (self.server.fail_watches(&any, failing), SimulatedFault::FailedWatches)
             }
-            _ => (self.server.repeat_next_event(&any), Trouble::RepeatNext),
+            _ => (self.server.repeat_next_event(&any), SimulatedFault::RepeatNext),
         };
         if told > 0 {
-            self.met_if_open(trouble);
+            self.record_fault_if_open(fault);
         }
     }
 
-    /// Whether a request is a watch whose initial state, if it has one, its informer has.
+    /// Returns a predicate for watches whose informer has their initial state.
     fn after_initial_events(&self) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
-        let desks = self.watchers.iter().map(|watcher| watcher.stack.desk().lock());
-        let watching = desks.filter(|desk| desk.status().phase == Phase::Watching);
-        let watching: Vec<_> = watching.map(|desk| desk.scope).collect();
+        let desks = self.watchers.iter().map(|watcher| watcher.stack.recorder().lock());
+        let watching = desks.filter(|recorder| recorder.status().phase == Phase::Watching);
+        let watching: Vec<_> = watching.map(|recorder| recorder.scope).collect();
         move |request| is_plain_watch(request) || watching.iter().any(|scope| scope.asks(request))
     }
 
     /// Streaming lists are understood, or not.
-    fn trouble_streams(&mut self) {
+    fn inject_stream_fault(&mut self) {
         let ways = [
             StreamingLists::Served,
             StreamingLists::Refused,
@@ -173,26 +176,26 @@ impl World {
         let how = ways[self.rng.usize(..ways.len())];
         self.server.set_streaming_lists(how);
         self.streams.push((self.began.elapsed(), how));
-        self.say(|| format!("streaming lists: {how:?}"));
+        self.log(|| format!("streaming lists: {how:?}"));
     }
 
-    fn trouble_server(&mut self) {
+    fn inject_server_fault(&mut self) {
         let server = self.server.clone();
         match self.rng.u8(..11) {
             0 => {
-                self.met(Trouble::Compact);
+                self.record_fault(SimulatedFault::Compact);
                 server.expire(self.up_to());
             }
             1 => {
-                self.met(Trouble::ExpireLists);
+                self.record_fault(SimulatedFault::ExpireLists);
                 server.expire_lists(self.up_to());
             }
             2 => {
-                self.met(Trouble::ExpireWatches);
+                self.record_fault(SimulatedFault::ExpireWatches);
                 server.expire_watches(self.up_to());
             }
             3 => {
-                self.met(Trouble::Restart);
+                self.record_fault(SimulatedFault::Restart);
                 server.restart();
                 for watcher in &self.watchers {
                     watcher
@@ -205,96 +208,96 @@ impl World {
             4 if self.setup.restores => self.restore(),
             5 if self.rng.u8(..3) == 0 => self.other_lag(),
             5 => {
-                self.met(Trouble::Lag);
+                self.record_fault(SimulatedFault::Lag);
                 let lag = lag(&mut self.rng);
                 server.set_lag(lag);
-                self.say(|| format!("{lag:?}"));
+                self.log(|| format!("{lag:?}"));
             }
-            6 => self.outage(Outage::Refused, Trouble::Refused),
-            7 => self.outage(Outage::Frozen, Trouble::Frozen),
+            6 => self.outage(Outage::Refused, SimulatedFault::Refused),
+            7 => self.outage(Outage::Frozen, SimulatedFault::Frozen),
             8 if self.rng.bool() => {
-                self.met(Trouble::SetClock);
+                self.record_fault(SimulatedFault::SetClock);
                 let time = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(self.rng.i64(0..4_000_000_000));
                 server.set_clock(Clock::Tokio(time));
             }
             8 => {
-                self.met(Trouble::JumpClock);
+                self.record_fault(SimulatedFault::JumpClock);
                 server.jump_clock(jump(&mut self.rng));
             }
             _ => {
                 if self.corrupt() {
-                    self.met(Trouble::Corrupt);
+                    self.record_fault(SimulatedFault::Corrupt);
                 }
             }
         }
     }
 
-    /// All versions, or those up to one of the last.
+    /// Returns all versions, or a random recent version as the limit.
     fn up_to(&mut self) -> u64 {
         if self.rng.bool() { u64::MAX } else { self.backup() }
     }
 
-    /// Whether an informer waits for the next page of a list.
+    /// Returns whether an informer waits for the next page of a list.
     fn waits_for_a_page(&self) -> bool {
         self.watchers.iter().any(|watcher| {
-            let scope = watcher.stack.desk().lock().scope;
+            let scope = watcher.stack.recorder().lock().scope;
             let last = self.server.journal().last(|request| scope.asks(request));
             last.is_some_and(|last| last.parameter("continue").is_some() && last.outcome == Outcome::Pending)
         })
     }
 
-    /// The other replica of an informer lags otherwise, where there is one.
+    /// Changes the lag of the second replica of an informer, if there is one.
     fn other_lag(&mut self) {
         let lag = lag(&mut self.rng);
         let other = self.watchers.iter().find_map(|watcher| watcher.second_replica.clone());
         if let Some(other) = other {
-            self.met(Trouble::OtherLag);
+            self.record_fault(SimulatedFault::OtherLag);
             other.set_lag(lag);
-            self.say(|| format!("{lag:?}"));
+            self.log(|| format!("{lag:?}"));
         }
     }
 
-    fn outage(&mut self, outage: Outage, trouble: Trouble) {
-        self.met(trouble);
+    fn outage(&mut self, outage: Outage, fault: SimulatedFault) {
+        self.record_fault(fault);
         let seconds = if self.rng.u8(..5) == 0 { self.rng.u64(60..400) } else { self.rng.u64(1..40) };
         self.server.outage_for(Duration::from_secs(seconds), outage);
-        self.say(|| format!("for {seconds} s"));
+        self.log(|| format!("for {seconds} s"));
     }
 
     /// etcd is restored from a backup, in one of two ways.
     fn restore(&mut self) {
         self.corrupt = None;
         let (backup, bumped) = (self.backup(), self.rng.bool());
-        let trouble = if bumped { Trouble::RestoreBumped } else { Trouble::Restore };
+        let fault = if bumped { SimulatedFault::RestoreBumped } else { SimulatedFault::Restore };
         let restored = match bumped {
             true => self.server.restore_bumped(backup, 1_000_000),
             false => self.server.restore(backup),
         };
         if restored.is_ok() {
-            self.met(trouble);
+            self.record_fault(fault);
             self.restored(backup);
         }
     }
 }
 
-/// A watch that tells no initial state.
+/// Returns whether the request is a watch without an initial state.
 fn is_plain_watch(request: &Request) -> bool {
     !request.query.contains("sendInitialEvents=true")
 }
 
-/// What a server says that has not reached a version.
+/// Returns the error of a server that has not reached a version.
 fn too_large() -> Status {
     Status::new(504, "Timeout", "Too large resource version: 1000000, current: 7")
 }
 
-/// What a proxy says.
+/// Returns a page of a proxy.
 fn page(rng: &mut Rng) -> Fault {
     let status = [200, 302, 307, 502][rng.usize(..4)];
     let body = "<html><body>please log in</body></html>".into();
     Fault::Raw { status, content_type: "text/html".into(), body }
 }
 
-/// A body or frame that is none.
+/// Returns an invalid body or frame.
 fn nonsense(rng: &mut Rng) -> &'static str {
     match rng.u8(..3) {
         0 => "{oops\n",

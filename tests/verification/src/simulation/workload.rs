@@ -1,4 +1,4 @@
-//! What is written and watched: objects of a CRD.
+//! The objects of the workload: instances of a CRD.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::properties::Key;
 
-/// Where objects are.
+/// The namespaces of the objects.
 pub(super) const NAMESPACES: [&str; 2] = ["blue", "red"];
-/// What they are called.
+/// The names of the objects.
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// How many keys there are.
+/// The number of keys.
 pub(super) const KEYS: u32 = 8;
 pub(super) const API: &str = "sim.test/v1";
 pub(super) const KIND: &str = "Thing";
@@ -59,7 +59,7 @@ pub(super) fn crd() -> Value {
     })
 }
 
-/// What one write makes of an object, as a merge patch or as a new object.
+/// Returns the body of a write, as a merge patch or as a new object.
 pub(super) fn body(write: u64, bad: bool, labelled: bool) -> Value {
     let spec = if bad { json!("not a number") } else { json!(write) };
     let bad = if bad { json!("yes") } else { Value::Null };
@@ -82,8 +82,9 @@ pub(super) fn number(namespace: Option<&str>, name: &str) -> Key {
     key.unwrap_or(KEYS)
 }
 
-/// The number of a state, which no other state of the object has. A mark for deletion has no write of its own, and may be made
-/// again at its version when that was restored: it has its second.
+/// Returns a number that is unique among the states of an object. A deletion mark is a separate state
+/// without a write. After a restore, the same version can be marked again, so the number contains the
+/// second of the mark.
 pub(super) fn value(write: u64, deleted: Option<&Time>) -> u64 {
     let second = deleted.map_or(0, |time| time.0.as_second().rem_euclid(DAY));
     write + second.unsigned_abs() * 1_000_000
@@ -91,14 +92,14 @@ pub(super) fn value(write: u64, deleted: Option<&Time>) -> u64 {
 
 const DAY: i64 = 24 * 3600;
 
-/// One state of an object, as the server says it.
+/// One state of an object, as the server returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) uid: String,
     pub(super) version: u64,
     /// The number of the last write of the object without its status.
     pub(super) write: u64,
-    /// That of its status.
+    /// The number of the last write of the status.
     pub(super) status: u64,
     pub(super) labelled: bool,
     pub(super) bad: bool,

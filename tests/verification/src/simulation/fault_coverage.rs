@@ -1,64 +1,64 @@
-//! Which trouble has met a reflector in which state, and how often: an empty cell is something that was not simulated.
+//! The number of times that each fault met each state of a reflector. An empty cell was not simulated.
 
 use std::{collections::BTreeMap, fmt};
 
 use kube_informer::{Phase, ReflectorStatus};
 use kube_testserver::{FaultKind, Request, StreamingLists, Verb, WatchPhase};
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
-    /// A request is refused with 401.
+pub enum SimulatedFault {
+    /// A request is rejected with 401.
     Unauthorized,
-    /// A request is refused with 403.
+    /// A request is rejected with 403.
     Forbidden,
-    /// A request is refused with 404, though the resource is there.
+    /// A request is rejected with 404, although the resource exists.
     NotFound,
-    /// A request is refused with 406.
+    /// A request is rejected with 406.
     NotAcceptable,
-    /// A request is refused with 409.
+    /// A request is rejected with 409.
     Conflict,
-    /// A request is refused with 422.
+    /// A request is rejected with 422.
     Invalid,
-    /// A request is refused with 429 and Retry-After.
+    /// A request is rejected with 429 and Retry-After.
     Throttled,
-    /// A request is refused with 500.
+    /// A request is rejected with 500.
     InternalError,
-    /// A request is refused with 503.
+    /// A request is rejected with 503.
     Unavailable,
-    /// A request is refused with HTTP 410.
+    /// A request is rejected with HTTP 410.
     HttpGone,
-    /// A request is refused with 504, its version being too large.
+    /// A request is rejected with 504, because its version is too large.
     TooLarge,
-    /// A request is answered with something else: a body that is none, a page, a redirect.
+    /// The response has an invalid body, a page of a proxy, or a redirect.
     Nonsense,
-    /// The connection of a request breaks; also where there is no server.
+    /// The connection of a request is reset, or there is no server.
     Reset,
     /// It breaks after the request was served.
     LoseAnswer,
-    /// A request is never answered.
+    /// A request gets no response.
     Hang,
     /// A request is served late.
     Delay,
-    /// A request is served, and answered late.
+    /// The response of a request is delayed.
     LateAnswer,
-    /// An answer breaks before, in or after a frame.
+    /// A response is truncated before, in or after a frame.
     Cut,
-    /// An answer comes in pieces.
+    /// A response arrives in small pieces.
     Pieces,
-    /// A watch says nothing.
+    /// A watch sends no data.
     Silence,
     /// A watch leaves out an event.
     Lose,
-    /// A watch tells an event twice.
+    /// A watch sends an event twice.
     Repeat,
-    /// A watch ends early.
+    /// A watch closes early.
     Close,
     /// A watch ends with an ERROR event.
     Error,
-    /// A watch ends because it was not read.
+    /// A watch closes because the client reads too slowly.
     SlowReader,
-    /// A request is answered by another replica, which may lag.
+    /// A second replica serves the request. It may lag.
     OtherReplica,
     /// Open watches break.
     CutWatches,
@@ -70,15 +70,15 @@ pub enum Trouble {
     ExpiredWatches,
     /// Open watches leave out their next event.
     LoseNext,
-    /// Open watches tell their next event twice.
+    /// Open watches send their next event twice.
     RepeatNext,
-    /// Open watches say what is no event.
+    /// Open watches send an invalid event.
     Inject,
-    /// A streaming list is refused with 422.
+    /// A streaming list is rejected with 422.
     StreamsRefused,
-    /// A streaming list is refused by an ERROR event.
+    /// A streaming list fails with an ERROR event.
     StreamsFailed,
-    /// A streaming list is taken for a watch.
+    /// A streaming list is handled as a plain watch.
     StreamsIgnored,
     /// All history is forgotten.
     Compact,
@@ -86,17 +86,17 @@ pub enum Trouble {
     ExpireLists,
     /// The history of watches is forgotten.
     ExpireWatches,
-    /// The server starts anew.
+    /// The server restarts.
     Restart,
-    /// etcd is restored: versions come again, watches are at a version of the future.
+    /// etcd is restored: versions are reused, and watches have a future version.
     Restore,
     /// etcd is restored with its revision bumped.
     RestoreBumped,
     /// The watch cache lags.
     Lag,
-    /// That of the other replica does.
+    /// The lag of the other replica changes.
     OtherLag,
-    /// The server is not there.
+    /// The server does not accept connections.
     Refused,
     /// The server does nothing.
     Frozen,
@@ -112,9 +112,9 @@ pub enum Trouble {
     CrdGone,
 }
 
-use Trouble as T;
+use SimulatedFault as T;
 
-const ALL: [Trouble; 51] = [
+const ALL: [SimulatedFault; 51] = [
     T::Unauthorized,
     T::Forbidden,
     T::NotFound,
@@ -168,16 +168,16 @@ const ALL: [Trouble; 51] = [
     T::CrdGone,
 ];
 
-/// What the reflector is doing.
+/// The state of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReflectorState {
     /// It reads a page of a list.
     Listing,
-    /// It reads a streaming list.
+    /// The reflector reads a streaming list.
     Streaming,
     /// It watches.
     Watching,
-    /// It backs off.
+    /// The reflector backs off.
     Waiting,
     /// It backs off, as the resource does not exist.
     Suspended,
@@ -188,7 +188,7 @@ use ReflectorState as S;
 const STATES: [ReflectorState; 5] = [S::Listing, S::Streaming, S::Watching, S::Waiting, S::Suspended];
 
 impl ReflectorState {
-    /// What a reflector does whose last request is this one.
+    /// Returns the state of a reflector with this last request.
     pub(super) fn of(status: &ReflectorStatus, last: Option<&Request>) -> Option<Self> {
         match status.phase {
             Phase::Listing => last.and_then(Self::asking),
@@ -199,7 +199,7 @@ impl ReflectorState {
         }
     }
 
-    /// What a reflector does when the fault of this request takes effect, if it has.
+    /// Returns the state of a reflector when the fault of this request takes effect.
     pub(super) fn struck(request: &Request) -> Option<Self> {
         let asking = Self::asking(request)?;
         let at_a_frame = matches!(
@@ -219,7 +219,7 @@ impl ReflectorState {
         }
     }
 
-    /// What a reflector does that sends this request.
+    /// Returns the state of a reflector that sends this request.
     pub(super) fn asking(request: &Request) -> Option<Self> {
         match request.info.verb {
             Verb::List => Some(S::Listing),
@@ -230,8 +230,9 @@ impl ReflectorState {
     }
 }
 
-impl Trouble {
-    /// Of a fault that a request has met; `None` of those that no request is given here.
+impl SimulatedFault {
+    /// Returns the fault kind of a request fault, or `None` for kinds that the simulation does not
+    /// inject into requests.
     pub(super) fn of(fault: FaultKind) -> Option<Self> {
         Some(match fault {
             FaultKind::Status(401) => T::Unauthorized,
@@ -270,18 +271,18 @@ impl Trouble {
         })
     }
 
-    /// Why no request is given a fault of this kind.
+    /// Returns the reason why this kind of fault is not injected into requests.
     #[cfg(test)]
     fn is_not_given(fault: FaultKind) -> Option<&'static str> {
         match fault {
             FaultKind::Restore | FaultKind::RestoreBumped => {
-                Some("whoever restores the server here has to know to which version")
+                Some("a restore requires a version that the simulation chooses")
             }
             _ => None,
         }
     }
 
-    /// Of a way not to support a streaming list.
+    /// Returns the kind of a missing support for streaming lists.
     pub(super) fn of_streams(how: StreamingLists) -> Option<Self> {
         match how {
             StreamingLists::Served => None,
@@ -291,16 +292,16 @@ impl Trouble {
         }
     }
 
-    /// Why this can't meet a reflector in this state; `None` where it can.
+    /// Returns the reason why this fault cannot meet a reflector in this state, or `None` otherwise.
     fn cannot_meet(self, state: ReflectorState) -> Option<&'static str> {
         let no_request = matches!(state, S::Waiting | S::Suspended);
         match self {
             T::StreamsRefused | T::StreamsFailed | T::StreamsIgnored if state != S::Streaming => {
-                Some("nobody asks for a streaming list")
+                Some("no streaming list is requested")
             }
             _ if self <= T::Inject && no_request => Some("no request is open"),
             T::Silence | T::Lose | T::Repeat | T::Close | T::Error | T::SlowReader if state == S::Listing => {
-                Some("it happens to watches")
+                Some("the fault affects watches")
             }
             _ if (T::CutWatches..=T::Inject).contains(&self) && state == S::Listing => {
                 Some("no watch is open")
@@ -312,38 +313,38 @@ impl Trouble {
     }
 }
 
-/// How often each trouble has met a reflector in each state.
+/// How often each fault occurred in each state of a reflector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Meetings(BTreeMap<(Trouble, ReflectorState), u64>);
+pub struct FaultCoverage(BTreeMap<(SimulatedFault, ReflectorState), u64>);
 
-impl Meetings {
-    pub(super) fn count(&mut self, trouble: Trouble, state: ReflectorState) {
-        *self.0.entry((trouble, state)).or_default() += 1;
+impl FaultCoverage {
+    pub(super) fn count(&mut self, fault: SimulatedFault, state: ReflectorState) {
+        *self.0.entry((fault, state)).or_default() += 1;
     }
 
-    /// Adds those of another run.
+    /// Adds the numbers of a second run.
     pub fn add(&mut self, other: &Self) {
         for (cell, count) in &other.0 {
             *self.0.entry(*cell).or_default() += count;
         }
     }
 
-    /// The cells that could have a number and have none.
+    /// Returns the possible cells without a number.
     #[must_use]
-    pub fn missing(&self) -> Vec<(Trouble, ReflectorState)> {
-        let cells = ALL.iter().flat_map(|trouble| STATES.map(|state| (*trouble, state)));
+    pub fn missing(&self) -> Vec<(SimulatedFault, ReflectorState)> {
+        let cells = ALL.iter().flat_map(|fault| STATES.map(|state| (*fault, state)));
         cells.filter(|cell| cell.0.cannot_meet(cell.1).is_none() && !self.0.contains_key(cell)).collect()
     }
 }
 
-impl fmt::Display for Meetings {
+impl fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<16}", "")?;
         STATES.iter().try_for_each(|state| write!(f, "{:>11}", format!("{state:?}").to_lowercase()))?;
-        for trouble in ALL {
-            write!(f, "\n{:<16}", format!("{trouble:?}"))?;
+        for fault in ALL {
+            write!(f, "\n{:<16}", format!("{fault:?}"))?;
             for state in STATES {
-                match (self.0.get(&(trouble, state)), trouble.cannot_meet(state)) {
+                match (self.0.get(&(fault, state)), fault.cannot_meet(state)) {
                     (Some(count), _) => write!(f, "{count:>11}")?,
                     (None, Some(_)) => write!(f, "{:>11}", "-")?,
                     (None, None) => write!(f, "{:>11}", "MISSING")?,
@@ -361,13 +362,13 @@ mod tests {
     #[test]
     fn each_kind_of_fault_has_a_row_or_a_reason() {
         for kind in FaultKind::ALL {
-            let (row, reason) = (Trouble::of(kind), Trouble::is_not_given(kind));
+            let (row, reason) = (SimulatedFault::of(kind), SimulatedFault::is_not_given(kind));
             assert!(row.is_some() != reason.is_some(), "{kind}: {row:?}, {reason:?}");
         }
     }
 
     #[test]
-    fn each_row_is_shown_once() {
+    fn each_row_is_printed_once() {
         assert!(ALL.is_sorted_by(|one, next| one < next));
         assert_eq!(ALL.last(), Some(&T::CrdGone));
         assert_eq!(ALL.len(), T::CrdGone as usize + 1);
