@@ -228,8 +228,8 @@ impl InformerFactory {
         let deadline = Instant::now().checked_add(timeout);
         let mut unsynced = Vec::new();
         for informer in self.registry.all() {
-            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-            unsynced.extend(informer.wait_for_sync(left).await);
+            let remaining = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            unsynced.extend(informer.wait_for_sync(remaining).await);
         }
         unsynced.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
         if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }

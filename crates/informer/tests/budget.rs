@@ -151,8 +151,8 @@ fn check(case: &str, requests: &[Request]) {
     let pages = at(&is_page).len();
     let full = lists.len() * (OBJECTS + WRITTEN);
     assert!(pages <= full, "{case}: {pages} pages of {} lists", lists.len());
-    let others = at(&|request| !is_list(request));
-    let most = max_in_window(&others, 10 * SECOND);
+    let other_requests = at(&|request| !is_list(request));
+    let most = max_in_window(&other_requests, 10 * SECOND);
     assert!(most <= 50, "{case}: {most} other requests in 10 s");
 }
 
@@ -171,8 +171,8 @@ async fn check_constant_fault(case: &str, matches: RequestMatch, fault: Fault) {
         let start_fault = || server.faults().always(matches.clone(), fault.clone());
         check_fault(case, mode, &server, server.service(), start_fault).await;
         // Otherwise, the case would not test the fault.
-        let met = server.journal().count_where(|request| request.fault == Some(fault.kind()));
-        assert!(met > 0, "{case}, {mode:?}: no request met the fault");
+        let fault_count = server.journal().count_where(|request| request.fault == Some(fault.kind()));
+        assert!(fault_count > 0, "{case}, {mode:?}: no request met the fault");
     }
 }
 
@@ -276,7 +276,7 @@ async fn unusual_lists_stay_within_budget() {
             r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{{metadata}}},"items":[{item}]}}"#
         ))
     };
-    let odd = [
+    let unusual = [
         ("repeated page", list(r#""resourceVersion":"7","continue":"x""#, "")),
         ("an item without a name", list(r#""resourceVersion":"7""#, "{}")),
         ("no version", list("", "")),
@@ -284,7 +284,7 @@ async fn unusual_lists_stay_within_budget() {
         ("an opaque version", list(r#""resourceVersion":"x""#, "")),
         ("a version of the future", list(r#""resourceVersion":"1000000""#, "")),
     ];
-    for (case, fault) in odd {
+    for (case, fault) in unusual {
         check_constant_fault(case, lists(), fault).await;
     }
 }
@@ -405,8 +405,8 @@ async fn replicas_of_different_age_stay_within_budget() {
             for mode in LIST_MODES {
                 let server = new_server();
                 let stale = server.replica(lag);
-                let both = Replicas::new(&server.primary_replica(), [stale], turn);
-                check_fault(&format!("{turn:?}, {lag:?}"), mode, &server, both.service(), || ()).await;
+                let replicas = Replicas::new(&server.primary_replica(), [stale], turn);
+                check_fault(&format!("{turn:?}, {lag:?}"), mode, &server, replicas.service(), || ()).await;
             }
         }
     }

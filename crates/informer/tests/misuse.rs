@@ -255,12 +255,12 @@ async fn handler_can_call_all_methods_of_its_informer() {
     let (same, calls) = (informer.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&calls);
     let registration = informer.on_event(move |event| {
-        let again = Arc::clone(&counted);
+        let counter = Arc::clone(&counted);
         assert!(same.lister().get_by_key(event.key()).is_some());
         assert!(same.status().synced);
         let _ = same.add_index("name", |object: &ConfigMap| object.metadata.name.clone());
         assert_eq!(same.index::<String>("name").unwrap().len(event.key().name()), 1);
-        drop(same.on_event(move |_| _ = again.fetch_add(1, Ordering::SeqCst)));
+        drop(same.on_event(move |_| _ = counter.fetch_add(1, Ordering::SeqCst)));
         drop(same.events());
         same.relist();
     });

@@ -360,9 +360,9 @@ async fn handler_state_matches_active_namespaces() {
                 _ => tokio::time::sleep(Duration::from_secs(draw(3))).await,
             }
         }
-        let here = informers.namespaces();
-        let here: Vec<_> = here.iter().map(String::as_str).collect();
-        recorder.wait_for(&server_objects(&server, &here)).await;
+        let active = informers.namespaces();
+        let active: Vec<_> = active.iter().map(String::as_str).collect();
+        recorder.wait_for(&server_objects(&server, &active)).await;
         factory.shutdown().await;
     }
 }

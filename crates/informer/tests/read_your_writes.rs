@@ -424,7 +424,7 @@ async fn read_waits_while_resource_is_removed_and_restored() {
         let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
         let maps =
             CachedApi::new(Api::namespaced(client, "default"), &factory.informer::<ConfigMap>().unwrap());
-        let spread = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
+        let multi = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
         factory.start();
         factory.wait_for_sync(WITHIN).await.unwrap();
         maps.create(&PostParams::default(), &map("before", "web")).await.unwrap();
@@ -439,12 +439,12 @@ async fn read_waits_while_resource_is_removed_and_restored() {
         assert!(matches!(late, CachedReadError::WriteNotVisible { .. }), "{late}");
         assert_eq!(factory.status()[0].reflector.phase, Phase::Suspended);
         let cached = if clear_when_gone { 0 } else { 1 };
-        assert_eq!(spread.list(&LabelSelector::everything()).len(), cached);
-        assert!(spread.has_synced());
+        assert_eq!(multi.list(&LabelSelector::everything()).len(), cached);
+        assert!(multi.has_synced());
         assert_eq!(maps.get("before").await.unwrap().is_some(), !clear_when_gone);
         drop(not_found);
         assert!(maps.clone().read_timeout(WITHIN).get("a").await.unwrap().is_some());
-        assert_eq!(spread.list(&LabelSelector::everything()).len(), 2);
+        assert_eq!(multi.list(&LabelSelector::everything()).len(), 2);
         factory.shutdown().await;
     }
 }

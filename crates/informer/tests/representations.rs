@@ -48,19 +48,19 @@ impl Shaped for Projection<ConfigMap, Shape> {
 
 impl Shaped for Lazy<ConfigMap> {
     fn shape(&self) -> Option<String> {
-        let whole = self.get().ok().and_then(|object| Shaped::shape(&*object));
+        let shape = self.get().ok().and_then(|object| Shaped::shape(&*object));
         let part: Option<Shape> = self.fields().ok();
-        assert_eq!(part.and_then(|part| part.data?.shape), whole);
-        whole
+        assert_eq!(part.and_then(|part| part.data?.shape), shape);
+        shape
     }
 }
 
 impl Shaped for Compressed<ConfigMap> {
     fn shape(&self) -> Option<String> {
-        let whole = self.get().ok().and_then(|object| Shaped::shape(&*object));
+        let shape = self.get().ok().and_then(|object| Shaped::shape(&*object));
         let part: Option<Shape> = self.fields().ok();
-        assert_eq!(part.and_then(|part| part.data?.shape), whole);
-        whole
+        assert_eq!(part.and_then(|part| part.data?.shape), shape);
+        shape
     }
 }
 

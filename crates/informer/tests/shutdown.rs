@@ -252,7 +252,7 @@ async fn stop_completes_tasks_and_requests_during_any_activity() {
         let took = start.elapsed();
         resources.assert_released(activity);
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
-        let left = drain(events).await;
+        let remaining = drain(events).await;
         let has_queued_events = matches!(activity, Activity::Watch | Activity::Backlog);
         // A handler that still receives queued events has a resync timer.
         assert!(
@@ -260,7 +260,7 @@ async fn stop_completes_tasks_and_requests_during_any_activity() {
             "{activity:?}: a stop must not wait for a timer, but took {took:?}"
         );
         assert_eq!(
-            left,
+            remaining,
             if has_queued_events { OBJECTS } else { 0 },
             "{activity:?}: a stream yields its queued events"
         );

@@ -182,15 +182,15 @@ mod tests {
     /// If a field occurs twice, the last value is used, like in the types of k8s-openapi.
     #[test]
     fn duplicate_or_mistyped_identity_is_found() {
-        let twice = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
-        let id = Outline::scan(twice.as_bytes()).to_id().unwrap();
-        let pod: Pod = decode(twice, &kind("v1", "Pod")).unwrap();
+        let duplicate = r#"{"metadata":{"name":"b"},"metadata":{"name":"a","name":"a","uid":"x","uid":"u"}}"#;
+        let id = Outline::scan(duplicate.as_bytes()).to_id().unwrap();
+        let pod: Pod = decode(duplicate, &kind("v1", "Pod")).unwrap();
         assert_eq!((id.key.name(), id.uid), ("a", "u".into()));
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.uid.as_deref()), (Some("a"), Some("u")));
 
-        let odd = r#"{"metadata":{"name":"a","uid":7}}"#;
-        assert_eq!(Outline::scan(odd.as_bytes()).to_id().unwrap().key.name(), "a");
-        assert!(matches!(decode::<Pod>(odd, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
+        let mistyped = r#"{"metadata":{"name":"a","uid":7}}"#;
+        assert_eq!(Outline::scan(mistyped.as_bytes()).to_id().unwrap().key.name(), "a");
+        assert!(matches!(decode::<Pod>(mistyped, &kind("v1", "Pod")), Err(DecodeError::Shape { .. })));
     }
 
     /// Otherwise, log lines with the key would contain control characters.

@@ -34,11 +34,11 @@ impl DecodeContext {
         let Some(found) = outline.kind() else {
             return Ok(()); // The decoder will report a more precise error.
         };
-        let fits = found.is_empty()
+        let is_expected = found.is_empty()
             || found == expected
             || (self.metadata_only && found == "PartialObjectMetadata")
             || expected.is_empty();
-        if fits {
+        if is_expected {
             return Ok(());
         }
         Err(DecodeError::WrongKind { expected: expected.clone(), found: found.chars().take(64).collect() })
@@ -103,11 +103,11 @@ impl<'a> RawObject<'a> {
         if !is_plain_map(&self.outline.bytes()[start..end]) {
             return None;
         }
-        let cut = self
+        let removed = self
             .outline
             .managed_fields()
-            .filter(|cut| !self.context.keep_managed_fields && cut.start < start);
-        let before = cut.map_or(0, |cut| cut.len());
+            .filter(|removed| !self.context.keep_managed_fields && removed.start < start);
+        let before = removed.map_or(0, |removed| removed.len());
         Some(start - before..end - before)
     }
 

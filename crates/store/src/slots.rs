@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(slots.remove(hash_of("b"), 1), Some("b"));
         assert_eq!(slots.remove(hash_of("a"), 0), Some("a"));
         slots.check(|name| hash_of(*name));
-        let again: Vec<u32> = ["d", "e", "f"].map(|name| slots.insert(hash_of(name), name)).into();
-        assert_eq!(again, [0, 1, 3]);
+        let reused: Vec<u32> = ["d", "e", "f"].map(|name| slots.insert(hash_of(name), name)).into();
+        assert_eq!(reused, [0, 1, 3]);
         slots.check(|name| hash_of(*name));
         assert_eq!(slots.iter().map(|(_, name)| *name).collect::<Vec<_>>(), ["d", "e", "c", "f"]);
         assert_eq!(slots.find(hash_of("e"), |name| *name == "e"), Some(1));

@@ -167,14 +167,14 @@ impl<T> Store<T> {
     pub fn fork(&self) -> Self {
         let relist = self.shared.writer.lock();
         let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
-        let same = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
+        let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
             root: RwLock::new(self.snapshot().root),
             writer: Mutex::new(relist.clone()),
-            repeats: same(repeats),
-            index_panics: same(index_panics),
-            lists: same(lists),
-            lists_after_lost_history: same(lists_after_lost_history),
+            repeats: copy(repeats),
+            index_panics: copy(index_panics),
+            lists: copy(lists),
+            lists_after_lost_history: copy(lists_after_lost_history),
             changed: Notify::new(),
             closed: AtomicBool::new(self.is_closed()),
         };
@@ -355,11 +355,11 @@ impl<T: Object> CacheProbe<T> for Store<T> {
     fn find_unchanged(&self, id: &ObjectIdRef<'_>, digest: Option<Digest>) -> Option<Entry<T>> {
         let snapshot = self.snapshot();
         let entry = snapshot.get(id.key)?;
-        let same = !id.version.is_opaque()
+        let is_unchanged = !id.version.is_opaque()
             && !snapshot.is_stale(entry.key())
             && !entry.id.uid.differs_from(&id.uid)
             && entry.is_unchanged(&id.version, digest, VersionTrust::SameHistory);
-        same.then(|| entry.clone())
+        is_unchanged.then(|| entry.clone())
     }
 }
 

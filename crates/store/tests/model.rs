@@ -150,7 +150,7 @@ fn replay(mirror: &mut BTreeMap<ObjectKey, Entry<Thing>>, event: &Event<Thing>) 
 }
 
 #[derive(Default)]
-struct Run {
+struct ModelRun {
     store: Store<Thing>,
     naive: Naive,
     index: Option<Index<Thing, u8>>,
@@ -159,7 +159,7 @@ struct Run {
     held: Vec<(Snapshot<Thing>, Contents)>,
 }
 
-impl Run {
+impl ModelRun {
     fn step(&mut self, step: Step) {
         match step {
             Step::Apply(batch) => self.apply(batch),
@@ -175,8 +175,8 @@ impl Run {
             }
             Step::HoldSnapshot => {
                 let snapshot = self.store.snapshot();
-                let view = read(&snapshot, self.index.as_ref());
-                self.held.push((snapshot, view));
+                let contents = read(&snapshot, self.index.as_ref());
+                self.held.push((snapshot, contents));
             }
             Step::ReleaseSnapshots => {
                 self.check_held();
@@ -200,11 +200,11 @@ impl Run {
 
     fn check(&self) {
         self.store.check();
-        let view = read(&self.store.snapshot(), self.index.as_ref());
-        assert_eq!(view, expected(&self.naive, self.index.is_some()));
-        assert!(view.objects.iter().map(|(key, (entry, _))| (key, entry)).eq(self.mirror.iter()));
+        let contents = read(&self.store.snapshot(), self.index.as_ref());
+        assert_eq!(contents, expected(&self.naive, self.index.is_some()));
+        assert!(contents.objects.iter().map(|(key, (entry, _))| (key, entry)).eq(self.mirror.iter()));
         assert_eq!(self.store.stats().repeats, self.naive.repeats);
-        view.objects.values().for_each(|(entry, stale)| self.check_probe(entry, *stale));
+        contents.objects.values().for_each(|(entry, stale)| self.check_probe(entry, *stale));
     }
 
     fn check_probe(&self, entry: &Entry<Thing>, stale: bool) {
@@ -223,9 +223,9 @@ impl Run {
     }
 
     fn check_held(&self) {
-        for (snapshot, view) in &self.held {
-            let index = self.index.as_ref().filter(|_| view.by_value.is_some());
-            assert_eq!(read(snapshot, index), *view, "a snapshot changed");
+        for (snapshot, contents) in &self.held {
+            let index = self.index.as_ref().filter(|_| contents.by_value.is_some());
+            assert_eq!(read(snapshot, index), *contents, "a snapshot changed");
         }
     }
 }
@@ -235,7 +235,7 @@ proptest! {
     /// Properties 3, 4, 7, 13, 14, 16 and 18, for any history.
     #[test]
     fn any_history_matches_naive_model(steps in steps()) {
-        let mut run = Run::default();
+        let mut run = ModelRun::default();
         steps.into_iter().for_each(|step| run.step(step));
         run.check_held();
     }
@@ -244,7 +244,7 @@ proptest! {
 /// The store has several chunks at each level. Some writes are in place, and some copy chunks.
 #[test]
 fn held_snapshots_survive_thousands_of_writes() {
-    let mut run = Run::default();
+    let mut run = ModelRun::default();
     run.step(Step::AddIndex);
     let mut random = 7u32;
     let mut next = |below: u32| {

@@ -6,7 +6,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Thing, begin, end, id, thing};
-use kube_informer_properties::{CacheState, Cause, Event as Seen, Judge, Key, Mark, Object, Observation};
+use kube_informer_properties::{
+    CacheState, Cause, Event as CheckerEvent, Judge, Key, Mark, Object, Observation,
+};
 use kube_object::{Delta, Entry, Event, Listed, ObjectId, ResourceVersion};
 use kube_store::{Index, Store};
 use proptest::prelude::*;
@@ -61,7 +63,7 @@ struct Write {
 }
 
 /// A simulated server, and a store that receives its events.
-struct Run {
+struct PropertyRun {
     judge: Judge,
     store: Store<Thing>,
     index: Index<Thing, Key>,
@@ -75,7 +77,7 @@ struct Run {
     exact: bool,
 }
 
-impl Run {
+impl PropertyRun {
     fn new() -> Self {
         let store = Store::new();
         let index = store.add_index("key", |thing: &Thing| [Key::from(thing.values[0])]).expect("the first");
@@ -189,7 +191,7 @@ impl Run {
     }
 
     fn apply(&mut self, batch: Vec<Delta<Thing>>, cause: Cause) {
-        let events: Vec<Seen> = self.store.apply(batch).iter().map(seen).collect();
+        let events: Vec<CheckerEvent> = self.store.apply(batch).iter().map(checker_event).collect();
         self.store.check();
         let snapshot = self.store.snapshot();
         let mut objects: Vec<Object> = snapshot.iter().map(object).collect();
@@ -249,12 +251,14 @@ fn object(entry: &Entry<Thing>) -> Object {
     object_of(&entry.object)
 }
 
-fn seen(event: &Event<Thing>) -> Seen {
+fn checker_event(event: &Event<Thing>) -> CheckerEvent {
     match event {
-        Event::Added { object: new, initial } => Seen::Added { object: object(new), initial: *initial },
-        Event::Updated { old, new } => Seen::Updated { old: object(old), new: object(new) },
+        Event::Added { object: new, initial } => {
+            CheckerEvent::Added { object: object(new), initial: *initial }
+        }
+        Event::Updated { old, new } => CheckerEvent::Updated { old: object(old), new: object(new) },
         Event::Deleted { last, final_state_unknown } => {
-            Seen::Deleted { last: object(last), unknown: *final_state_unknown }
+            CheckerEvent::Deleted { last: object(last), unknown: *final_state_unknown }
         }
     }
 }
@@ -264,7 +268,7 @@ proptest! {
     /// Properties 1, 2, 3, 4, 13, 16 and 18, with their checkers.
     #[test]
     fn store_satisfies_properties_for_any_history(steps in prop::collection::vec(step(), 0..40)) {
-        let mut run = Run::new();
+        let mut run = PropertyRun::new();
         run.list(0, true, false);
         steps.iter().for_each(|step| run.step(step));
         run.list(0, true, false);

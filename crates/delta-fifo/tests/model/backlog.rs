@@ -11,7 +11,7 @@ use kube_object::{Entry, Event, ObjectKey};
 use proptest::prelude::*;
 
 use crate::{
-    watched::Watched,
+    property_observer::PropertyObserver,
     world::{Change, World},
 };
 
@@ -148,13 +148,13 @@ struct Handler {
     mirror: Mirror,
     out: Option<Delivery<()>>,
     largest_batch: usize,
-    watched: Watched,
+    observer: PropertyObserver,
 }
 
 impl Handler {
     fn new(threshold: usize, world: &World) -> Self {
         Self {
-            watched: Watched::new(threshold, world),
+            observer: PropertyObserver::new(threshold, world),
             backlog: Backlog::new(threshold),
             naive: Naive { threshold, ..Naive::default() },
             mirror: Mirror::default(),
@@ -166,12 +166,12 @@ impl Handler {
     /// Pushes the snapshot at the registration of the handler.
     fn start(&mut self, snapshot: &Arc<[Event<()>]>) {
         self.push(snapshot);
-        self.watched.synced(self.backlog.initial_pending() == 0);
+        self.observer.synced(self.backlog.initial_pending() == 0);
     }
 
     /// Pushes the events of one write. `world` is the cache after the write.
     fn write(&mut self, events: &Arc<[Event<()>]>, world: &World) {
-        self.watched.changed(events, world);
+        self.observer.report_changes(events, world);
         self.push(events);
     }
 
@@ -184,7 +184,7 @@ impl Handler {
     fn resync(&mut self, world: &World) {
         self.largest_batch = self.largest_batch.max(world.alive.len());
         self.naive.resync(world);
-        self.watched.resynced();
+        self.observer.resynced();
         self.backlog.push_resync(world.alive.values().cloned());
     }
 
@@ -192,17 +192,17 @@ impl Handler {
     fn take(&mut self) {
         if let Some(mut delivery) = self.out.take() {
             self.backlog.acknowledge(&mut delivery);
-            self.watched.returned();
+            self.observer.returned();
         }
-        self.watched.synced(self.backlog.initial_pending() == 0);
+        self.observer.synced(self.backlog.initial_pending() == 0);
         self.out = self.backlog.take();
         assert_eq!(self.out.as_deref().map(<[_]>::to_vec), self.naive.take());
         for event in self.out.iter().flat_map(|delivery| delivery.iter()) {
             self.mirror.apply(event);
-            self.watched.told(event);
+            self.observer.called(event);
         }
         if self.out.is_none() {
-            self.watched.drained();
+            self.observer.drained();
         }
     }
 

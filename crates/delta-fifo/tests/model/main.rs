@@ -2,5 +2,5 @@
 
 mod backlog;
 mod fifo;
-mod watched;
+mod property_observer;
 mod world;

@@ -396,19 +396,19 @@ impl<T: Object> MultiNamespaceRegistration<T> {
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
         let deadline = Instant::now().checked_add(timeout);
-        let left = || deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        let remaining = || deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         let unsynced = |registration: &HandlerRegistration<T>| {
             let synced = registration.subscription.mailbox.synced();
             (!registration.has_synced()).then(|| (synced, registration.ended.clone()))
         };
         while let Some((synced, ended)) = self.map_registrations(unsynced).into_iter().flatten().next() {
             // In an active namespace, a handler task completes only if the informer was stopped.
-            if ended.has_changed().is_err() || left().is_zero() {
+            if ended.has_changed().is_err() || remaining().is_zero() {
                 return false;
             }
             tokio::select! {
                 biased;
-                _ = sync::wait_true(synced, left()) => {}
+                _ = sync::wait_true(synced, remaining()) => {}
                 () = wait_for_ends(vec![ended]) => {}
             }
         }

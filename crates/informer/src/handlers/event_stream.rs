@@ -59,8 +59,8 @@ impl<T: Object> EventStream<T> {
 
     /// Returns the number of queued events. Coalesced events count once per object.
     pub fn pending(&self) -> usize {
-        let left = self.current.as_ref().map_or(0, |(delivery, yielded)| delivery.len() - yielded);
-        left + self.subscription.mailbox.pending()
+        let remaining = self.current.as_ref().map_or(0, |(delivery, yielded)| delivery.len() - yielded);
+        remaining + self.subscription.mailbox.pending()
     }
 
     /// Returns the next event of the current delivery. After the last event, acknowledges the

@@ -64,14 +64,14 @@ async fn run_until_closed<T>(
     delivering: impl Future<Output = ()>,
     resyncing: impl Future<Output = ()>,
 ) {
-    let both = async {
+    let running = async {
         tokio::select! {
             biased;
             () = delivering => {}
             () = resyncing => {}
         }
     };
-    let ended = AssertUnwindSafe(both).catch_unwind().await;
+    let ended = AssertUnwindSafe(running).catch_unwind().await;
     if ended.is_err() {
         tracing::error!(handler = %mailbox.name(), "event handler removed: a value panicked when it was dropped");
     }

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(verdict(None, "", "metadata.name=b"), Some(false));
     }
 
-    fn of<T: WriteResponse>(object: &T, fields: &str) -> Option<bool> {
+    fn decision_for<T: WriteResponse>(object: &T, fields: &str) -> Option<bool> {
         verdict_of(object, None, "", fields)
     }
 
@@ -163,17 +163,24 @@ mod tests {
 
     #[test]
     fn other_text_in_selected_field_excludes_object() {
-        assert_eq!(of(&pod(Some("m")), "spec.nodeName=n"), Some(false));
-        assert_eq!(of(&pod(None), "spec.nodeName=n"), Some(false), "the Pod is not scheduled");
-        assert_eq!(of(&pod(Some("n")), "spec.nodeName="), Some(false));
-        assert_eq!(of(&pod(Some("m")), "status.phase=Running,spec.nodeName==n"), Some(false));
+        assert_eq!(decision_for(&pod(Some("m")), "spec.nodeName=n"), Some(false));
+        assert_eq!(decision_for(&pod(None), "spec.nodeName=n"), Some(false), "the Pod is not scheduled");
+        assert_eq!(decision_for(&pod(Some("n")), "spec.nodeName="), Some(false));
+        assert_eq!(decision_for(&pod(Some("m")), "status.phase=Running,spec.nodeName==n"), Some(false));
         for pod in [pod(Some("n")), pod(None)] {
             let (node, resource) = (pod.spec.clone().unwrap().node_name, ApiResource::erase::<Pod>(&()));
             let mut dynamic = DynamicObject::new("a", &resource);
             dynamic.data = serde_json::json!({"spec": {"nodeName": node}});
             let expected = if node.is_some() { None } else { Some(false) };
-            assert_eq!((of(&pod, "spec.nodeName=n"), of(&dynamic, "spec.nodeName=n")), (expected, expected));
-            assert_eq!((of(&pod, "spec.host=n"), of(&dynamic, "spec.host=n")), (None, None), "an alias");
+            assert_eq!(
+                (decision_for(&pod, "spec.nodeName=n"), decision_for(&dynamic, "spec.nodeName=n")),
+                (expected, expected)
+            );
+            assert_eq!(
+                (decision_for(&pod, "spec.host=n"), decision_for(&dynamic, "spec.host=n")),
+                (None, None),
+                "an alias"
+            );
         }
     }
 
@@ -181,13 +188,13 @@ mod tests {
     fn renamed_and_missing_fields_are_undecided() {
         let status = JobStatus { succeeded: Some(1), ..JobStatus::default() };
         let job = Job { status: Some(status), ..Job::default() };
-        assert_eq!(of(&job, "status.successful=1"), None);
-        assert_eq!(of(&job, "status.succeeded=many"), None, "a number is not text");
+        assert_eq!(decision_for(&job, "status.successful=1"), None);
+        assert_eq!(decision_for(&job, "status.succeeded=many"), None, "a number is not text");
         let meta: PartialObjectMeta<Pod> = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
-        assert_eq!(of(&meta, "spec.nodeName=n"), None, "the type has only metadata");
-        assert_eq!(of(&Secret::default(), "type=Opaque"), None);
+        assert_eq!(decision_for(&meta, "spec.nodeName=n"), None, "the type has only metadata");
+        assert_eq!(decision_for(&Secret::default(), "type=Opaque"), None);
         for fields in ["spec.hostNetwork=true", "spec.hostNetwork!=", "spec.nodeName!=n", "spec.nodeName!="] {
-            assert_eq!(of(&pod(None), fields), None, "{fields}");
+            assert_eq!(decision_for(&pod(None), fields), None, "{fields}");
         }
     }
 
@@ -210,12 +217,12 @@ mod tests {
     fn field_that_type_cannot_represent_is_undecided() {
         let resource = ApiResource::erase::<Pod>(&());
         let mut paint = kube_client::core::Object::<Paint, NotUsed>::new("a", &resource, Paint::default());
-        assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
+        assert_eq!(decision_for(&paint, "spec.colour=Blue"), Some(false));
         paint.spec.colour = Colour::Unknown;
-        assert_eq!(of(&paint, "spec.colour=Blue"), Some(false));
-        assert_eq!(of(&paint, "spec.colour=Purple"), None, "the value is unknown to the type");
-        assert_eq!(of(&paint, "spec.size=large"), None);
-        assert_eq!(of(&paint, "status.phase=Dry"), None);
+        assert_eq!(decision_for(&paint, "spec.colour=Blue"), Some(false));
+        assert_eq!(decision_for(&paint, "spec.colour=Purple"), None, "the value is unknown to the type");
+        assert_eq!(decision_for(&paint, "spec.size=large"), None);
+        assert_eq!(decision_for(&paint, "status.phase=Dry"), None);
     }
 
     #[test]

@@ -112,8 +112,8 @@ async fn removed_informer_is_stopped_and_replaced_on_request() {
     assert_eq!((server.open_watches(), removed.status().reflector.phase), (0, Phase::Stopped));
     assert!(!factory.select::<ConfigMap>().remove().await);
     assert_eq!(removed.lister().len(), 3, "the cache can still be read");
-    let again = factory.informer::<ConfigMap>().unwrap();
-    again.wait_for_sync(WITHIN).await.unwrap();
+    let second_request = factory.informer::<ConfigMap>().unwrap();
+    second_request.wait_for_sync(WITHIN).await.unwrap();
     assert_eq!(watched(&server, "watch", "true"), 2);
     factory.shutdown().await;
 }
@@ -165,9 +165,9 @@ async fn stopped_informer_is_not_returned_by_factory() {
     let stopped = factory.informer::<ConfigMap>().unwrap();
     stopped.wait_for_sync(WITHIN).await.unwrap();
     stopped.stop().await;
-    let again = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
-    again.wait_for_sync(WITHIN).await.unwrap();
-    assert_eq!((again.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
+    let second_request = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
+    second_request.wait_for_sync(WITHIN).await.unwrap();
+    assert_eq!((second_request.status().reflector.phase, server.open_watches()), (Phase::Watching, 1));
     assert_eq!(factory.status().len(), 1);
     factory.shutdown().await;
 }

@@ -344,8 +344,9 @@ async fn informer_request_during_shutdown_is_rejected() {
     let server = server();
     let factory = factory(&server);
     factory.start();
-    let same = factory.clone();
-    let hook = Hook(Arc::new(move || same.shutdown().now_or_never().expect("no informer must be awaited")));
+    let factory_clone = factory.clone();
+    let hook =
+        Hook(Arc::new(move || factory_clone.shutdown().now_or_never().expect("no informer must be awaited")));
     let late = factory.dynamic_informer::<Hooked>(&hook, Scope::Namespaced);
     assert!(late.is_err(), "an informer was created during the shutdown");
     tokio::time::sleep(WITHIN).await;
@@ -367,13 +368,13 @@ async fn each_selection_has_its_own_informer() {
     let factory = factory(&server);
     factory.start();
     let web = factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
-    let again = factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let second_request = factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
     let db = factory.select::<ConfigMap>().labels("app=db").informer().unwrap();
     let named = factory.select::<ConfigMap>().fields("metadata.name=a").informer().unwrap();
     let system = factory.select::<ConfigMap>().namespace("kube-system").informer().unwrap();
     let all = factory.informer::<ConfigMap>().unwrap();
     factory.wait_for_sync(WITHIN).await.unwrap();
-    let lens = [&web, &again, &db, &named, &system, &all].map(|informer| informer.lister().len());
+    let lens = [&web, &second_request, &db, &named, &system, &all].map(|informer| informer.lister().len());
     assert_eq!(lens, [2, 2, 1, 1, 1, 3]);
     assert_eq!(watched(&server, "labelSelector", "app=web"), 1);
     let names: Vec<_> = factory.status().into_iter().map(|status| status.name).collect();

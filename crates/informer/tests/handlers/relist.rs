@@ -76,9 +76,10 @@ async fn missed_changes_reach_handlers_with_and_without_resync() {
     assert_eq!(events, changes);
     let lines = often.lines();
     let relist = lines.iter().position(|line| line == "?a@3").unwrap();
-    let of = |lines: &[String]| lines.iter().filter(|line| is_resync(line)).cloned().collect::<BTreeSet<_>>();
-    assert!(of(&lines[..relist]).iter().eq(["~a@3>3", "~b@4>4", "~c@5>5"]), "{lines:?}");
-    assert!(of(&lines[relist..]).iter().eq(["~b@7>7", "~c@8>8", "~d@9>9"]), "{lines:?}");
+    let resyncs_in =
+        |lines: &[String]| lines.iter().filter(|line| is_resync(line)).cloned().collect::<BTreeSet<_>>();
+    assert!(resyncs_in(&lines[..relist]).iter().eq(["~a@3>3", "~b@4>4", "~c@5>5"]), "{lines:?}");
+    assert!(resyncs_in(&lines[relist..]).iter().eq(["~b@7>7", "~c@8>8", "~d@9>9"]), "{lines:?}");
     assert!(resyncs.len() >= 3 * 20, "{} in more than twenty seconds", resyncs.len());
     assert_eq!(never.lines(), changes, "the handler has no resync period");
     informer.stop().await;

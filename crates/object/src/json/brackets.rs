@@ -74,11 +74,11 @@ impl Brackets {
     #[inline]
     fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.is_escaped);
-        let mut left = backslashes & !escaped;
-        while left != 0 {
-            let at = left.trailing_zeros();
+        let mut remaining = backslashes & !escaped;
+        while remaining != 0 {
+            let at = remaining.trailing_zeros();
             escaped |= 1 << at << 1;
-            left &= !(0b11 << at);
+            remaining &= !(0b11 << at);
         }
         self.is_escaped = (backslashes & !escaped) >> (length - 1) & 1 == 1;
         escaped

@@ -69,13 +69,13 @@ mod tests {
     /// Returns the end of the value. Panics if the result for any two chunks is different.
     fn end_of(text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
-        let whole = ValueEnd::default().find(bytes);
+        let complete = ValueEnd::default().find(bytes);
         for cut in 0..=bytes.len() {
             let mut end = ValueEnd::default();
             let found = end.find(&bytes[..cut]).or_else(|| Some(cut + end.find(&bytes[cut..])?));
-            assert_eq!(found, whole, "{text} cut at {cut}");
+            assert_eq!(found, complete, "{text} cut at {cut}");
         }
-        whole
+        complete
     }
 
     #[test]

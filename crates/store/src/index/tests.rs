@@ -88,21 +88,22 @@ fn panicking_function_is_counted_and_yields_no_values() {
 fn outdated_values_of_inconsistent_function_are_removed() {
     let store = Store::new();
     let calls = AtomicUsize::new(0);
-    let odd = store.add_index("odd", move |_: &Pod| Some(calls.fetch_add(1, Ordering::Relaxed))).unwrap();
+    let by_call =
+        store.add_index("call", move |_: &Pod| Some(calls.fetch_add(1, Ordering::Relaxed))).unwrap();
     for version in 1..5 {
         apply(&store, vec![put("a/x", "u", &version.to_string())]);
-        assert_eq!(odd.values().len(), 1);
+        assert_eq!(by_call.values().len(), 1);
     }
     apply(&store, vec![remove("a/x", "u", "9")]);
-    assert!(odd.values().is_empty());
+    assert!(by_call.values().is_empty());
 }
 
 #[test]
 fn index_function_may_read_store() {
     let store = Store::new();
     let itself: Arc<OnceLock<Store<Pod>>> = Arc::default();
-    let seen = Arc::clone(&itself);
-    let count = store.add_index("count", move |_: &Pod| seen.get().map(|store| store.len())).unwrap();
+    let shared = Arc::clone(&itself);
+    let count = store.add_index("count", move |_: &Pod| shared.get().map(|store| store.len())).unwrap();
     itself.set(store.clone()).unwrap();
     apply(&store, vec![put("a/x", "u", "1")]);
     apply(&store, vec![begin(), page(&[("a/x", "u", "1"), ("a/y", "u", "2")]), end("2")]);

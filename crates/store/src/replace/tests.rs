@@ -106,27 +106,33 @@ fn relist_applies_last_event_per_key() {
 #[test]
 fn deletion_during_relist_has_final_state() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
-    let gone = |name: &str, uid| Delta::Remove { id: id(name, uid, "9"), last: Some(pod(name, uid, "9")) };
-    let batch =
-        vec![begin(), page(&[("a/y", "later", "8")]), gone("a/x", "u"), gone("a/y", "later"), end("10")];
+    let removal = |name: &str, uid| Delta::Remove { id: id(name, uid, "9"), last: Some(pod(name, uid, "9")) };
+    let batch = vec![
+        begin(),
+        page(&[("a/y", "later", "8")]),
+        removal("a/x", "u"),
+        removal("a/y", "later"),
+        end("10"),
+    ];
     assert_eq!(apply(&store, batch), ["- a/x@9", "-? a/y@4"]);
 }
 
 /// Property 18: another object reuses the key before the list is complete.
 #[test]
 fn deletion_before_reused_name_has_final_state() {
-    let gone =
+    let removal =
         |uid, version| Delta::Remove { id: id("a/x", uid, version), last: Some(pod("a/x", uid, version)) };
     let after = |more: Vec<_>| {
         let store = listed("5", &[("a/x", "u", "3")]);
-        let batch = [vec![begin(), gone("u", "9"), put("a/x", "new", "10")], more, vec![end("15")]].concat();
+        let batch =
+            [vec![begin(), removal("u", "9"), put("a/x", "new", "10")], more, vec![end("15")]].concat();
         apply(&store, batch)
     };
     assert_eq!(after(vec![]), ["- a/x@9", "+ a/x@10"]);
     assert_eq!(after(vec![put("a/x", "new", "11")]), ["- a/x@9", "+ a/x@11"]);
-    assert_eq!(after(vec![gone("new", "12")]), ["- a/x@9"]);
+    assert_eq!(after(vec![removal("new", "12")]), ["- a/x@9"]);
     assert_eq!(after(vec![undecodable("a/x", "newest", "13")]), ["- a/x@9"]);
-    assert_eq!(after(vec![gone("new", "12"), put("a/x", "u", "13"), gone("u", "14")]), ["- a/x@14"]);
+    assert_eq!(after(vec![removal("new", "12"), put("a/x", "u", "13"), removal("u", "14")]), ["- a/x@14"]);
 }
 
 #[test]
@@ -286,9 +292,9 @@ fn event_replaces_stale_object_of_lost_history() {
     let fresh = Delta::Begin { history_lost: true };
     let list = Delta::Page(vec![Listed::Undecodable(id("a/x", "1", "3"))]);
     assert_eq!(apply(&store, vec![fresh, list, end("3")]), [""; 0]);
-    let again = pod("a/x", "1", "5");
+    let same_version = pod("a/x", "1", "5");
     assert!(
-        store.find_unchanged(&again.object.as_ref().id(), None).is_none(),
+        store.find_unchanged(&same_version.object.as_ref().id(), None).is_none(),
         "the cached version belongs to another history"
     );
     // Events up to the version of the list are repeats.

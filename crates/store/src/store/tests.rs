@@ -154,11 +154,11 @@ fn concurrent_readers_see_complete_batches() {
     std::thread::scope(|threads| {
         for _ in 0..3 {
             threads.spawn(|| {
-                let mut seen = 0;
-                while seen < LAST {
+                let mut last = 0;
+                while last < LAST {
                     let now = read();
-                    assert!(now >= seen);
-                    seen = now;
+                    assert!(now >= last);
+                    last = now;
                 }
             });
         }
@@ -184,10 +184,10 @@ fn batch_is_written_in_place_without_snapshots() {
 #[test]
 fn deleted_object_is_freed_before_rest_of_page() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4"), ("a/z", "u", "5")]);
-    let gone = ["a/x", "a/z"].map(|name| Arc::downgrade(&store.get(&key(name)).unwrap()));
+    let deleted_objects = ["a/x", "a/z"].map(|name| Arc::downgrade(&store.get(&key(name)).unwrap()));
     assert_eq!(apply(&store, vec![remove("a/x", "u", "6")]), ["- a/x@3"]);
     assert_eq!(apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), end("7")]), ["-? a/z@5"]);
-    assert!(gone.iter().all(|object| object.upgrade().is_none()));
+    assert!(deleted_objects.iter().all(|object| object.upgrade().is_none()));
     assert_eq!(store.keys(), [key("a/y")]);
 }
 

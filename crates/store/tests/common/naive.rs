@@ -29,7 +29,7 @@ struct KeyResult {
     place: Option<usize>,
 }
 
-fn same(a: &ObjectId, b: &ObjectId) -> bool {
+fn is_same_object(a: &ObjectId, b: &ObjectId) -> bool {
     !a.uid.differs_from(&b.uid)
 }
 
@@ -38,7 +38,7 @@ fn is_repeat(held: &ObjectId, event: &ObjectId) -> bool {
     if held.version.is_opaque() || event.version.is_opaque() {
         return false;
     }
-    versions.is_some_and(|order| order.is_lt() || (order.is_eq() && same(held, event)))
+    versions.is_some_and(|order| order.is_lt() || (order.is_eq() && is_same_object(held, event)))
 }
 
 fn flat(delta: Delta<Thing>) -> Vec<Delta<Thing>> {
@@ -103,7 +103,7 @@ impl Naive {
             }
             Delta::Remove { id, last } => {
                 self.advance(&id.version);
-                match self.objects.get(&id.key).filter(|(held, _)| same(&held.id, &id)).cloned() {
+                match self.objects.get(&id.key).filter(|(held, _)| is_same_object(&held.id, &id)).cloned() {
                     Some((held, _)) => self.delete(last.unwrap_or(held), false, events),
                     None => self.repeats += 1,
                 }
@@ -112,7 +112,7 @@ impl Naive {
                 self.advance(&id.version);
                 match self.objects.get_mut(&id.key) {
                     Some((held, _)) if is_repeat(&held.id, &id) => self.repeats += 1,
-                    Some((held, stale)) if same(&held.id, &id) => *stale = true,
+                    Some((held, stale)) if is_same_object(&held.id, &id) => *stale = true,
                     Some((held, _)) => {
                         let held = held.clone();
                         self.delete(held, true, events);
@@ -130,7 +130,9 @@ impl Naive {
     fn put(&mut self, new: Entry<Thing>, stale: bool, initial: bool, events: &mut Vec<Event<Thing>>) {
         let old = self.objects.get(new.key()).map(|(old, _)| old.clone());
         match old {
-            Some(old) if same(&old.id, &new.id) => events.push(Event::Updated { old, new: new.clone() }),
+            Some(old) if is_same_object(&old.id, &new.id) => {
+                events.push(Event::Updated { old, new: new.clone() })
+            }
             other => {
                 if let Some(old) = other {
                     self.delete(old, true, events);
@@ -157,7 +159,7 @@ impl Naive {
             let result = results.entry(key.clone()).or_default();
             match delta {
                 Delta::Put(entry) => {
-                    let is_same_object = cached.is_some_and(|cached| same(&cached.id, &entry.id));
+                    let is_same_object = cached.is_some_and(|cached| is_same_object(&cached.id, &entry.id));
                     let last_state = result.last_state.take().filter(|_| !is_same_object);
                     *result = KeyResult { last_state, ..result_of_put(entry, place, held, history_lost) };
                 }
@@ -210,12 +212,14 @@ impl Naive {
         for (key, (cached, _)) in self.objects.clone() {
             let result = results.get(&key);
             let listed = result.and_then(|result| result.listed.as_ref());
-            if listed.is_some_and(|(entry, _)| same(&entry.id, &cached.id)) || listed.is_none() && !complete {
+            if listed.is_some_and(|(entry, _)| is_same_object(&entry.id, &cached.id))
+                || listed.is_none() && !complete
+            {
                 continue;
             }
             match result
                 .and_then(|result| result.last_state.clone())
-                .filter(|last| same(&last.id, &cached.id))
+                .filter(|last| is_same_object(&last.id, &cached.id))
             {
                 Some(last) => self.delete(last, false, events),
                 None => self.delete(cached, true, events),
@@ -249,7 +253,7 @@ fn result_of_put(
                 comparable || std::sync::Arc::ptr_eq(&cached.object, &entry.object)
             }
         };
-        same(&cached.id, &entry.id) && same_version && same_value
+        is_same_object(&cached.id, &entry.id) && same_version && same_value
     };
     match held.filter(unchanged) {
         Some((cached, _)) => KeyResult { listed: Some((cached.clone(), false)), ..KeyResult::default() },
@@ -263,8 +267,9 @@ fn remove(result: &mut KeyResult, id: &ObjectId, last: Option<Entry<Thing>>, cac
         (None, true) => None,
         (None, false) => cached.map(|cached| &cached.id),
     };
-    if current.is_some_and(|current| same(current, id)) {
-        let of_cached = |last: &Entry<Thing>| cached.is_some_and(|cached| same(&cached.id, &last.id));
+    if current.is_some_and(|current| is_same_object(current, id)) {
+        let of_cached =
+            |last: &Entry<Thing>| cached.is_some_and(|cached| is_same_object(&cached.id, &last.id));
         let last_state = last.filter(of_cached).or(result.last_state.take());
         *result = KeyResult { removed: true, last_state, ..KeyResult::default() };
     }
@@ -272,9 +277,9 @@ fn remove(result: &mut KeyResult, id: &ObjectId, last: Option<Entry<Thing>>, cac
 
 fn undecodable(result: &mut KeyResult, id: &ObjectId, cached: Option<&Entry<Thing>>) {
     match &mut result.listed {
-        Some((entry, stale)) if same(&entry.id, id) => *stale = true,
+        Some((entry, stale)) if is_same_object(&entry.id, id) => *stale = true,
         _ => {
-            let kept = cached.filter(|cached| same(&cached.id, id));
+            let kept = cached.filter(|cached| is_same_object(&cached.id, id));
             let last_state = result.last_state.take().filter(|_| kept.is_none());
             let removed = last_state.is_some();
             *result = KeyResult {

@@ -157,14 +157,14 @@ fn change(mut object: Value, changes: Vec<(Index, Change)>) -> Value {
     object
 }
 
-fn same<K: DeserializeOwned + PartialEq + Debug>(text: &str) {
+fn check_same<K: DeserializeOwned + PartialEq + Debug>(text: &str) {
     difference::<K>(text, K::eq).unwrap();
 }
 
 /// Panics if the results differ by more than the rounding of floats.
 fn check_nearly_same<K: DeserializeOwned + Serialize + Debug>(text: &str) {
     let value = |object: &K| serde_json::to_value(object).unwrap();
-    difference::<K>(text, |theirs, ours| nearly_equal_values(&value(theirs), &value(ours))).unwrap();
+    difference::<K>(text, |expected, actual| nearly_equal_values(&value(expected), &value(actual))).unwrap();
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn objects_decode_like_serde_json() {
 
 #[test]
 fn pod_lists_have_exact_capacity() {
-    let mut three_more = pod();
-    three_more["spec"]["tolerations"].as_array_mut().unwrap().extend_from_within(..);
-    let pod: Pod = from_str(&write(&three_more, true, None)).unwrap();
+    let mut doubled = pod();
+    doubled["spec"]["tolerations"].as_array_mut().unwrap().extend_from_within(..);
+    let pod: Pod = from_str(&write(&doubled, true, None)).unwrap();
     fn exact<T>(list: &Option<Vec<T>>) {
         assert!(list.as_ref().is_some_and(|list| !list.is_empty() && list.capacity() == list.len()));
     }
@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn pods_match_serde_json(changes in changes(), pretty in any::<bool>(), damages in damages()) {
         let text = apply_damage(write(&change(pod(), changes), pretty, None), &damages);
-        same::<Pod>(&text);
+        check_same::<Pod>(&text);
         check_nearly_same::<PartialObjectMeta<Pod>>(&text);
         check_nearly_same::<DynamicObject>(&text);
     }
@@ -216,9 +216,9 @@ proptest! {
     #[test]
     fn deployments_services_and_secrets_match_serde_json(changes in changes(), pretty in any::<bool>(), damages in damages()) {
         let text = |object| apply_damage(write(&change(object, changes.clone()), pretty, None), &damages);
-        same::<Deployment>(&text(deployment()));
-        same::<Service>(&text(service()));
-        same::<Secret>(&text(secret()));
+        check_same::<Deployment>(&text(deployment()));
+        check_same::<Service>(&text(service()));
+        check_same::<Secret>(&text(secret()));
     }
 
     #[test]

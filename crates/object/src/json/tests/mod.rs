@@ -24,21 +24,21 @@ fn difference<'de, T>(text: &'de str, equal: impl Fn(&T, &T) -> bool) -> Result<
 where
     T: Deserialize<'de> + Debug,
 {
-    let theirs = serde_json::from_str::<T>(text);
-    let ours = from_str::<T>(text);
-    let same = match (&theirs, &ours) {
-        (Ok(theirs), Ok(ours)) => equal(theirs, ours),
-        (Err(theirs), Err(ours)) => {
-            same_category(theirs, *ours) || matches!(ours, JsonError::Shape { .. }) && !is_json(text)
+    let expected = serde_json::from_str::<T>(text);
+    let actual = from_str::<T>(text);
+    let same = match (&expected, &actual) {
+        (Ok(expected), Ok(actual)) => equal(expected, actual),
+        (Err(expected), Err(actual)) => {
+            same_category(expected, *actual) || matches!(actual, JsonError::Shape { .. }) && !is_json(text)
         }
         _ => false,
     };
-    if same { Ok(()) } else { Err(format!("{text:?}\ntheirs: {theirs:?}\nours:   {ours:?}")) }
+    if same { Ok(()) } else { Err(format!("{text:?}\nexpected: {expected:?}\nactual:   {actual:?}")) }
 }
 
-fn same_category(theirs: &serde_json::Error, ours: JsonError) -> bool {
+fn same_category(expected: &serde_json::Error, actual: JsonError) -> bool {
     matches!(
-        (theirs.classify(), ours),
+        (expected.classify(), actual),
         (Category::Syntax, JsonError::Syntax { .. })
             | (Category::Eof, JsonError::Truncated { .. })
             | (Category::Data, JsonError::Shape { .. })
@@ -51,33 +51,33 @@ fn is_json(text: &str) -> bool {
 
 /// Panics if the results of serde_json and of this crate differ.
 #[track_caller]
-fn same<'de, T: Deserialize<'de> + PartialEq + Debug>(text: &'de str) {
+fn check_same<'de, T: Deserialize<'de> + PartialEq + Debug>(text: &'de str) {
     difference::<T>(text, T::eq).unwrap();
 }
 
 /// Panics if the values differ by more than the rounding of floats in serde_json.
 #[track_caller]
-fn same_value(text: &str) {
+fn check_same_value(text: &str) {
     difference(text, nearly_equal_values).unwrap();
 }
 
-fn nearly_equal_values(theirs: &serde_json::Value, ours: &serde_json::Value) -> bool {
+fn nearly_equal_values(expected: &serde_json::Value, actual: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
-    match (theirs, ours) {
-        (Array(theirs), Array(ours)) => {
-            theirs.len() == ours.len()
-                && theirs.iter().zip(ours).all(|(theirs, ours)| nearly_equal_values(theirs, ours))
+    match (expected, actual) {
+        (Array(expected), Array(actual)) => {
+            expected.len() == actual.len()
+                && expected.iter().zip(actual).all(|(expected, actual)| nearly_equal_values(expected, actual))
         }
-        (Object(theirs), Object(ours)) => {
-            let same = |((their_name, theirs), (our_name, ours))| {
-                their_name == our_name && nearly_equal_values(theirs, ours)
+        (Object(expected), Object(actual)) => {
+            let same = |((expected_name, expected), (actual_name, actual))| {
+                expected_name == actual_name && nearly_equal_values(expected, actual)
             };
-            theirs.len() == ours.len() && theirs.iter().zip(ours).all(same)
+            expected.len() == actual.len() && expected.iter().zip(actual).all(same)
         }
-        (Number(theirs), Number(ours)) if theirs.is_f64() => {
-            ours.is_f64() && nearly_equal(theirs.as_f64().unwrap(), ours.as_f64().unwrap())
+        (Number(expected), Number(actual)) if expected.is_f64() => {
+            actual.is_f64() && nearly_equal(expected.as_f64().unwrap(), actual.as_f64().unwrap())
         }
-        _ => theirs == ours,
+        _ => expected == actual,
     }
 }
 
@@ -92,6 +92,6 @@ impl PartialEq for NearlyEqualValue {
     }
 }
 
-fn nearly_equal(theirs: f64, ours: f64) -> bool {
-    theirs == ours || (theirs - ours).abs() <= ours.abs() * 1e-15 + 1e-320
+fn nearly_equal(expected: f64, actual: f64) -> bool {
+    expected == actual || (expected - actual).abs() <= actual.abs() * 1e-15 + 1e-320
 }

@@ -2,29 +2,31 @@
 
 use proptest::prelude::*;
 
-use super::{difference, nearly_equal, same, same_value};
+use super::{check_same, check_same_value, difference, nearly_equal};
 use crate::json::from_str;
 
-fn same_in_each_type(text: &str) {
-    same::<u8>(text);
-    same::<i8>(text);
-    same::<u16>(text);
-    same::<i16>(text);
-    same::<u32>(text);
-    same::<i32>(text);
-    same::<u64>(text);
-    same::<i64>(text);
-    same::<u128>(text);
-    same::<i128>(text);
-    same_value(text);
-    difference::<f64>(text, |theirs, ours| nearly_equal(*theirs, *ours)).unwrap();
+fn check_each_type(text: &str) {
+    check_same::<u8>(text);
+    check_same::<i8>(text);
+    check_same::<u16>(text);
+    check_same::<i16>(text);
+    check_same::<u32>(text);
+    check_same::<i32>(text);
+    check_same::<u64>(text);
+    check_same::<i64>(text);
+    check_same::<u128>(text);
+    check_same::<i128>(text);
+    check_same_value(text);
+    difference::<f64>(text, |expected, actual| nearly_equal(*expected, *actual)).unwrap();
     // This crate rejects a number that is too large for `f32`. serde_json returns infinity,
     // depending on its features.
     if from_str::<f64>(text).is_ok_and(|number| number.abs() > f32::MAX.into()) {
         return assert!(from_str::<f32>(text).is_err(), "{text}");
     }
-    difference::<f32>(text, |theirs, ours| (theirs - ours).abs() <= ours.abs() * 1e-6 || theirs == ours)
-        .unwrap();
+    difference::<f32>(text, |expected, actual| {
+        (expected - actual).abs() <= actual.abs() * 1e-6 || expected == actual
+    })
+    .unwrap();
 }
 
 #[test]
@@ -45,12 +47,12 @@ fn integer_limits_match_serde_json() {
         0,
     ];
     for number in limits.into_iter().flat_map(|limit| [limit - 1, limit, limit + 1]) {
-        same_in_each_type(&number.to_string());
-        same_in_each_type(&format!(" {number} "));
+        check_each_type(&number.to_string());
+        check_each_type(&format!(" {number} "));
     }
-    same_in_each_type(&u128::MAX.to_string());
-    same_in_each_type("340282366920938463463374607431768211456");
-    same_in_each_type("-170141183460469231731687303715884105729");
+    check_each_type(&u128::MAX.to_string());
+    check_each_type("340282366920938463463374607431768211456");
+    check_each_type("-170141183460469231731687303715884105729");
 }
 
 #[test]
@@ -98,15 +100,15 @@ fn invalid_numbers_are_rejected_like_serde_json() {
         "[1]",
         "{\"1\":1}",
     ] {
-        same_in_each_type(text);
+        check_each_type(text);
     }
 }
 
 #[test]
 fn skipped_numbers_are_validated() {
     for text in ["1", "-1.5e-7", "1e999", "01", "1.", "-", "1e", "+1", "00", "-a", "1.5e+"] {
-        same::<serde::de::IgnoredAny>(text);
-        same::<Vec<serde::de::IgnoredAny>>(&format!("[{text},1]"));
+        check_same::<serde::de::IgnoredAny>(text);
+        check_same::<Vec<serde::de::IgnoredAny>>(&format!("[{text},1]"));
     }
 }
 
@@ -135,11 +137,11 @@ proptest! {
 
     #[test]
     fn any_number_matches_serde_json(text in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?") {
-        same_in_each_type(&text);
+        check_each_type(&text);
     }
 
     #[test]
     fn malformed_numbers_match_serde_json(text in "[-+0-9.eE]{0,12}") {
-        same_in_each_type(&text);
+        check_each_type(&text);
     }
 }

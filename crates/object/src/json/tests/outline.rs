@@ -51,7 +51,7 @@ impl<'a> Entries<'a> {
 }
 
 #[derive(Deserialize)]
-struct Peek<'a> {
+struct ObjectWithMetadata<'a> {
     #[serde(borrow)]
     metadata: JsonObject<Metadata<'a>>,
 }
@@ -66,7 +66,8 @@ struct Metadata<'a> {
 }
 
 fn id_by_serde(text: &str) -> Option<ObjectIdRef<'_>> {
-    let JsonObject(Peek { metadata: JsonObject(metadata) }) = serde_json::from_str(text).ok()?;
+    let JsonObject(ObjectWithMetadata { metadata: JsonObject(metadata) }) =
+        serde_json::from_str(text).ok()?;
     let Metadata { namespace, name, uid, resource_version } = metadata;
     let (uid, version) = (uid.unwrap_or_default(), resource_version.unwrap_or_default());
     (!name.is_empty()).then(|| ObjectIdRef::new(namespace, name, uid, version))
@@ -102,20 +103,24 @@ fn check(text: &str) {
     let outlined = outline.labels().map(|at| &text.as_bytes()[at]);
     assert_eq!(outlined, labels.map(str::as_bytes), "{text}");
 
-    let cut = outline.parts(false).concat();
-    let cut = std::str::from_utf8(&cut).unwrap();
+    let without_managed_fields = outline.parts(false).concat();
+    let without_managed_fields = std::str::from_utf8(&without_managed_fields).unwrap();
     assert_eq!(outline.parts(true).concat(), text.as_bytes());
-    let is_cut = metadata
+    let is_removed = metadata
         .as_ref()
         .is_some_and(|of| of.all("managedFields").iter().any(|value| value.starts_with('[')));
-    assert_eq!(outline.managed_fields().is_some(), is_cut, "{text}");
-    if !is_cut {
-        return assert_eq!(cut, text);
+    assert_eq!(outline.managed_fields().is_some(), is_removed, "{text}");
+    if !is_removed {
+        return assert_eq!(without_managed_fields, text);
     }
-    let left = Entries::of(cut);
-    assert_eq!(left.texts_without("metadata"), top.texts_without("metadata"), "{text}");
-    let left = Entries::of(left.all("metadata")[0]);
-    assert_eq!(left.texts_without(""), metadata.unwrap().texts_without("managedFields"), "{text}\n{cut}");
+    let remaining = Entries::of(without_managed_fields);
+    assert_eq!(remaining.texts_without("metadata"), top.texts_without("metadata"), "{text}");
+    let remaining = Entries::of(remaining.all("metadata")[0]);
+    assert_eq!(
+        remaining.texts_without(""),
+        metadata.unwrap().texts_without("managedFields"),
+        "{text}\n{without_managed_fields}"
+    );
 }
 
 /// A shortened Pod in the notation of kube-apiserver.

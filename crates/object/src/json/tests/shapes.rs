@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{NearlyEqualValue, difference, same, same_value, text};
+use super::{NearlyEqualValue, check_same, check_same_value, difference, text};
 use crate::json::{JsonError, from_str};
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
@@ -224,11 +224,11 @@ fn unread_elements_are_an_error() {
         r#"{"a":[1}}"#,
         "[1] x",
     ] {
-        same::<First>(text);
-        same::<Vec<First>>(text);
-        same::<(First, IgnoredAny)>(text);
-        same::<BTreeMap<String, First>>(text);
-        same::<Option<[First; 1]>>(text);
+        check_same::<First>(text);
+        check_same::<Vec<First>>(text);
+        check_same::<(First, IgnoredAny)>(text);
+        check_same::<BTreeMap<String, First>>(text);
+        check_same::<Option<[First; 1]>>(text);
     }
 }
 
@@ -242,7 +242,7 @@ fn visitor_may_continue_after_mismatch() {
         ),
         (r#"[[1],[2,"x"],[3]]"#, vec![Some(vec![1]), None, Some(vec![3])]),
     ] {
-        same::<Lenient>(text);
+        check_same::<Lenient>(text);
         assert_eq!(from_str::<Lenient>(text), Ok(Lenient(fit)));
     }
     assert!(serde_json::from_str::<Lenient>(r#"[[1],["x",2],[3]]"#).is_err());
@@ -254,7 +254,7 @@ fn mismatch_may_precede_missing_bracket() {
     // The content precedes its tag, so its type is already wrong when the tag is read. The
     // deserializer does not read the text after the tag.
     let text = r#"{"c":[1],"t":{"Unit":null{"#;
-    same::<Adjacent>(text);
+    check_same::<Adjacent>(text);
     assert!(matches!(from_str::<Adjacent>(text), Err(JsonError::Shape { .. })));
 }
 
@@ -263,17 +263,17 @@ fn mismatch_may_precede_missing_bracket() {
 fn bool_keys_match_serde_json() {
     for name in ["true", "false", "", "t", "truex", "fals", "null", "1", "\\u0074rue", "\\x"] {
         for text in [format!("{{\"{name}\":1}}"), format!("{{\"{name}"), format!("{{\"{name}\"")] {
-            let theirs = serde_json::from_str::<BTreeMap<bool, u8>>(&text).ok();
-            assert_eq!(from_str::<BTreeMap<bool, u8>>(&text).ok(), theirs, "{text}");
+            let expected = serde_json::from_str::<BTreeMap<bool, u8>>(&text).ok();
+            assert_eq!(from_str::<BTreeMap<bool, u8>>(&text).ok(), expected, "{text}");
         }
     }
 }
 
 fn raw(text: &str) -> Result<(), String> {
-    difference::<Box<RawValue>>(text, |theirs, ours| theirs.get() == ours.get())?;
-    difference::<Vec<&RawValue>>(text, |theirs, ours| format!("{theirs:?}") == format!("{ours:?}"))?;
-    difference::<BTreeMap<String, Box<RawValue>>>(text, |theirs, ours| {
-        format!("{theirs:?}") == format!("{ours:?}")
+    difference::<Box<RawValue>>(text, |expected, actual| expected.get() == actual.get())?;
+    difference::<Vec<&RawValue>>(text, |expected, actual| format!("{expected:?}") == format!("{actual:?}"))?;
+    difference::<BTreeMap<String, Box<RawValue>>>(text, |expected, actual| {
+        format!("{expected:?}") == format!("{actual:?}")
     })
 }
 
@@ -282,54 +282,54 @@ proptest! {
 
     #[test]
     fn any_text_matches_serde_json_as_value(text in text::text()) {
-        same_value(&text);
-        same::<IgnoredAny>(&text);
+        check_same_value(&text);
+        check_same::<IgnoredAny>(&text);
         raw(&text).unwrap();
     }
 
     #[test]
     fn any_text_matches_serde_json_as_struct(text in text::text()) {
-        same::<Fields>(&text);
-        same::<Strict>(&text);
-        same::<Flat>(&text);
-        same::<Borrowed<'_>>(&text);
-        same::<Option<Newtype>>(&text);
-        same::<Nothing>(&text);
-        same::<Vec<Pair>>(&text);
-        same::<(NearlyEqualValue, NearlyEqualValue)>(&text);
-        same::<[Option<bool>; 2]>(&text);
-        same::<()>(&text);
+        check_same::<Fields>(&text);
+        check_same::<Strict>(&text);
+        check_same::<Flat>(&text);
+        check_same::<Borrowed<'_>>(&text);
+        check_same::<Option<Newtype>>(&text);
+        check_same::<Nothing>(&text);
+        check_same::<Vec<Pair>>(&text);
+        check_same::<(NearlyEqualValue, NearlyEqualValue)>(&text);
+        check_same::<[Option<bool>; 2]>(&text);
+        check_same::<()>(&text);
     }
 
     #[test]
     fn any_text_matches_serde_json_as_enum(text in text::text()) {
-        same::<External>(&text);
-        same::<Vec<External>>(&text);
-        same::<Internal>(&text);
-        same::<Adjacent>(&text);
-        same::<Untagged>(&text);
+        check_same::<External>(&text);
+        check_same::<Vec<External>>(&text);
+        check_same::<Internal>(&text);
+        check_same::<Adjacent>(&text);
+        check_same::<Untagged>(&text);
     }
 
     #[test]
     fn any_text_matches_serde_json_as_map(text in text::text()) {
-        same::<BTreeMap<String, IgnoredAny>>(&text);
-        same::<BTreeMap<u8, NearlyEqualValue>>(&text);
-        same::<BTreeMap<i64, IgnoredAny>>(&text);
-        same::<BTreeMap<u128, IgnoredAny>>(&text);
-        same::<BTreeMap<i128, IgnoredAny>>(&text);
-        same::<BTreeMap<char, IgnoredAny>>(&text);
-        same::<BTreeMap<External, IgnoredAny>>(&text);
-        same::<HashMap<Newtype, IgnoredAny>>(&text);
-        same::<BTreeMap<Option<Cow<'_, str>>, IgnoredAny>>(&text);
+        check_same::<BTreeMap<String, IgnoredAny>>(&text);
+        check_same::<BTreeMap<u8, NearlyEqualValue>>(&text);
+        check_same::<BTreeMap<i64, IgnoredAny>>(&text);
+        check_same::<BTreeMap<u128, IgnoredAny>>(&text);
+        check_same::<BTreeMap<i128, IgnoredAny>>(&text);
+        check_same::<BTreeMap<char, IgnoredAny>>(&text);
+        check_same::<BTreeMap<External, IgnoredAny>>(&text);
+        check_same::<HashMap<Newtype, IgnoredAny>>(&text);
+        check_same::<BTreeMap<Option<Cow<'_, str>>, IgnoredAny>>(&text);
     }
 
     #[test]
     fn any_text_matches_serde_json_as_bytes_and_chars(text in text::text()) {
-        same::<Bytes>(&text);
-        same::<&[u8]>(&text);
-        same::<Vec<Bytes>>(&text);
-        same::<char>(&text);
-        same::<String>(&text);
-        same::<&str>(&text);
+        check_same::<Bytes>(&text);
+        check_same::<&[u8]>(&text);
+        check_same::<Vec<Bytes>>(&text);
+        check_same::<char>(&text);
+        check_same::<String>(&text);
+        check_same::<&str>(&text);
     }
 }

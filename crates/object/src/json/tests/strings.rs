@@ -3,25 +3,25 @@
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 
-use super::same;
+use super::check_same;
 use crate::json::{JsonError, from_slice};
 
 /// Compares the results for a string with this content at several positions of a text.
-fn same_everywhere(inside: &str) {
+fn check_at_each_position(inside: &str) {
     for text in [
         format!("\"{inside}\""),
         format!("\"{inside}"),
         format!("\"0123456789abcdef{inside}0123456789abcdef\""),
     ] {
-        same::<String>(&text);
-        same::<&str>(&text);
-        same::<char>(&text);
-        same::<IgnoredAny>(&text);
-        same::<serde_json::Value>(&text);
+        check_same::<String>(&text);
+        check_same::<&str>(&text);
+        check_same::<char>(&text);
+        check_same::<IgnoredAny>(&text);
+        check_same::<serde_json::Value>(&text);
         let field = format!("{{{text}:{text}}}");
-        same::<std::collections::BTreeMap<String, String>>(&field);
-        same::<serde_json::Value>(&field);
-        same::<IgnoredAny>(&field);
+        check_same::<std::collections::BTreeMap<String, String>>(&field);
+        check_same::<serde_json::Value>(&field);
+        check_same::<IgnoredAny>(&field);
     }
 }
 
@@ -58,7 +58,7 @@ fn escapes_match_serde_json() {
         "\u{2028}",
         r"\u0000",
     ] {
-        same_everywhere(inside);
+        check_at_each_position(inside);
     }
 }
 
@@ -73,19 +73,19 @@ fn invalid_utf8_is_reported_at_its_position() {
 proptest! {
     #[test]
     fn any_escapes_match_serde_json(inside in "(\\\\[\"\\\\/bfnrtux]|\\\\u[0-9a-fA-F]{4}|\\\\u[dD][89a-fA-F][0-9a-f]{2}|[a-z\u{e9}\"]){0,8}") {
-        same_everywhere(&inside);
+        check_at_each_position(&inside);
     }
 
     #[test]
     fn any_bytes_match_serde_json(bytes in proptest::collection::vec(prop_oneof![
         any::<u8>(), Just(b'"'), Just(b'\\'), Just(b'['), Just(b'{'), Just(b':'), Just(b','), Just(b'u'), Just(b'1')
     ], 0..60)) {
-        let ours = from_slice::<serde_json::Value>(&bytes);
+        let actual = from_slice::<serde_json::Value>(&bytes);
         if let Ok(text) = std::str::from_utf8(&bytes) {
-            super::same_value(text);
+            super::check_same_value(text);
         } else {
             let at = std::str::from_utf8(&bytes).unwrap_err().valid_up_to();
-            prop_assert_eq!(ours, Err(JsonError::Syntax { position: at }));
+            prop_assert_eq!(actual, Err(JsonError::Syntax { position: at }));
         }
     }
 }

@@ -1,57 +1,57 @@
 //! Reports the events of a handler to the checkers of the properties.
 
-use kube_informer_properties::{CacheState, Cause, Event as Seen, Judge, Mark, Object, Observation};
+use kube_informer_properties::{CacheState, Cause, Event as CheckerEvent, Judge, Mark, Object, Observation};
 use kube_object::{Entry, Event};
 
 use crate::world::World;
 
 /// The only handler of a cache. Panics when a property is violated.
-pub(crate) struct Watched {
+pub(crate) struct PropertyObserver {
     judge: Judge,
     running: bool,
     synced: bool,
 }
 
-impl Watched {
+impl PropertyObserver {
     /// Registers a handler with a cache of these objects.
     pub(crate) fn new(mark: usize, world: &World) -> Self {
-        let mut watched = Self { judge: Judge::new(), running: false, synced: false };
-        world.alive.values().for_each(|entry| watched.wrote(entry));
-        watched.shows(world, None, Cause::Relist { fresh: false });
-        watched.observe(Observation::InformerSynced);
-        watched.observe(Observation::HandlerAdded { handler: 0, mark });
-        watched
+        let mut observer = Self { judge: Judge::new(), running: false, synced: false };
+        world.alive.values().for_each(|entry| observer.report_write(entry));
+        observer.report_cache(world, None, Cause::Relist { fresh: false });
+        observer.observe(Observation::InformerSynced);
+        observer.observe(Observation::HandlerAdded { handler: 0, mark });
+        observer
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
         self.judge.observe(observation).unwrap_or_else(|broken| panic!("{broken}"));
     }
 
-    fn wrote(&mut self, entry: &Entry<()>) {
+    fn report_write(&mut self, entry: &Entry<()>) {
         self.observe(Observation::Written { object: object(entry), decodable: true });
     }
 
-    fn shows(&mut self, world: &World, events: Option<&[Seen]>, cause: Cause) {
+    fn report_cache(&mut self, world: &World, events: Option<&[CheckerEvent]>, cause: Cause) {
         let objects: Vec<Object> = world.alive.values().map(object).collect();
         let mark = Mark { epoch: 0, version: Some(world.clock) };
         // Intermediate states of the server are not reported, because they are equal to the cache.
-        let shown = CacheState { objects: &objects, stale: &[], mark, events, cause, exact: false };
-        self.observe(Observation::Cache(shown));
+        let state = CacheState { objects: &objects, stale: &[], mark, events, cause, exact: false };
+        self.observe(Observation::Cache(state));
     }
 
     /// Reports a write on the server that the cache contains.
-    pub(crate) fn changed(&mut self, events: &[Event<()>], world: &World) {
+    pub(crate) fn report_changes(&mut self, events: &[Event<()>], world: &World) {
         for event in events {
             match event {
-                Event::Added { object, .. } | Event::Updated { new: object, .. } => self.wrote(object),
+                Event::Added { object, .. } | Event::Updated { new: object, .. } => self.report_write(object),
                 Event::Deleted { last, .. } => {
                     let Object { key, version, .. } = object(last);
                     self.observe(Observation::Deleted { key, version });
                 }
             }
         }
-        let seen: Vec<Seen> = events.iter().map(seen).collect();
-        self.shows(world, Some(&seen), Cause::Changes);
+        let checker_events: Vec<CheckerEvent> = events.iter().map(checker_event).collect();
+        self.report_cache(world, Some(&checker_events), Cause::Changes);
     }
 
     pub(crate) fn resynced(&mut self) {
@@ -59,9 +59,9 @@ impl Watched {
     }
 
     /// Reports a handler call, after the return of the previous one.
-    pub(crate) fn told(&mut self, event: &Event<()>) {
+    pub(crate) fn called(&mut self, event: &Event<()>) {
         self.returned();
-        self.observe(Observation::Called { handler: 0, event: seen(event), view: None });
+        self.observe(Observation::Called { handler: 0, event: checker_event(event), view: None });
         self.running = true;
     }
 
@@ -95,12 +95,14 @@ fn object(entry: &Entry<()>) -> Object {
     }
 }
 
-fn seen(event: &Event<()>) -> Seen {
+fn checker_event(event: &Event<()>) -> CheckerEvent {
     match event {
-        Event::Added { object: new, initial } => Seen::Added { object: object(new), initial: *initial },
-        Event::Updated { old, new } => Seen::Updated { old: object(old), new: object(new) },
+        Event::Added { object: new, initial } => {
+            CheckerEvent::Added { object: object(new), initial: *initial }
+        }
+        Event::Updated { old, new } => CheckerEvent::Updated { old: object(old), new: object(new) },
         Event::Deleted { last, final_state_unknown } => {
-            Seen::Deleted { last: object(last), unknown: *final_state_unknown }
+            CheckerEvent::Deleted { last: object(last), unknown: *final_state_unknown }
         }
     }
 }
