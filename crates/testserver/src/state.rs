@@ -232,7 +232,7 @@ impl Shared {
         let mut state = self.state.write();
         let result = change(&mut state);
         if let Some(group) = state.registry.freed.take() {
-            crate::crd::serve::settle_group(&mut state, &group, self);
+            crate::crd::serve::accept_names(&mut state, &group, self);
         }
         crate::gc::settle(&mut state, self);
         let now = state.store.revision();

@@ -1,5 +1,4 @@
-//! The three moments of a write at which CRDs and custom resources need more than other kinds: when the object is
-//! read, when it is checked, and when it is stored.
+//! The additional steps for CRDs and custom resources when an object is decoded, validated and stored.
 
 use crate::crd::scale;
 use crate::crd::schema::Scope;
@@ -10,14 +9,14 @@ use crate::write::decode::meta;
 use crate::write::strict::{judge, read_typed, unreadable};
 use crate::write::{Object, Part, Via, WriteOptions};
 
-/// Reads an object: unknown fields go or are refused, defaults come.
+/// Decodes an object: drops or rejects unknown fields, and adds defaults.
 ///
 /// # Errors
-/// The refusal of what can't be read, or is to be taken strictly.
+/// Returns the rejection of an undecodable object, or of unknown fields with strict field validation.
 pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOptions) -> Result<(), Status> {
     if let Some(schemas) = &kind.schemas {
         let sent = object.clone();
-        let unknown = schemas.own.read(object).map_err(|why| unreadable(kind, via, &sent, &why))?;
+        let unknown = schemas.own.read(object).map_err(|cause| unreadable(kind, via, &sent, &cause))?;
         judge(kind, via, &sent, unknown, options)?;
         schemas.own.fill(object);
     } else {
@@ -29,15 +28,16 @@ pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOp
     Ok(())
 }
 
-/// An object as a read from the store gives it: in the version of `kind`, which may know less of it.
+/// Converts a stored object to the version of `kind`. The schema of this version may contain fewer
+/// fields.
 pub(crate) fn from_store(kind: &Kind, object: &mut Object) {
     if let Some(schemas) = kind.schemas.as_ref().filter(|schemas| !schemas.is_storage()) {
-        // What can't be read was refused when it was written.
+        // Cannot fail, because writes reject undecodable objects.
         let _ = schemas.own.read(object);
     }
 }
 
-/// An object as it goes into the store, whose version may know less of it, and has defaults of its own.
+/// Converts an object to the storage version. Its schema may contain fewer fields and other defaults.
 pub(crate) fn draft(kind: &Kind, object: &Object) -> Draft {
     let Some(schemas) = kind.schemas.as_ref().filter(|schemas| !schemas.is_storage()) else {
         return Draft::new(kind, object);
@@ -48,8 +48,8 @@ pub(crate) fn draft(kind: &Kind, object: &Object) -> Draft {
     Draft::new(kind, &object)
 }
 
-/// What stands after kind and apiVersion in an object that is stored in another version; `None` where both have it
-/// the same way.
+/// Returns the content after kind and apiVersion of an object that is stored in another version.
+/// Returns `None` if both versions have the same schema.
 pub(crate) fn converted(kind: &Kind, entry: &Entry) -> Option<Vec<u8>> {
     kind.schemas.as_ref().filter(|schemas| !schemas.is_storage())?;
     let mut object = entry.object();
@@ -57,25 +57,25 @@ pub(crate) fn converted(kind: &Kind, entry: &Entry) -> Option<Vec<u8>> {
     Some(Draft::new(kind, &object).seal(Change::Modified, entry.revision).rest().to_vec())
 }
 
-/// Checks a new object.
+/// Validates a new object.
 ///
 /// # Errors
-/// 422 with all that is wrong.
+/// Returns 422 with all causes.
 pub(crate) fn check_new(kind: &Kind, object: &Object, options: &WriteOptions) -> Result<(), Status> {
     if kind.is_crd() {
         options.warnings.say(crate::crd::check::warnings(object, None));
-        return refuse(kind, object, crate::crd::check::new(object));
+        return reject(kind, object, crate::crd::check::new(object));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
-    let mut causes = schemas.own.complaints(Scope::Whole, object, None);
-    causes.extend(of_scale(kind, Scope::Whole, object));
-    refuse(kind, object, causes)
+    let mut causes = schemas.own.validate(Scope::Object, object, None);
+    causes.extend(check_scale(kind, Scope::Object, object));
+    reject(kind, object, causes)
 }
 
-/// Checks an update of `part`.
+/// Validates an update of `part`.
 ///
 /// # Errors
-/// 422 with all that is wrong.
+/// Returns 422 with all causes.
 pub(crate) fn check_update(
     kind: &Kind,
     part: Part,
@@ -84,23 +84,23 @@ pub(crate) fn check_update(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     if kind.is_crd() && part == Part::Main {
-        crate::crd::defaults::note_storage_version(after);
+        crate::crd::defaults::add_stored_version(after);
         options.warnings.say(crate::crd::check::warnings(after, Some(before)));
-        return refuse(kind, after, crate::crd::check::update(before, after));
+        return reject(kind, after, crate::crd::check::update(before, after));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
-    let scope = if part == Part::Status { Scope::Status } else { Scope::Whole };
-    let mut causes = schemas.own.complaints(scope, after, Some(before));
-    causes.extend(of_scale(kind, scope, after));
-    refuse(kind, after, causes)
+    let scope = if part == Part::Status { Scope::Status } else { Scope::Object };
+    let mut causes = schemas.own.validate(scope, after, Some(before));
+    causes.extend(check_scale(kind, scope, after));
+    reject(kind, after, causes)
 }
 
-fn of_scale(kind: &Kind, scope: Scope, object: &Object) -> Vec<Cause> {
+fn check_scale(kind: &Kind, scope: Scope, object: &Object) -> Vec<Cause> {
     let paths = kind.scale.as_ref();
-    paths.map(|paths| scale::complaints(object, paths, scope == Scope::Whole)).unwrap_or_default()
+    paths.map(|paths| scale::check(object, paths, scope == Scope::Object)).unwrap_or_default()
 }
 
-fn refuse(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), Status> {
+fn reject(kind: &Kind, object: &Object, causes: Vec<Cause>) -> Result<(), Status> {
     if causes.is_empty() {
         return Ok(());
     }

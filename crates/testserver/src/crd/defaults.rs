@@ -1,11 +1,11 @@
-//! What the server fills into a CRD, and the status that a new one starts with.
+//! The defaults of a CRD, and the status of a new CRD.
 
 use serde_json::{Map, Value, json};
 
 use crate::crd::definition::{storage_version, text};
 use crate::write::Object;
 
-/// Fills in the names and the conversion that a CRD leaves out.
+/// Adds missing names and the conversion.
 pub(crate) fn fill(crd: &mut Object) {
     let spec = crd.entry("spec").or_insert_with(|| Value::Object(Map::new()));
     let Some(spec) = spec.as_object_mut() else { return };
@@ -27,14 +27,14 @@ pub(crate) fn fill(crd: &mut Object) {
     }
 }
 
-/// The status of a new CRD.
+/// Returns the status of a new CRD.
 pub(crate) fn status(crd: &Object) -> Value {
     let stored: Vec<&str> = storage_version(crd).into_iter().map(|version| text(version, "/name")).collect();
     json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
 }
 
-/// Notes a storage version that is new: objects may be stored in it from now on.
-pub(crate) fn note_storage_version(crd: &mut Object) {
+/// Adds a new storage version to the stored versions.
+pub(crate) fn add_stored_version(crd: &mut Object) {
     let Some(name) = storage_version(crd).map(|version| text(version, "/name").to_owned()) else { return };
     let stored = crd.get_mut("status").and_then(|status| status.get_mut("storedVersions"));
     if let Some(stored) = stored.and_then(Value::as_array_mut).filter(|stored| !stored.contains(&json!(name)))

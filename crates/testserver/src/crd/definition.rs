@@ -1,33 +1,33 @@
-//! From a CRD to the kinds that it defines: one for each version.
+//! The kinds of a CRD: one for each version.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::crd::schema::Schema;
-use crate::crd::schema::shape::{flag, text as name, texts};
+use crate::crd::schema::node::{flag, text as name, texts};
 use crate::crd::status;
 use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths, Schemas};
 use crate::kinds::names::NameRule;
 use crate::write::Object;
 
-/// A text inside a value; empty if absent.
+/// Returns the text at a pointer, or an empty text.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The versions of a CRD.
+/// Returns the versions of a CRD.
 pub(crate) fn versions(crd: &Object) -> impl Iterator<Item = &Value> {
     let versions = crd.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
     versions.into_iter().flatten()
 }
 
-/// The version in which objects are stored.
+/// Returns the version in which objects are stored.
 pub(crate) fn storage_version(crd: &Object) -> Option<&Value> {
     versions(crd).find(|version| flag(version, "storage"))
 }
 
-/// A version of a CRD as a kind, and whether it is served.
+/// The kind of one version of a CRD.
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub kind: Kind,
@@ -35,7 +35,7 @@ pub(crate) struct Defined {
     pub storage: bool,
 }
 
-/// The kinds that a CRD defines, by the names it was given.
+/// Returns the kinds of a CRD, with its accepted names.
 pub(crate) fn kinds(crd: &Object) -> Vec<Defined> {
     let schema = |version: &Value| {
         version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()).cloned()
@@ -46,7 +46,7 @@ pub(crate) fn kinds(crd: &Object) -> Vec<Defined> {
     let define = |version| {
         let own = schema(version);
         let schemas = own.zip(storage.as_ref()).map(|(own, (root, storage))| Schemas {
-            // Versions with the same schema are read the same way.
+            // Versions with equal schemas share the compiled schema.
             own: if own == *root { storage.clone() } else { Arc::new(Schema::new(own)) },
             storage: storage.clone(),
         });
@@ -92,8 +92,8 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
     }
 }
 
-/// The fields of all versions, in the same order for each of them, since objects are stored once; those of this
-/// version can be selected by.
+/// Returns the selectable fields of all versions, in the same order for each version, because objects
+/// are stored once. Only the fields of this version are marked as selectable.
 fn fields(crd: &Object, version: &Value, namespaced: bool) -> Vec<Field> {
     let paths = |version| selectable(version).map(|path| path.trim_start_matches('.').to_owned());
     let own: Vec<String> = paths(version).collect();

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what their authors get wrong, how they are served, and the rules of their objects.
+//! CustomResourceDefinitions: validation, serving, and the rules for custom resources.
 
 pub(crate) mod admit;
 pub(crate) mod check;
@@ -11,6 +11,6 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod status;
 
-/// The name of the resource that CRDs themselves are.
+/// The group and plural name of CRDs.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";

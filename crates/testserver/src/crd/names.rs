@@ -1,21 +1,21 @@
-//! Who may use which names: a name belongs to the CRD of its group that had it first.
+//! The accepted names of CRDs. Within a group, a name belongs to the first CRD that requested it.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::crd::schema::shape::{text, texts};
+use crate::crd::schema::node::{text, texts};
 use crate::crd::status::{self, Condition};
 use crate::write::Object;
 
-/// Names that CRDs of a group use.
+/// The accepted names of the CRDs of a group.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct AcceptedNames {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
-impl Taken {
+impl AcceptedNames {
     /// Adds the accepted names of a CRD of the group.
     pub(crate) fn add(&mut self, crd: &Object) {
         let names = status::accepted(crd);
@@ -25,9 +25,9 @@ impl Taken {
     }
 }
 
-/// Gives a CRD those of the names it wants that are free or its own, and the two conditions that say so. Gives
-/// whether anything changed.
-pub(crate) fn settle(crd: &mut Object, taken: &Taken, now: &str) -> bool {
+/// Accepts the requested names of a CRD that are not in use by other CRDs, and sets the two conditions.
+/// Returns whether the CRD has changed.
+pub(crate) fn accept(crd: &mut Object, taken: &AcceptedNames, now: &str) -> bool {
     let wanted = crd.get("spec").and_then(|spec| spec.get("names")).cloned().unwrap_or(Value::Null);
     let had = status::accepted(crd);
     if wanted == had {
@@ -53,12 +53,12 @@ pub(crate) fn settle(crd: &mut Object, taken: &Taken, now: &str) -> bool {
     changed
 }
 
-/// What a conflict is called, and who has the name.
+/// The reason and the message of a conflict.
 type Conflict = Option<(&'static str, String)>;
 
-fn names(wanted: &Value, had: &Value, taken: &Taken, conflict: &mut Conflict) -> Value {
+fn names(wanted: &Value, had: &Value, taken: &AcceptedNames, conflict: &mut Conflict) -> Value {
     let mut names: Map<String, Value> = had.as_object().cloned().unwrap_or_default();
-    let Taken { resources, kinds } = taken;
+    let AcceptedNames { resources, kinds } = taken;
     for (key, reason, taken) in [
         ("plural", "PluralConflict", resources),
         ("singular", "SingularConflict", resources),
@@ -73,7 +73,7 @@ fn names(wanted: &Value, had: &Value, taken: &Taken, conflict: &mut Conflict) ->
             (name != text(had, key) && taken.contains(name)).then(|| in_use(name))
         };
         match lost {
-            // The last conflict is the one that is told.
+            // The last conflict is reported.
             Some(message) => *conflict = Some((reason, message)),
             None => put(&mut names, key, wanted.get(key)),
         }
@@ -93,7 +93,7 @@ fn in_use(name: &str) -> String {
     format!("\"{name}\" is already in use")
 }
 
-/// Why not all of the short names are free: then none is accepted.
+/// Returns the conflict message of the short names. If one is in use, none is accepted.
 fn short_names(wanted: &Value, had: &Value, taken: &BTreeSet<String>) -> Option<String> {
     let own: Vec<&str> = texts(had, "shortNames").collect();
     let others = texts(wanted, "shortNames").filter(|name| !own.contains(name));
@@ -115,18 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_not_accepted() {
+    fn names_in_use_are_not_accepted() {
         let mut first =
             crd(&json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th"]}));
-        assert!(settle(&mut first, &Taken::default(), "now") && status::is(&first, "NamesAccepted"));
-        assert!(!settle(&mut first, &Taken::default(), "later"));
-        let mut taken = Taken::default();
+        assert!(accept(&mut first, &AcceptedNames::default(), "now") && status::is(&first, "NamesAccepted"));
+        assert!(!accept(&mut first, &AcceptedNames::default(), "later"));
+        let mut taken = AcceptedNames::default();
         taken.add(&first);
         let mut second =
             crd(&json!({"plural": "gadgets", "singular": "thing", "kind": "Thing", "listKind": "ThingList",
             "shortNames": ["th", "gg"]}));
-        assert!(settle(&mut second, &taken, "now"));
+        assert!(accept(&mut second, &taken, "now"));
         assert_eq!(status::accepted(&second), json!({"plural": "gadgets"}));
         let condition = &second["status"]["conditions"][0];
         assert_eq!(
@@ -136,6 +136,6 @@ mod tests {
         assert_eq!(condition["message"], "\"ThingList\" is already in use");
         second["spec"]["names"] =
             json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"});
-        assert!(settle(&mut second, &taken, "now") && status::is(&second, "NamesAccepted"));
+        assert!(accept(&mut second, &taken, "now") && status::is(&second, "NamesAccepted"));
     }
 }

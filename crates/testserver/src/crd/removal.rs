@@ -1,4 +1,4 @@
-//! The end of a CRD: it is marked, its objects are deleted, and once the last is gone it goes, too.
+//! The deletion of a CRD. The CRD is marked, its objects are deleted, and then the CRD is removed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::write::namespaces::is_being_deleted;
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Deletes a CRD, as far as the finalizers of its objects allow.
+/// Deletes a CRD. Finalizers of its objects can block the deletion.
 pub(crate) fn terminate(
     state: &mut State,
     served: &Served,
@@ -41,7 +41,7 @@ pub(crate) fn terminate(
     status::set(&mut crd, &Condition::new("Terminating", true, "InstanceDeletionInProgress", message), &now);
     state.store.put(served.table, Draft::new(&served.kind, &crd));
     let (name, uid) = (marked.essentials.name.clone(), marked.essentials.uid.clone());
-    // Objects are deleted by the storage version's rules, whether it is served or not.
+    // The rules of the storage version apply to the deletion of objects, even if it is not served.
     let storage = kinds(&crd).into_iter().find(|defined| defined.storage);
     if let Some((table, storage)) = state.registry.find_custom_table(&uid).zip(storage) {
         sweep(state, &Served { kind: Arc::new(storage.kind), table }, shared);
@@ -62,15 +62,15 @@ fn sweep(state: &mut State, custom: &Served, shared: &Shared) {
     }
 }
 
-/// Ends a CRD that is being deleted once neither an object of it nor a finalizer of others is left.
+/// Removes a CRD that is being deleted, if it has no objects and no other finalizers.
 pub(crate) fn finish(state: &mut State, name: &str) {
     let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
     let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return };
     let table = state.registry.find_custom_table(&entry.essentials.uid);
     let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
     let crd = entry.object();
-    let held = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
-    if !is_being_deleted(&entry) || !empty || held {
+    let blocked = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
+    if !is_being_deleted(&entry) || !empty || blocked {
         return;
     }
     state.store.remove(crds.table, name);
@@ -84,10 +84,10 @@ pub(crate) fn finish(state: &mut State, name: &str) {
     state.registry.freed = Some(text(spec, "/group").to_owned());
 }
 
-/// Refuses new objects of a CRD that is being deleted.
+/// Rejects new objects of a CRD that is being deleted.
 ///
 /// # Errors
-/// 403 Forbidden.
+/// Returns 403 Forbidden.
 pub(crate) fn check_stays(state: &State, target: &Target) -> Result<(), Status> {
     let kind = target.kind();
     if !kind.rules.custom {
@@ -97,8 +97,8 @@ pub(crate) fn check_stays(state: &State, target: &Target) -> Result<(), Status> 
     let crds = state.registry.find(GROUP, "v1", PLURAL);
     let crd = crds.and_then(|crds| state.store.table(crds.table).get(&name));
     if crd.is_some_and(|crd| is_being_deleted(crd)) {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Status::forbidden(kind.named(), &target.name, why));
+        let cause = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(kind.named(), &target.name, cause));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Where a custom resource has its scale: numbers that are no counts, a selector that is no text.
+//! Validation of the scale fields of a custom resource: replica counts and the label selector.
 
 use serde_json::Value;
 
@@ -10,33 +10,32 @@ use crate::write::Object;
 
 pub(crate) const NEGATIVE: &str = "should be a non-negative integer";
 
-/// What is wrong with a custom resource where its scale is: with the replicas of its spec, if `spec` says so, and with
-/// what its status says.
-pub(crate) fn complaints(object: &Object, paths: &ScalePaths, spec: bool) -> Vec<Cause> {
+/// Validates the scale fields in the status of a custom resource, and in its spec if `spec` is true.
+pub(crate) fn check(object: &Object, paths: &ScalePaths, spec: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let counts = [spec.then_some(&paths.spec_replicas), Some(&paths.status_replicas)];
     for path in counts.into_iter().flatten() {
         match found(object, path, "int64", Value::is_i64) {
-            Err(why) => causes.push(Cause::invalid(path, "0", &why)),
+            Err(cause) => causes.push(Cause::invalid(path, "0", &cause)),
             Ok(count) => match count.and_then(Value::as_i64).unwrap_or(0) {
                 count if count < 0 => causes.push(Cause::invalid(path, &count.to_string(), NEGATIVE)),
                 count if count > i64::from(i32::MAX) => {
-                    let why = format!("should be less than or equal to {}", i32::MAX);
-                    causes.push(Cause::invalid(path, &count.to_string(), &why));
+                    let cause = format!("should be less than or equal to {}", i32::MAX);
+                    causes.push(Cause::invalid(path, &count.to_string(), &cause));
                 }
                 _ => {}
             },
         }
     }
     if let Some(path) = &paths.label_selector
-        && let Err(why) = found(object, path, "string", Value::is_string)
+        && let Err(cause) = found(object, path, "string", Value::is_string)
     {
-        causes.push(Cause::invalid(path, "\"\"", &why));
+        causes.push(Cause::invalid(path, "\"\"", &cause));
     }
     causes
 }
 
-/// The value at a path, or why it can't be had.
+/// Returns the value at a path, or the error message of the accessor.
 fn found<'a>(
     object: &'a Object,
     path: &str,
@@ -79,11 +78,11 @@ mod tests {
             status_replicas: ".status.n".into(),
             label_selector: Some(".status.sel".into()),
         };
-        complaints(object.as_object().unwrap(), &paths, true).iter().map(Cause::line).collect()
+        check(object.as_object().unwrap(), &paths, true).iter().map(Cause::line).collect()
     }
 
     #[test]
-    fn counts_are_integers_that_fit_and_a_selector_is_a_text() {
+    fn counts_are_32_bit_integers_and_selector_is_a_string() {
         for good in
             [json!({}), json!({"spec": null}), json!({"spec": {"a": {"n": 0}}, "status": {"sel": "x"}})]
         {

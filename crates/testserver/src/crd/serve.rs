@@ -1,5 +1,5 @@
-//! What follows the storing of a CRD: its names are settled, then its versions are served as it says. In a cluster
-//! controllers do that by writes of their own; here the same writes follow in one step.
+//! Serves a CRD after it is stored. First its names are accepted, then its versions are served. In a
+//! cluster, controllers do this with separate writes. This module executes the same writes in one step.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::apply::track::status_by_the_server;
 use crate::crd::definition::{Defined, kinds, text};
-use crate::crd::names::{self, Taken};
+use crate::crd::names::{self, AcceptedNames};
 use crate::crd::status::{self, Condition};
 use crate::crd::{GROUP, PLURAL};
 use crate::http::body::Body;
@@ -24,7 +24,7 @@ use crate::write::Object;
 use crate::write::decode::meta;
 use crate::write::namespaces::is_being_deleted;
 
-/// After an object was stored: where it is a CRD, serves what it says. `before` is what an update replaced.
+/// Serves a stored object if it is a CRD. `before` is the previous object of an update.
 pub(crate) fn stored(
     state: &mut State,
     served: &Served,
@@ -41,23 +41,23 @@ pub(crate) fn stored(
     }
     let before = before.map(|before| before.object());
     serve(state, before.as_ref(), &entry.object(), shared);
-    settle_group(state, text(&Value::Object(entry.object()), "/spec/group"), shared);
+    accept_names(state, text(&Value::Object(entry.object()), "/spec/group"), shared);
 }
 
-/// Looks at the names of all CRDs of a group, again after each that got others.
-pub(crate) fn settle_group(state: &mut State, group: &str, shared: &Shared) {
-    while settle_one(state, group, shared) {}
+/// Accepts the names of all CRDs of a group. Repeats after each change, because a change can free names.
+pub(crate) fn accept_names(state: &mut State, group: &str, shared: &Shared) {
+    while accept_names_once(state, group, shared) {}
 }
 
-fn settle_one(state: &mut State, group: &str, shared: &Shared) -> bool {
+fn accept_names_once(state: &mut State, group: &str, shared: &Shared) -> bool {
     let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return false };
     let all = of_group(state, &crds, group);
-    let mut taken = Taken::default();
+    let mut taken = AcceptedNames::default();
     all.iter().for_each(|crd| taken.add(crd));
     let now = shared.config.clock.timestamp(0);
     for before in all {
         let mut crd = before.clone();
-        if names::settle(&mut crd, &taken, &now) {
+        if names::accept(&mut crd, &taken, &now) {
             status_by_the_server(shared, &crds.kind, &before, &mut crd);
             state.store.put(crds.table, Draft::new(&crds.kind, &crd));
             establish(state, &crds, &mut crd, shared);
@@ -84,10 +84,11 @@ fn establish(state: &mut State, crds: &Served, crd: &mut Object, shared: &Shared
     }
 }
 
-/// Serves a CRD as it is now. Where its spec or its names changed, the watches end and the objects are read anew.
+/// Serves the current state of a CRD. If its spec or its names have changed, closes its watches and
+/// reads its objects again with the new schema.
 fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shared) {
-    let essence = |crd: &Object| (crd.get("spec").cloned(), status::accepted(crd), is_served(crd));
-    if before.is_some_and(|before| essence(before) == essence(crd)) {
+    let relevant = |crd: &Object| (crd.get("spec").cloned(), status::accepted(crd), is_served(crd));
+    if before.is_some_and(|before| relevant(before) == relevant(crd)) {
         return;
     }
     let spec = crd.get("spec").unwrap_or(&Value::Null);
@@ -97,11 +98,11 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
         return;
     }
     let State { store, registry, .. } = &mut *state;
-    let make = |former: Option<TableId>| match former {
+    let create_table = |former: Option<TableId>| match former {
         Some(former) => store.add_table_after(former),
         None => store.add_table(),
     };
-    let table = registry.custom_table(meta(crd, "uid"), (group, plural), make);
+    let table = registry.custom_table(meta(crd, "uid"), (group, plural), create_table);
     store.table_mut(table).closed = false;
     let defined = kinds(crd);
     if let Some(Defined { kind, .. }) = defined.iter().find(|defined| defined.storage) {
@@ -115,8 +116,8 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
     shared.open.send_command(&Command::Close, |request| request.targets(group, plural));
 }
 
-/// Serves what the CRDs say that are stored now: time went back.
-pub(crate) fn start_again(state: &mut State, shared: &Shared) {
+/// Serves the currently stored CRDs, after a restore.
+pub(crate) fn serve_restored(state: &mut State, shared: &Shared) {
     state.registry.remove_custom();
     for table in state.registry.custom_tables() {
         state.store.table_mut(table).closed = true;
@@ -131,19 +132,19 @@ fn is_served(crd: &Object) -> bool {
     status::is(crd, "NamesAccepted") || status::is(crd, "Established")
 }
 
-/// An object as the (new) schema has it.
+/// Reads an object again with the current schema.
 fn reread(kind: &Kind, entry: &Entry) -> Draft {
     let mut object = entry.object();
     if let Some(schemas) = &kind.schemas {
-        // An object whose metadata can't be read was refused when it was written.
+        // Cannot fail, because writes reject objects with invalid metadata.
         let _ = schemas.storage.read(&mut object);
         schemas.storage.fill(&mut object);
     }
     Draft::new(kind, &object)
 }
 
-/// The answer to who asks for a resource that is not served, in a version that is: where all of it is custom there is
-/// no such page, as if the version were not served either.
+/// Responds to a request for an unknown resource of a served version. If the version contains only
+/// custom resources, the response is the same as for an unknown version.
 pub(crate) fn not_served(shared: &Shared, path: &ResourcePath) -> Result<Response<Body>, Status> {
     let custom = shared.read(|state| {
         let all = state.registry.resources(&path.group, &path.version);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::write::Object;
 
-/// A condition without its time.
+/// A condition without its transition time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub kind: &'static str,
@@ -27,12 +27,13 @@ fn conditions(crd: &Object) -> impl Iterator<Item = &Value> {
     crd.get("status").and_then(|s| s.get("conditions")).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether the condition is there and true.
+/// Returns whether the condition exists and is true.
 pub(crate) fn is(crd: &Object, kind: &str) -> bool {
     conditions(crd).any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// Sets a condition; its time changes only with its status. Gives whether anything changed.
+/// Sets a condition. Its transition time changes only with its status. Returns whether the CRD has
+/// changed.
 pub(crate) fn set(crd: &mut Object, condition: &Condition, now: &str) -> bool {
     let before: Option<Value> = conditions(crd).find(|old| old["type"] == condition.kind).cloned();
     let status = if condition.is { "True" } else { "False" };
@@ -58,7 +59,7 @@ pub(crate) fn set(crd: &mut Object, condition: &Condition, now: &str) -> bool {
     true
 }
 
-/// The names that the CRD may use.
+/// Returns the accepted names.
 pub(crate) fn accepted(crd: &Object) -> Value {
     crd.get("status").and_then(|status| status.get("acceptedNames")).cloned().unwrap_or_else(|| json!({}))
 }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_keeps_its_time_until_its_status_changes() {
+    fn transition_time_changes_only_with_the_status() {
         let mut crd = Object::new();
         let no = Condition::new("Established", false, "Installing", "soon");
         assert!(set(&mut crd, &no, "1") && !is(&crd, "Established"));

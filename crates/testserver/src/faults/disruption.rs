@@ -124,7 +124,7 @@ impl Shared {
     fn restore_in(&self, state: &mut State, version: u64, bump: u64) -> Result<(), Compacted> {
         state.store.restore(version)?;
         self.open.send_command(&Command::Abort, |_| true);
-        crate::crd::serve::start_again(state, self);
+        crate::crd::serve::serve_restored(state, self);
         if bump > 0 {
             state.store.bump(bump);
         }

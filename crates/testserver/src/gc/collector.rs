@@ -1,7 +1,8 @@
-//! What becomes of each object whose owners or dependents have changed: the decisions of Kubernetes' garbage collector.
+//! The decisions of the garbage collector for objects whose owners or dependents have changed.
 //!
-//! One object after the other is looked at, from a queue, until nothing is left to look at. That ends: every step removes
-//! an object, marks it once, or takes references or finalizers away, and nothing is looked at again before it changed.
+//! The collector takes objects from a queue until the queue is empty. It terminates, because each step
+//! removes an object, marks an object once, or removes references or finalizers. An object returns to
+//! the queue only after a change.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use crate::write::delete::{self, FOREGROUND, ORPHAN};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target};
 
-/// The graph of owners and what is still to be looked at.
+/// The graph of owners and the queue of objects to check.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     graph: Graph,
     queue: VecDeque<Uid>,
 }
 
-/// An object's owners, by what is left of them.
+/// The owners of an object by their state.
 #[derive(Default)]
 struct Owners {
-    solid: usize,
-    /// Absent, or another object under the same name.
-    dangling: Vec<Uid>,
-    /// Being deleted in the foreground.
+    existing: usize,
+    /// Owners that do not exist, or whose name belongs to another object.
+    missing: Vec<Uid>,
+    /// Owners in foreground deletion.
     waiting: Vec<Uid>,
 }
 
@@ -42,14 +43,14 @@ impl Collector {
             let Some((target, entry)) = find(state, &node) else { continue };
             match node.stage {
                 Stage::Ending => {}
-                Stage::Alive => self.judge(state, shared, &uid, &node, &target, &entry),
+                Stage::Alive => self.check_owners(state, shared, &uid, &node, &target, &entry),
                 Stage::Orphaning => self.orphan(state, &uid, &target, &entry),
                 Stage::Waiting => self.wait(state, &uid, &target, &entry),
             }
         }
     }
 
-    /// Takes up what has changed.
+    /// Updates the graph and the queue from the changes of the store.
     fn observe(&mut self, state: &mut State) {
         for change in state.store.take_changes() {
             match change {
@@ -70,8 +71,8 @@ impl Collector {
         }
     }
 
-    /// Decides about an object that nobody deletes: it stays while one of its owners does.
-    fn judge(
+    /// Checks an object that is not being deleted. The object stays while one of its owners exists.
+    fn check_owners(
         &mut self,
         state: &mut State,
         shared: &Shared,
@@ -81,10 +82,10 @@ impl Collector {
         entry: &Arc<Entry>,
     ) {
         let Some(owners) = self.classify(state, node, target) else { return };
-        if owners.solid > 0 {
-            let gone: Vec<Uid> = owners.dangling.into_iter().chain(owners.waiting).collect();
-            if !gone.is_empty() {
-                let object = without_owners(entry.object(), &gone);
+        if owners.existing > 0 {
+            let removed: Vec<Uid> = owners.missing.into_iter().chain(owners.waiting).collect();
+            if !removed.is_empty() {
+                let object = without_owners(entry.object(), &removed);
                 delete::release(state, target, entry, &object);
             }
             return;
@@ -94,7 +95,7 @@ impl Collector {
             collect(state, shared, target, entry, Dependents::Unsaid);
             return;
         }
-        // Owners in a circle would wait for each other for ever.
+        // Owners in a cycle would wait for each other indefinitely.
         let circular = dependents
             .any(|dependent| self.graph.get(dependent).is_some_and(|node| node.stage == Stage::Waiting));
         if circular && node.owners.iter().any(|owner| owner.blocks) {
@@ -105,21 +106,22 @@ impl Collector {
         collect(state, shared, target, entry, Dependents::Policy(Propagation::Foreground));
     }
 
-    /// What is left of an object's owners. `None` where it has none, or where one can't be asked for: of an unknown kind,
-    /// or within a namespace while the object is in none.
+    /// Returns the owners of an object by their state. Returns `None` if the object has no owners, or
+    /// if the collector cannot find an owner. The kind of such an owner is unknown, or the owner is
+    /// namespaced and the object is not.
     fn classify(&self, state: &State, node: &Node, target: &Target) -> Option<Owners> {
         let mut owners = Owners::default();
         for owner in &node.owners {
-            match self.standing(state, owner, target)? {
-                Standing::Solid => owners.solid += 1,
-                Standing::Dangling => owners.dangling.push(owner.uid.clone()),
-                Standing::Waiting => owners.waiting.push(owner.uid.clone()),
+            match self.owner_state(state, owner, target)? {
+                OwnerState::Existing => owners.existing += 1,
+                OwnerState::Missing => owners.missing.push(owner.uid.clone()),
+                OwnerState::Waiting => owners.waiting.push(owner.uid.clone()),
             }
         }
         (!node.owners.is_empty()).then_some(owners)
     }
 
-    fn standing(&self, state: &State, owner: &Owner, target: &Target) -> Option<Standing> {
+    fn owner_state(&self, state: &State, owner: &Owner, target: &Target) -> Option<OwnerState> {
         let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
         let mut resources = state.registry.resources(group, version)?.values();
         let served = resources.find(|served| served.kind.kind == owner.kind)?;
@@ -130,27 +132,27 @@ impl Collector {
         };
         let found = state.store.table(served.table).get(&key(namespace, &owner.name));
         if found.is_none_or(|entry| entry.essentials.uid != owner.uid) {
-            return Some(Standing::Dangling);
+            return Some(OwnerState::Missing);
         }
         let waiting = self.graph.get(&owner.uid).is_some_and(|node| node.stage == Stage::Waiting);
-        Some(if waiting { Standing::Waiting } else { Standing::Solid })
+        Some(if waiting { OwnerState::Waiting } else { OwnerState::Existing })
     }
 
-    /// Takes the object off its dependents' owners, then lets it go.
+    /// Removes the owner reference from all dependents, and then the finalizer of the object.
     fn orphan(&mut self, state: &mut State, uid: &str, target: &Target, entry: &Arc<Entry>) {
-        let gone = [Uid::from(uid)];
+        let removed = [Uid::from(uid)];
         let dependents: Vec<Node> =
             self.graph.dependents(uid).filter_map(|dependent| self.graph.get(dependent)).cloned().collect();
         for dependent in dependents {
             if let Some((target, entry)) = find(state, &dependent) {
-                let object = without_owners(entry.object(), &gone);
+                let object = without_owners(entry.object(), &removed);
                 delete::release(state, &target, &entry, &object);
             }
         }
         delete::release(state, target, entry, &without_finalizer(entry.object(), ORPHAN));
     }
 
-    /// Lets the object go once no dependent is left that it waits for.
+    /// Removes the finalizer of the object if no dependent blocks its deletion.
     fn wait(&mut self, state: &mut State, uid: &str, target: &Target, entry: &Arc<Entry>) {
         let blocks = |node: &&Node| node.owners.iter().any(|owner| owner.blocks && *owner.uid == *uid);
         let blocked =
@@ -161,13 +163,14 @@ impl Collector {
     }
 }
 
-enum Standing {
-    Solid,
-    Dangling,
+/// The state of an owner.
+enum OwnerState {
+    Existing,
+    Missing,
     Waiting,
 }
 
-/// The object of a node as it is now, and where it is. `None` where its kind is not served.
+/// Returns the current object of a node. Returns `None` if its kind is not served.
 fn find(state: &State, node: &Node) -> Option<(Target, Arc<Entry>)> {
     let served: Served = state.registry.tables().find(|served| served.table == node.table)?.clone();
     let entry = state.store.table(node.table).get(&node.key)?.clone();
@@ -176,29 +179,31 @@ fn find(state: &State, node: &Node) -> Option<(Target, Arc<Entry>)> {
     Some((Target { served, namespace, name }, entry))
 }
 
-/// Deletes an object that has lost its owners. What may not be deleted stays.
+/// Deletes an object without remaining owners. An object that must not be deleted stays.
 fn collect(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entry>, dependents: Dependents) {
     let dependents = match dependents {
-        Dependents::Unsaid => Dependents::Policy(kept_policy(&entry.object())),
+        Dependents::Unsaid => Dependents::Policy(policy_of_finalizers(&entry.object())),
         said => said,
     };
     let options = DeleteOptions { dependents, ..DeleteOptions::default() };
     if let Err(status) = delete::within(state, shared, target, entry, &options) {
-        tracing::debug!(name = %target.name, %status, "an object without owners was kept");
+        tracing::debug!(name = %target.name, %status, "deletion of an object without owners failed; the object stays");
     }
 }
 
-/// The policy that an object's finalizers already say.
-fn kept_policy(object: &Object) -> Propagation {
+/// Returns the propagation policy of the object's finalizers.
+fn policy_of_finalizers(object: &Object) -> Propagation {
     let finalizers = crate::write::decode::finalizers(object);
-    match () {
-        () if finalizers.contains(&ORPHAN) => Propagation::Orphan,
-        () if finalizers.contains(&FOREGROUND) => Propagation::Foreground,
-        () => Propagation::Background,
+    if finalizers.contains(&ORPHAN) {
+        Propagation::Orphan
+    } else if finalizers.contains(&FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
     }
 }
 
-fn metadata_list(object: &mut Object, list: &str, keep: impl Fn(&Value) -> bool) {
+fn retain_in_metadata_list(object: &mut Object, list: &str, keep: impl Fn(&Value) -> bool) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     if let Some(values) = metadata.get_mut(list).and_then(Value::as_array_mut) {
         values.retain(keep);
@@ -208,18 +213,18 @@ fn metadata_list(object: &mut Object, list: &str, keep: impl Fn(&Value) -> bool)
     }
 }
 
-fn without_owners(mut object: Object, gone: &[Uid]) -> Object {
-    let is_gone = |owner: &Value| gone.iter().any(|uid| owner["uid"].as_str() == Some(&**uid));
-    metadata_list(&mut object, "ownerReferences", |owner| !is_gone(owner));
+fn without_owners(mut object: Object, removed: &[Uid]) -> Object {
+    let is_removed = |owner: &Value| removed.iter().any(|uid| owner["uid"].as_str() == Some(&**uid));
+    retain_in_metadata_list(&mut object, "ownerReferences", |owner| !is_removed(owner));
     object
 }
 
 fn without_finalizer(mut object: Object, finalizer: &str) -> Object {
-    metadata_list(&mut object, "finalizers", |held| held != finalizer);
+    retain_in_metadata_list(&mut object, "finalizers", |other| other != finalizer);
     object
 }
 
-/// The object, holding up none of its owners.
+/// Clears `blockOwnerDeletion` in all owner references.
 fn unblocked(mut object: Object) -> Object {
     let owners = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
     for owner in owners.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {

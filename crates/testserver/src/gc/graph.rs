@@ -1,4 +1,4 @@
-//! Who owns whom, kept up to date from the changes of the store.
+//! The graph of owners and dependents, updated from the changes of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::write::delete::{FOREGROUND, ORPHAN};
 
 pub(super) type Uid = Box<str>;
 
-/// An object as the collector knows it.
+/// An object in the graph.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub table: TableId,
@@ -20,30 +20,30 @@ pub(super) struct Node {
     pub stage: Stage,
 }
 
-/// One of an object's owner references.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub api_version: String,
     pub kind: String,
     pub name: String,
     pub uid: Uid,
-    /// The owner waits for this dependent where it is deleted in the foreground.
+    /// True if a foreground deletion of the owner waits for this dependent.
     pub blocks: bool,
 }
 
-/// How far an object's deletion is.
+/// The stage of the deletion of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Alive,
-    /// It goes without regard to its dependents.
+    /// The object is being deleted in the background.
     Ending,
-    /// Its dependents are to stay, without it.
+    /// The object is being deleted, and its dependents stay.
     Orphaning,
-    /// It waits for its dependents to go.
+    /// The object waits for the deletion of its dependents.
     Waiting,
 }
 
-/// Every object by its uid.
+/// All objects by uid.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<Uid, Node>,
@@ -59,7 +59,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// Takes up a state of an object and gives the uids that have something to look at.
+    /// Adds or updates an object. Returns the uids of the objects to check.
     pub(super) fn put(&mut self, table: TableId, entry: &Arc<Entry>) -> Vec<Uid> {
         let uid = entry.essentials.uid.clone();
         let (owners, stage) = read(entry);
@@ -82,7 +82,7 @@ impl Graph {
         affected
     }
 
-    /// Forgets an object and gives the uids that have something to look at.
+    /// Removes an object. Returns the uids of the objects to check.
     pub(super) fn remove(&mut self, uid: &str) -> Vec<Uid> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         self.disown(uid, &node.owners);
@@ -103,12 +103,13 @@ impl Graph {
     }
 }
 
-/// The owners and the stage of an object. Most have no owners and are not being deleted, which their bytes tell.
+/// Returns the owners and the stage of an object. Most objects have no owners and are not being
+/// deleted. A search in their bytes detects this without parsing.
 fn read(entry: &Entry) -> (Vec<Owner>, Stage) {
     let bytes = entry.metadata();
-    let plain = std::str::from_utf8(bytes)
+    let trivial = std::str::from_utf8(bytes)
         .is_ok_and(|text| !text.contains("\"ownerReferences\"") && !text.contains("\"deletionTimestamp\""));
-    if plain {
+    if trivial {
         return (Vec::new(), Stage::Alive);
     }
     // The server wrote these bytes, so they parse.
@@ -122,12 +123,15 @@ fn read(entry: &Entry) -> (Vec<Owner>, Stage) {
         uid: text(owner, "uid").into(),
         blocks: owner.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
     });
-    let held = |finalizer: &str| list("finalizers").any(|held| held == finalizer);
-    let stage = match metadata.contains_key("deletionTimestamp") {
-        false => Stage::Alive,
-        true if held(ORPHAN) => Stage::Orphaning,
-        true if held(FOREGROUND) => Stage::Waiting,
-        true => Stage::Ending,
+    let has_finalizer = |finalizer: &str| list("finalizers").any(|other| other == finalizer);
+    let stage = if !metadata.contains_key("deletionTimestamp") {
+        Stage::Alive
+    } else if has_finalizer(ORPHAN) {
+        Stage::Orphaning
+    } else if has_finalizer(FOREGROUND) {
+        Stage::Waiting
+    } else {
+        Stage::Ending
     };
     (owners.collect(), stage)
 }

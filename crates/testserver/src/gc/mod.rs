@@ -1,5 +1,6 @@
-//! The garbage collector: deletes what has lost its owners. In a cluster a controller does this by and by; here it is
-//! done within the very write that gives it something to do, before anybody sees the state between.
+//! The garbage collector deletes objects without remaining owners. In a cluster, a controller does
+//! this asynchronously. This collector runs within the write, so that clients do not see the
+//! intermediate state.
 
 mod collector;
 mod graph;
@@ -8,7 +9,7 @@ use crate::state::{Shared, State};
 
 pub(crate) use collector::Collector;
 
-/// Does what the last changes of the state ask for, if the collector is switched on.
+/// Processes the last changes of the state, if the collector is enabled.
 pub(crate) fn settle(state: &mut State, shared: &Shared) {
     let Some(mut collector) = state.collector.take() else { return };
     collector.run(state, shared);

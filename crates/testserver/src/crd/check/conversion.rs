@@ -1,8 +1,8 @@
-//! How a CRD converts between its versions.
+//! Validation of the conversion of a CRD.
 
 use serde_json::Value;
 
-use crate::crd::schema::shape::{text, texts};
+use crate::crd::schema::node::{text, texts};
 use crate::status::Cause;
 
 pub(super) fn check(spec: &Value) -> Vec<Cause> {

@@ -1,11 +1,12 @@
-//! The defaults in a schema: each must fit the schema it stands in, and hold nothing that it does not know.
+//! Validation of the defaults in a schema. A default must match its schema and must not contain unknown
+//! fields.
 
 use serde_json::Value;
 
 use crate::crd::schema::compile::compile;
+use crate::crd::schema::node::{self, properties};
 use crate::crd::schema::prune::prune_value;
-use crate::crd::schema::shape::{self, properties};
-use crate::crd::schema::validate::complaints;
+use crate::crd::schema::validate::validate;
 use crate::status::Cause;
 
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
@@ -15,19 +16,19 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
 }
 
 fn walk(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
-    if let Some(default) = shape::default(schema) {
+    if let Some(default) = node::default(schema) {
         let field = format!("{at}.default");
         let mut pruned = default.clone();
         prune_value(&mut pruned, schema);
         if pruned != *default {
             causes.push(Cause::invalid(&field, &default.to_string(), "must not have unknown fields"));
         }
-        // A schema that no validator can be made of is complained of elsewhere.
+        // The check of the schema reports an invalid schema.
         causes.extend(
-            compile(schema).into_iter().flat_map(|compiled| complaints(&compiled, &pruned, &field, None)),
+            compile(schema).into_iter().flat_map(|compiled| validate(&compiled, &pruned, &field, None)),
         );
     }
-    if let Some(items) = shape::items(schema) {
+    if let Some(items) = node::items(schema) {
         walk(items, &format!("{at}.items"), causes);
     }
     for (name, property) in properties(schema) {

@@ -1,12 +1,12 @@
-//! What authors of CRDs get wrong, in the words and the order of kube-apiserver.
+//! Validation of CRDs, with the messages and the order of kube-apiserver.
 //!
-//! Where all versions say the same of their schema, subresources, columns or selectable fields, the real server
-//! complains of it once, under `spec`: that is how it keeps them.
+//! If all versions have the same schema, subresources, columns or selectable fields, the real server
+//! stores them once. It then reports their errors once, under `spec`.
 
 mod conversion;
 mod default_values;
+mod features;
 mod names;
-mod parts;
 mod schema;
 mod spec;
 mod structural;
@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use crate::crd::definition::{text, versions};
 use crate::crd::schema::formats;
-use crate::crd::schema::shape::{self, texts};
+use crate::crd::schema::node::{self, texts};
 use crate::crd::status;
 use crate::status::Cause;
 use crate::write::Object;
 use crate::write::decode::meta;
 
-/// What is wrong with a new CRD.
+/// Validates a new CRD.
 pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     let spec = crd.get("spec").unwrap_or(&Value::Null);
     let (name, plural, group) = (meta(crd, "name"), text(spec, "/names/plural"), text(spec, "/group"));
@@ -37,7 +37,7 @@ pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a changed CRD.
+/// Validates an update of a CRD.
 pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
     let null = Value::Null;
     let (old, spec) = (before.get("spec").unwrap_or(&null), after.get("spec").unwrap_or(&null));
@@ -57,7 +57,7 @@ pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
     causes
 }
 
-/// What the author is warned of: formats that are not checked, and not before.
+/// Returns the warnings for new formats that the server does not check.
 pub(crate) fn warnings(crd: &Object, before: Option<&Object>) -> Vec<String> {
     let old = before.map(unknown_formats).unwrap_or_default();
     let new = unknown_formats(crd).into_iter().filter(|format| !old.contains(format));
@@ -67,9 +67,9 @@ pub(crate) fn warnings(crd: &Object, before: Option<&Object>) -> Vec<String> {
 fn unknown_formats(crd: &Object) -> Vec<String> {
     let found = std::cell::RefCell::new(Vec::new());
     for schema in versions(crd).filter_map(|version| version.pointer("/schema/openAPIV3Schema")) {
-        shape::any(schema, &|node| {
-            let format = shape::text(node, "format");
-            let known = match shape::text(node, "type") {
+        node::any(schema, &|node| {
+            let format = node::text(node, "format");
+            let known = match node::text(node, "type") {
                 "" | "string" => formats::is_known(format),
                 "integer" => matches!(format, "int32" | "int64"),
                 "number" => matches!(format, "float" | "double"),
@@ -85,7 +85,7 @@ fn unknown_formats(crd: &Object) -> Vec<String> {
     found.into_inner()
 }
 
-/// Versions in which objects may be stored must stay, and the present one must be among them.
+/// Checks the stored versions. Each must exist in the spec, and they must include the storage version.
 fn stored_versions(crd: &Object) -> Vec<Cause> {
     const FIELD: &str = "status.storedVersions";
     let stored = crd.get("status").and_then(|status| status.get("storedVersions"));
@@ -94,13 +94,13 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
         return vec![Cause::invalid(FIELD, "null", "must have at least one stored version")];
     }
     let mut causes = Vec::new();
-    let storing = versions(crd).filter(|version| shape::flag(version, "storage"));
-    for name in storing.map(|version| shape::text(version, "name")).filter(|name| !names.contains(name)) {
+    let storing = versions(crd).filter(|version| node::flag(version, "storage"));
+    for name in storing.map(|version| node::text(version, "name")).filter(|name| !names.contains(name)) {
         let shown = stored.map(Value::to_string).unwrap_or_default();
         causes.push(Cause::invalid(FIELD, &shown, &format!("must have the storage version {name}")));
     }
     for (index, name) in names.iter().enumerate() {
-        if versions(crd).any(|version| shape::text(version, "name") == *name) {
+        if versions(crd).any(|version| node::text(version, "name") == *name) {
             continue;
         }
         let text = format!(
@@ -115,7 +115,7 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// Groups of the project itself need its approval, or a word that they have none.
+/// Checks the approval annotation. Groups of the Kubernetes project require it.
 fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
     let annotation = |crd: &Object| {
         let annotations = crd.get("metadata").and_then(|metadata| metadata.get("annotations"));
@@ -141,13 +141,13 @@ fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
 }
 
 fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
-    let kept = |spec: &Value| shape::flag(spec, "preserveUnknownFields");
+    let kept = |spec: &Value| node::flag(spec, "preserveUnknownFields");
     let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
     (kept(spec) && !before.is_some_and(kept))
         .then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
 }
 
-/// Whether all versions say the same of this, and something.
+/// Returns whether all versions have the same value at this pointer.
 fn is_shared(crd: &Object, pointer: &str) -> bool {
     let said = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
     let first = versions(crd).next().and_then(said);

@@ -1,9 +1,9 @@
-//! The names of a CRD: which are needed, and what they may look like.
+//! Validation of the names of a CRD.
 
 use serde_json::Value;
 
 use crate::crd::definition::text;
-use crate::crd::schema::shape::texts;
+use crate::crd::schema::node::texts;
 use crate::kinds::names::{LABEL_1035, is_label_1035};
 use crate::status::Cause;
 
@@ -40,7 +40,7 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a label; an empty one is not looked at.
+/// Checks a label. An empty label is permitted.
 pub(super) fn label(field: &str, value: &str) -> Option<Cause> {
     let good = value.is_empty() || is_label_1035(value);
     (!good).then(|| Cause::invalid(field, &format!("{value:?}"), LABEL_1035))

@@ -1,12 +1,13 @@
-//! The schema of a version: that it is structural, that its defaults fit it, and that it uses only what is supported.
+//! Validation of the schema of a version: structure, defaults and supported keywords.
 
 use serde_json::Value;
 
 use crate::crd::check::{default_values, structural};
-use crate::crd::schema::shape::{self, Additional, flag, properties, text, texts};
+use crate::crd::schema::node::{self, Additional, flag, properties, text, texts};
 use crate::status::Cause;
 
-/// What stays at the root if the status has a schema of its own, in the real server's words.
+/// The keywords that are permitted at the root if the status subresource is enabled, as in the message
+/// of the real server.
 const AT_ROOT: [&str; 22] = [
     "Description",
     "Type",
@@ -32,7 +33,7 @@ const AT_ROOT: [&str; 22] = [
     "XValidations",
 ];
 
-/// Checks a schema that stands at the field `at`; `status` says whether objects have a `/status`.
+/// Validates the schema at the field `at`. `status` is true if the status subresource is enabled.
 pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause> {
     let Some(schema) = schema.filter(|schema| schema.is_object()) else { return Vec::new() };
     let mut causes: Vec<Cause> = Vec::new();
@@ -47,11 +48,11 @@ pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause
         causes.extend(default_values::check(schema, at));
     }
     causes.extend(structure);
-    walk(schema, at, Inside { root: true, ..Inside::default() }, &mut causes);
+    walk(schema, at, NodeContext { root: true, ..NodeContext::default() }, &mut causes);
     causes
 }
 
-/// What the status is validated by must not be said at the root, where it would be lost.
+/// Rejects keywords at the root that would be lost when the server validates only the status.
 fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     let kind = text(schema, "type");
     if !kind.is_empty() && kind != "object" {
@@ -70,32 +71,33 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     lost.then(|| Cause::invalid(at, &schema.to_string(), &why))
 }
 
-/// Where in the schema a node stands.
+/// The context of a node in the schema.
 #[derive(Clone, Copy, Debug, Default)]
-struct Inside {
+struct NodeContext {
     root: bool,
-    /// In the metadata, kind or apiVersion of an object.
+    /// True in the metadata, kind or apiVersion of an object.
     meta: bool,
-    /// Why defaults are forbidden; empty where they are not.
+    /// The reason for forbidden defaults. Empty if defaults are permitted.
     no_defaults: &'static str,
 }
 
-fn walk(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>) {
-    unsupported(schema, at, inside, causes);
-    let below = Inside { root: false, ..inside };
-    if let Additional::Schema(additional) = shape::additional(schema) {
-        let no_defaults = match inside.meta {
-            true => " inside additionalProperties applying to object metadata",
-            false => inside.no_defaults,
+fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>) {
+    unsupported(schema, at, context, causes);
+    let below = NodeContext { root: false, ..context };
+    if let Additional::Schema(additional) = node::additional(schema) {
+        let no_defaults = if context.meta {
+            " inside additionalProperties applying to object metadata"
+        } else {
+            context.no_defaults
         };
-        walk(additional, &format!("{at}.additionalProperties"), Inside { no_defaults, ..below }, causes);
+        walk(additional, &format!("{at}.additionalProperties"), NodeContext { no_defaults, ..below }, causes);
     }
     for (name, property) in properties(schema) {
-        let of_object = inside.root || shape::is_embedded(schema);
+        let of_object = context.root || node::is_embedded(schema);
         let below = match name.as_str() {
-            "metadata" | "kind" | "apiVersion" if of_object => Inside {
+            "metadata" | "kind" | "apiVersion" if of_object => NodeContext {
                 meta: true,
-                no_defaults: if inside.root { in_top_level(name) } else { inside.no_defaults },
+                no_defaults: if context.root { in_top_level(name) } else { context.no_defaults },
                 ..below
             },
             _ => below,
@@ -110,10 +112,10 @@ fn walk(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>) {
             walk(part, &format!("{at}.{key}[{index}]"), below, causes);
         }
     }
-    if let Some(items) = shape::items(schema) {
+    if let Some(items) = node::items(schema) {
         walk(items, &format!("{at}.items"), below, causes);
     }
-    kinds_of_lists(schema, at, causes);
+    list_and_map_types(schema, at, causes);
 }
 
 fn in_top_level(name: &str) -> &'static str {
@@ -124,17 +126,17 @@ fn in_top_level(name: &str) -> &'static str {
     }
 }
 
-/// What OpenAPI knows and CRDs do not.
-fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>) {
+/// Rejects keywords of OpenAPI that CRDs do not support.
+fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let kind = text(schema, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         causes.push(Cause::unsupported(&format!("{at}.type"), kind, &TYPES));
     }
-    if shape::default(schema).is_some() && !inside.no_defaults.is_empty() {
+    if node::default(schema).is_some() && !context.no_defaults.is_empty() {
         causes.push(Cause::forbidden(
             &format!("{at}.default"),
-            &format!("must not be set{}", inside.no_defaults),
+            &format!("must not be set{}", context.no_defaults),
         ));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -150,7 +152,7 @@ fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>
         causes
             .push(Cause::forbidden(&format!("{at}.items"), "items must be a schema object and not an array"));
     }
-    if inside.meta && shape::is_embedded(schema) {
+    if context.meta && node::is_embedded(schema) {
         let field = format!("{at}.x-kubernetes-embedded-resource");
         causes.push(Cause::forbidden(&field, "must not be used inside of resource meta"));
     }
@@ -165,8 +167,8 @@ fn unsupported(schema: &Value, at: &str, inside: Inside, causes: &mut Vec<Cause>
     }
 }
 
-/// The extensions that say how lists and maps are merged.
-fn kinds_of_lists(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+/// Validates the extensions for lists and maps.
+fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         let field = format!("{at}.x-kubernetes-preserve-unknown-fields");
         causes.push(Cause::invalid(&field, "false", "must be true or undefined"));
@@ -204,7 +206,7 @@ fn kinds_of_lists(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
         keys_of_map(schema, at, has_keys, causes);
     }
     if ["set", "map"].contains(&list_type) {
-        items_are_there(schema, at, list_type, causes);
+        check_item_presence(schema, at, list_type, causes);
     }
 }
 
@@ -219,7 +221,7 @@ fn needs_type(schema: &Value, at: &str, wanted: &str, extension: &str) -> Option
 }
 
 fn items_of_set(schema: &Value, at: &str) -> Option<Cause> {
-    let items = shape::items(schema)?;
+    let items = node::items(schema)?;
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let list_type = text(items, "x-kubernetes-list-type");
     let shown = if list_type.is_empty() { "null".into() } else { format!("{list_type:?}") };
@@ -236,7 +238,7 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
     if !has_keys {
         causes.push(Cause::required(&field, "must not be empty if x-kubernetes-list-type is map"));
     }
-    let Some(items) = shape::items(schema) else {
+    let Some(items) = node::items(schema) else {
         let why = "must have a schema if x-kubernetes-list-type is map";
         causes.push(Cause::required(&format!("{at}.items"), why));
         return;
@@ -250,7 +252,7 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
     let shown = schema.get("x-kubernetes-list-map-keys").map(Value::to_string).unwrap_or_default();
     let mut seen = Vec::new();
     for key in texts(schema, "x-kubernetes-list-map-keys") {
-        match shape::property(items, key).map(|property| text(property, "type")) {
+        match node::property(items, key).map(|property| text(property, "type")) {
             None => {
                 causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties"));
             }
@@ -268,9 +270,9 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
     }
 }
 
-/// Items of sets and maps, and their keys, are always there.
-fn items_are_there(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<Cause>) {
-    let Some(items) = shape::items(schema) else { return };
+/// Checks that items of sets and maps are not nullable, and that the keys of maps are always present.
+fn check_item_presence(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<Cause>) {
+    let Some(items) = node::items(schema) else { return };
     if flag(items, "nullable") {
         let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
         causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &why));
@@ -279,9 +281,9 @@ fn items_are_there(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<C
         return;
     }
     for key in texts(schema, "x-kubernetes-list-map-keys") {
-        let Some(property) = shape::property(items, key) else { continue };
+        let Some(property) = node::property(items, key) else { continue };
         let field = format!("{at}.items.properties[{key}]");
-        if !texts(items, "required").any(|required| required == key) && shape::default(property).is_none() {
+        if !texts(items, "required").any(|required| required == key) && node::default(property).is_none() {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             causes.push(Cause::required(&format!("{field}.default"), why));
         }

@@ -1,15 +1,15 @@
-//! The spec of a CRD, from its group to its conversion.
+//! Validation of the spec of a CRD.
 
 use serde_json::{Value, json};
 
-use crate::crd::check::{conversion, is_shared, names, parts, schema};
+use crate::crd::check::{conversion, features, is_shared, names, schema};
 use crate::crd::definition::{text, versions};
-use crate::crd::schema::shape::{self, flag};
+use crate::crd::schema::node::{self, flag};
 use crate::kinds::names::{LABEL_1035, SUBDOMAIN, is_label_1035, is_subdomain};
 use crate::status::Cause;
 use crate::write::Object;
 
-/// Where the schema of a version is.
+/// The pointer to the schema of a version.
 const SCHEMA: &str = "/schema/openAPIV3Schema";
 
 pub(super) fn check(crd: &Object) -> Vec<Cause> {
@@ -46,12 +46,12 @@ fn group(group: &str) -> Option<Cause> {
     }
 }
 
-/// What each version says for itself.
+/// Validates each version separately.
 fn each_version(crd: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (index, version) in versions(crd).enumerate() {
         let at = format!("spec.versions[{index}]");
-        let name = shape::text(version, "name");
+        let name = node::text(version, "name");
         if !is_label_1035(name) {
             causes.push(Cause::invalid(&format!("{at}.name"), &format!("{name:?}"), LABEL_1035));
         }
@@ -65,13 +65,13 @@ fn each_version(crd: &Object) -> Vec<Cause> {
             ));
         }
         if !is_shared(crd, "/subresources") {
-            causes.extend(parts::subresources(version, &format!("{at}.subresources")));
+            causes.extend(features::subresources(version, &format!("{at}.subresources")));
         }
         if !is_shared(crd, "/additionalPrinterColumns") {
-            causes.extend(parts::columns(version, &format!("{at}.additionalPrinterColumns")));
+            causes.extend(features::columns(version, &format!("{at}.additionalPrinterColumns")));
         }
         if !is_shared(crd, "/selectableFields") {
-            causes.extend(parts::selectable_fields(version, &format!("{at}.selectableFields")));
+            causes.extend(features::selectable_fields(version, &format!("{at}.selectableFields")));
         }
     }
     causes
@@ -92,19 +92,19 @@ fn deprecation(version: &Value, at: &str) -> Option<Cause> {
     Some(Cause::invalid(&format!("{at}.deprecationWarning"), &format!("{warning:?}"), why))
 }
 
-/// What concerns the versions together.
+/// Validates the versions as a list.
 fn all_versions(crd: &Object, spec: &Value) -> Vec<Cause> {
-    let names: Vec<&str> = versions(crd).map(|version| shape::text(version, "name")).collect();
+    let names: Vec<&str> = versions(crd).map(|version| node::text(version, "name")).collect();
     let mut unique = names.clone();
     unique.sort_unstable();
     unique.dedup();
     let mut causes = Vec::new();
-    let mut complain = |text: &str| causes.push(Cause::invalid("spec.versions", &shown(crd, spec), text));
+    let mut add_cause = |text: &str| causes.push(Cause::invalid("spec.versions", &shown(crd, spec), text));
     if unique.len() != names.len() {
-        complain("must contain unique version names");
+        add_cause("must contain unique version names");
     }
     if versions(crd).filter(|version| flag(version, "storage")).count() != 1 {
-        complain("must have exactly one version marked as storage version");
+        add_cause("must have exactly one version marked as storage version");
     }
     if let Some(first) = names.first().filter(|first| !first.is_empty() && !is_label_1035(first)) {
         causes.push(Cause::invalid("spec.version", &format!("{first:?}"), LABEL_1035));
@@ -112,13 +112,13 @@ fn all_versions(crd: &Object, spec: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The versions as the real server prints them: with the field names of its own type, and without what they share.
+/// Formats the versions like the real server, with Go field names and without shared fields.
 fn shown(crd: &Object, spec: &Value) -> String {
     if !spec.get("versions").is_some_and(Value::is_array) {
         return "null".into();
     }
     let show = |version: &Value| {
-        let text = |key: &str| Value::from(shape::text(version, key)).to_string();
+        let text = |key: &str| Value::from(node::text(version, key)).to_string();
         let warning = version.get("deprecationWarning").unwrap_or(&Value::Null);
         format!(
             "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
@@ -133,7 +133,7 @@ fn shown(crd: &Object, spec: &Value) -> String {
     format!("[{}]", all.join(","))
 }
 
-/// What all versions share.
+/// Validates the fields that all versions share.
 fn shared(crd: &Object) -> Vec<Cause> {
     let null = json!({});
     let first = versions(crd).next().unwrap_or(&null);
@@ -143,13 +143,13 @@ fn shared(crd: &Object) -> Vec<Cause> {
         causes.extend(schema::check(first.pointer(SCHEMA), "spec.validation.openAPIV3Schema", status));
     }
     if is_shared(crd, "/subresources") {
-        causes.extend(parts::subresources(first, "spec.subresources"));
+        causes.extend(features::subresources(first, "spec.subresources"));
     }
     if is_shared(crd, "/additionalPrinterColumns") {
-        causes.extend(parts::columns(first, "spec.additionalPrinterColumns"));
+        causes.extend(features::columns(first, "spec.additionalPrinterColumns"));
     }
     if is_shared(crd, "/selectableFields") {
-        causes.extend(parts::selectable_fields(first, "spec.selectableFields"));
+        causes.extend(features::selectable_fields(first, "spec.selectableFields"));
     }
     causes
 }

@@ -1,13 +1,13 @@
-//! Whether a schema is structural: every field has a type, and what is said under `allOf` and its kin only restricts
-//! what is said outside of them.
+//! Checks that a schema is structural. Every field has a type, and `allOf`, `anyOf`, `oneOf` and `not`
+//! contain only further restrictions.
 
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::crd::schema::shape::{self, Additional, flag, properties, text};
+use crate::crd::schema::node::{self, Additional, flag, properties, text};
 use crate::status::Cause;
 
-/// Where a node stands.
+/// The position of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Root,
@@ -15,7 +15,7 @@ enum Level {
     Field,
 }
 
-/// What is not structural, sorted as the real server does.
+/// Returns the structural errors in the order of the real server.
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     node(schema, Level::Root, at, &mut causes);
@@ -26,7 +26,7 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
 
 fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     let kind = text(schema, "type");
-    match shape::items(schema) {
+    match node::items(schema) {
         Some(items) => node(items, Level::Item, &format!("{at}.items"), causes),
         None if kind == "array" => causes.push(Cause::required(&format!("{at}.items"), "must be specified")),
         None => {}
@@ -34,7 +34,7 @@ fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     for (name, property) in properties(schema) {
         node(property, Level::Field, &format!("{at}.properties[{name}]"), causes);
     }
-    let additional = shape::additional(schema);
+    let additional = node::additional(schema);
     if level == Level::Root && !matches!(additional, Additional::Unknown) {
         causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), "must not be used at the root"));
     }
@@ -55,13 +55,13 @@ fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     type_and_metadata(schema, level, at, causes);
 }
 
-/// The one use of types under `anyOf` that is allowed.
+/// The only permitted use of types under `anyOf`.
 fn is_int_or_string(schema: &Value) -> bool {
     schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
 }
 
 fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
-    let (embedded, preserves) = (shape::is_embedded(schema), shape::preserves(schema));
+    let (embedded, preserves) = (node::is_embedded(schema), node::preserves(schema));
     let int_or_string = flag(schema, "x-kubernetes-int-or-string");
     let why = "must be false if x-kubernetes-int-or-string is true";
     for (is, key) in [(preserves, "preserve-unknown-fields"), (embedded, "embedded-resource")] {
@@ -84,7 +84,7 @@ fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
         };
         causes.push(Cause::required(&field, why));
     }
-    if embedded && !matches!(shape::additional(schema), Additional::Unknown) {
+    if embedded && !matches!(node::additional(schema), Additional::Unknown) {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
         causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), why));
     }
@@ -95,13 +95,14 @@ fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Kind, apiVersion and metadata of objects are the server's; only names may be restricted.
+/// Checks kind, apiVersion and metadata of an object. A schema may restrict only the name in the
+/// metadata.
 fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
-    if level != Level::Root && !shape::is_embedded(schema) {
+    if level != Level::Root && !node::is_embedded(schema) {
         return;
     }
     let mut needs = |name: &str, wanted: &str| {
-        let Some(property) = shape::property(schema, name) else { return };
+        let Some(property) = node::property(schema, name) else { return };
         let kind = text(property, "type");
         if kind != wanted {
             let field = format!("{at}.properties[{name}].type");
@@ -111,7 +112,7 @@ fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Ca
     needs("kind", "string");
     needs("apiVersion", "string");
     needs("metadata", "object");
-    let Some(metadata) = shape::property(schema, "metadata").filter(|_| level == Level::Root) else { return };
+    let Some(metadata) = node::property(schema, "metadata").filter(|_| level == Level::Root) else { return };
     let names = properties(metadata).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
     let keys = metadata.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let plain = keys.map(|(key, _)| key.as_str()).all(|key| matches!(key, "type" | "properties" | "default"));
@@ -121,7 +122,7 @@ fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Ca
     }
 }
 
-/// The alternatives of a node, and its pattern.
+/// Returns the alternatives of a node, and its pattern.
 fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, causes: &mut Vec<Cause>) {
     for key in ["anyOf", "allOf", "oneOf"] {
         let parts = schema.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -143,10 +144,10 @@ fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, cau
     }
 }
 
-/// What may not be said under `allOf` and its kin.
+/// Rejects keywords that are forbidden under `allOf`, `anyOf`, `oneOf` and `not`.
 fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) {
     values(schema, skip_any_of, false, at, causes);
-    if let Some(items) = shape::items(schema) {
+    if let Some(items) = node::items(schema) {
         nested(items, false, &format!("{at}.items"), causes);
     }
     for (name, property) in properties(schema) {
@@ -173,13 +174,13 @@ fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) 
             causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("must {must} to be structural")));
         }
     }
-    if shape::property(schema, "metadata").is_some() {
+    if node::property(schema, "metadata").is_some() {
         let why = "must not be specified in a nested context";
         causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), why));
     }
 }
 
-/// What the alternatives of the root speak of must be said outside of them, too.
+/// Checks that the fields in alternatives of the root also exist outside of the alternatives.
 fn complete(values: &Value, schema: &Value, at: &str, values_at: &str, causes: &mut Vec<Cause>) {
     let not = values.get("not").filter(|not| not.is_object());
     let mut parts: Vec<(String, &Value)> =
@@ -197,16 +198,16 @@ fn complete_part(part: &Value, schema: &Value, at: &str, part_at: &str, causes: 
     complete(part, schema, at, part_at, causes);
     let missing =
         |at: &str, part_at: &str| Cause::required(at, &format!("because it is defined in {part_at}"));
-    if let Some(items) = shape::items(part) {
+    if let Some(items) = node::items(part) {
         let (at, part_at) = (format!("{at}.items"), format!("{part_at}.items"));
-        match shape::items(schema) {
+        match node::items(schema) {
             Some(schema) => complete_part(items, schema, &at, &part_at, causes),
             None => causes.push(missing(&at, &part_at)),
         }
     }
     for (name, property) in properties(part) {
         let (at, part_at) = (format!("{at}.properties[{name}]"), format!("{part_at}.properties[{name}]"));
-        match shape::property(schema, name) {
+        match node::property(schema, name) {
             Some(schema) => complete_part(property, schema, &at, &part_at, causes),
             None => causes.push(missing(&at, &part_at)),
         }

@@ -1,4 +1,4 @@
-//! Careless CRDs, and what kube-apiserver 1.36.3 answered them.
+//! Invalid CRDs, and the responses that were recorded from kube-apiserver 1.36.3.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn filled(crd: Value) -> Object {
     crd
 }
 
-/// `field: message` of each complaint, without the place of the shared schema.
+/// Returns `field: message` of each error, without the prefix of the shared schema.
 fn said(crd: Value) -> Vec<String> {
     new(&filled(crd))
         .iter()
@@ -35,7 +35,7 @@ fn of_field(field: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_good_definition_passes() {
+fn valid_definition_has_no_errors() {
     assert_eq!(of_field(&json!({"type": "string", "default": "x"})), Vec::<String>::new());
     let int_or_string =
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
@@ -47,7 +47,7 @@ fn a_good_definition_passes() {
 }
 
 #[test]
-fn an_empty_definition_is_told_all_that_it_lacks() {
+fn empty_definition_has_errors_for_all_required_fields() {
     assert_eq!(
         said(json!({"metadata": {"name": "x"}})),
         [
@@ -65,7 +65,7 @@ fn an_empty_definition_is_told_all_that_it_lacks() {
 }
 
 #[test]
-fn versions_are_unique_and_one_stores() {
+fn versions_are_unique_with_one_storage_version() {
     let shown = |name: &str, storage: bool| {
         format!(
             "{{\"Name\":\"{name}\",\"Served\":true,\"Storage\":{storage},\"Deprecated\":false,\"DeprecationWarning\":null,\
@@ -96,7 +96,7 @@ fn versions_are_unique_and_one_stores() {
 }
 
 #[test]
-fn schemas_are_structural() {
+fn schemas_must_be_structural() {
     for (schema, expected) in [
         (json!({}), "S.type: Required value: must not be empty at the root"),
         (json!({"type": "string"}), "S.type: Invalid value: \"string\": must be object at the root"),
@@ -154,7 +154,7 @@ fn schemas_are_structural() {
 }
 
 #[test]
-fn lists_with_keys_have_keys_that_are_always_there() {
+fn keys_of_map_lists_must_be_required_or_have_defaults() {
     let list = |more: Value| {
         let mut list = json!({"type": "array", "x-kubernetes-list-type": "map",
             "items": {"type": "object", "properties": {"k": {"type": "string", "nullable": true}}}});
@@ -178,7 +178,7 @@ fn lists_with_keys_have_keys_that_are_always_there() {
 }
 
 #[test]
-fn parts_of_a_version_are_checked() {
+fn features_of_a_version_are_checked() {
     let with = |key: &str, value: Value| {
         let mut crd =
             crd(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -214,11 +214,11 @@ fn parts_of_a_version_are_checked() {
 }
 
 #[test]
-fn a_version_that_objects_may_be_stored_in_stays() {
+fn stored_version_cannot_be_removed() {
     let before = filled(crd(&json!({"type": "object"})));
     let mut after = before.clone();
     after["spec"]["versions"][0]["name"] = json!("v2");
-    defaults::note_storage_version(&mut after);
+    defaults::add_stored_version(&mut after);
     assert_eq!(after["status"]["storedVersions"], json!(["v1", "v2"]));
     let said: Vec<String> = update(&before, &after).iter().map(Cause::line).collect();
     assert_eq!(
@@ -230,7 +230,7 @@ fn a_version_that_objects_may_be_stored_in_stays() {
 }
 
 #[test]
-fn formats_that_are_not_checked_are_warned_of_once() {
+fn unchecked_formats_cause_one_warning() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "format": "foo"},
         "b": {"type": "integer", "format": "int32"}, "c": {"type": "string", "format": "date-time"}}});
     let crd = filled(crd(&schema));

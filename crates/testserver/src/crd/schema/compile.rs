@@ -1,19 +1,19 @@
-//! From a structural schema to a validator of the `jsonschema` crate: the keywords that kube-apiserver looks at,
-//! its extensions written in plain JSON Schema, and its own formats.
+//! Converts a structural schema to a validator of the `jsonschema` crate. The conversion keeps the
+//! keywords that kube-apiserver supports, and adds its extensions and formats.
 
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 use crate::crd::schema::formats;
-use crate::crd::schema::shape;
+use crate::crd::schema::node;
 
-/// The range of a number's format.
+/// The keyword for the range of a number format.
 pub(crate) const RANGE: &str = "x-range";
-/// The format of a text, as the author wrote it.
+/// The keyword for the original format of a text.
 pub(crate) const FORMAT: &str = "x-format";
 
-/// Keywords that mean the same in both.
-const PLAIN: [&str; 13] = [
+/// The keywords with the same meaning in JSON Schema.
+const COMMON_KEYWORDS: [&str; 13] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -29,14 +29,15 @@ const PLAIN: [&str; 13] = [
     "maxProperties",
 ];
 
-/// A schema that can be asked, with the text it was made from.
+/// A compiled schema.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub validator: Validator,
+    /// The JSON Schema of the validator.
     pub translated: Value,
 }
 
-/// Compiles a schema. `None` where it is none that a validator can be made of: such CRDs are refused before.
+/// Compiles a schema. Returns `None` for an invalid schema. CRDs with such schemas are rejected earlier.
 pub(crate) fn compile(schema: &Value) -> Option<Compiled> {
     let translated = translate(schema);
     let mut options = jsonschema::options()
@@ -51,7 +52,7 @@ pub(crate) fn compile(schema: &Value) -> Option<Compiled> {
     Some(Compiled { validator, translated })
 }
 
-/// A name that is no format of JSON Schema itself.
+/// Returns the local name of a format, which is not a format of JSON Schema.
 fn local(format: &str) -> String {
     format!("kubernetes-{}", format.replace('-', ""))
 }
@@ -60,10 +61,10 @@ fn translate(schema: &Value) -> Value {
     let mut out = Map::new();
     let types = types(schema);
     if !types.is_empty() {
-        let null = shape::flag(schema, "nullable").then_some("null");
+        let null = node::flag(schema, "nullable").then_some("null");
         out.insert("type".into(), types.iter().copied().chain(null).collect());
     }
-    for key in PLAIN {
+    for key in COMMON_KEYWORDS {
         let value = schema.get(key).filter(|value| !value.is_null() && **value != "");
         out.extend(value.map(|value| (key.to_owned(), value.clone())));
     }
@@ -77,14 +78,14 @@ fn translate(schema: &Value) -> Value {
 }
 
 fn types(schema: &Value) -> Vec<&str> {
-    if shape::flag(schema, "x-kubernetes-int-or-string") {
+    if node::flag(schema, "x-kubernetes-int-or-string") {
         return vec!["integer", "string"];
     }
-    Some(shape::text(schema, "type")).filter(|text| !text.is_empty()).into_iter().collect()
+    Some(node::text(schema, "type")).filter(|text| !text.is_empty()).into_iter().collect()
 }
 
 fn translate_format(schema: &Value, types: &[&str], out: &mut Map<String, Value>) {
-    let format = shape::text(schema, "format");
+    let format = node::text(schema, "format");
     let ranges: &[&str] = match types {
         ["integer"] => &["int32", "int64"],
         ["number"] => &["float", "double"],
@@ -112,7 +113,7 @@ fn translate_children(schema: &Value, out: &mut Map<String, Value>) {
             out.insert("additionalProperties".into(), translate(schema));
         }
         Some(Value::Bool(allowed)) => {
-            // Beside properties, if only none, the validator names the fields that are too many.
+            // With `properties`, even if empty, the validator reports the names of forbidden fields.
             out.entry("properties").or_insert_with(|| json!({}));
             out.insert("additionalProperties".into(), (*allowed).into());
         }
@@ -128,7 +129,7 @@ fn translate_children(schema: &Value, out: &mut Map<String, Value>) {
     }
 }
 
-/// What a number of a format may be. Go's integers have 64 bits.
+/// The valid range of a number format. Go's integers have 64 bits.
 enum Range {
     Integer,
     Int32,
@@ -146,7 +147,7 @@ impl Range {
         }
     }
 
-    fn holds(&self, value: &Value) -> bool {
+    fn contains(&self, value: &Value) -> bool {
         match self {
             _ if !value.is_number() => true,
             Self::Any => true,
@@ -159,10 +160,10 @@ impl Range {
 
 impl<'i> Keyword<'i> for Range {
     fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
-        if self.holds(instance) { Ok(()) } else { Err(ValidationError::custom("out of range")) }
+        if self.contains(instance) { Ok(()) } else { Err(ValidationError::custom("out of range")) }
     }
 
     fn is_valid(&self, instance: &'i Value) -> bool {
-        self.holds(instance)
+        self.contains(instance)
     }
 }

@@ -1,14 +1,14 @@
-//! Defaults of a structural schema, and the nulls that a schema does not allow: they count as absent.
+//! Defaults of a structural schema. Nulls that the schema does not allow count as absent.
 
 use serde_json::{Map, Value};
 
-use crate::crd::schema::shape;
+use crate::crd::schema::node;
 
-/// Drops nulls of fields that may not be null, unless a default takes their place.
+/// Removes nulls of fields that are not nullable, unless the field has a default.
 pub(crate) fn drop_nulls(map: &mut Map<String, Value>, schema: &Value) {
     map.retain(|key, value| {
-        let inner = shape::field(schema, key);
-        let absent = |schema| value.is_null() && is_never_null(schema) && shape::default(schema).is_none();
+        let inner = node::field(schema, key);
+        let absent = |schema| value.is_null() && is_never_null(schema) && node::default(schema).is_none();
         if inner.is_some_and(absent) {
             return false;
         }
@@ -21,7 +21,7 @@ fn drop_nulls_in(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => drop_nulls(map, schema),
         Value::Array(list) => {
-            let Some(items) = shape::items(schema) else { return };
+            let Some(items) = node::items(schema) else { return };
             list.iter_mut().for_each(|item| drop_nulls_in(item, items));
         }
         _ => {}
@@ -29,22 +29,22 @@ fn drop_nulls_in(value: &mut Value, schema: &Value) {
 }
 
 fn is_never_null(schema: &Value) -> bool {
-    !shape::flag(schema, "nullable")
+    !node::flag(schema, "nullable")
 }
 
-/// Fills in the defaults of fields that are absent, or null and may not be.
+/// Adds the defaults of absent fields, and of null fields that are not nullable.
 pub(crate) fn fill(map: &mut Map<String, Value>, schema: &Value) {
-    for (name, property) in shape::properties(schema) {
-        let Some(default) = shape::default(property) else { continue };
+    for (name, property) in node::properties(schema) {
+        let Some(default) = node::default(property) else { continue };
         let found = map.get(name);
         if found.is_none_or(|value| value.is_null() && is_never_null(property)) {
             map.insert(name.clone(), default.clone());
         }
     }
     for (key, value) in map {
-        if let Some(property) = shape::property(schema, key) {
+        if let Some(property) = node::property(schema, key) {
             fill_in(value, property);
-        } else if let Some(additional) = shape::field(schema, key) {
+        } else if let Some(additional) = node::field(schema, key) {
             replace_null(value, additional);
             fill_in(value, additional);
         }
@@ -55,7 +55,7 @@ fn fill_in(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => fill(map, schema),
         Value::Array(list) => {
-            let Some(items) = shape::items(schema) else { return };
+            let Some(items) = node::items(schema) else { return };
             for item in list {
                 replace_null(item, items);
                 fill_in(item, items);
@@ -66,7 +66,7 @@ fn fill_in(value: &mut Value, schema: &Value) {
 }
 
 fn replace_null(value: &mut Value, schema: &Value) {
-    if let Some(default) = shape::default(schema).filter(|_| value.is_null() && is_never_null(schema)) {
+    if let Some(default) = node::default(schema).filter(|_| value.is_null() && is_never_null(schema)) {
         *value = default.clone();
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_takes_its_default_also_inside_of_defaults_and_lists() {
+    fn defaults_apply_inside_of_defaults_and_lists() {
         assert_eq!(
             filled(json!({"list": [{}]})),
             json!({"size": 3, "maybe": "x", "inner": {"deep": 1}, "list": [{"on": true}]})
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_is_dropped_defaulted_or_kept() {
+    fn nulls_are_removed_defaulted_or_kept() {
         let filled = filled(json!({"plain": null, "size": null, "maybe": null}));
         assert_eq!(filled, json!({"size": 3, "maybe": null, "inner": {"deep": 1}}));
     }

@@ -1,17 +1,17 @@
-//! `x-kubernetes-embedded-resource`: objects inside of objects, whose type and metadata the server itself checks.
+//! `x-kubernetes-embedded-resource`: the server validates type and metadata of embedded objects.
 
 use serde_json::{Map, Value};
 
+use crate::crd::schema::node::{self, Additional};
 use crate::crd::schema::path::Path;
-use crate::crd::schema::shape::{self, Additional};
 use crate::kinds::names::{LABEL_1035, is_label_1035};
 use crate::status::Cause;
 use crate::write::metadata::labels;
 
-/// Tidies the metadata of all objects inside; gives the paths of unknown fields, sorted.
+/// Removes unknown metadata fields of all embedded objects. Returns their paths in sorted order.
 ///
 /// # Errors
-/// The words for what is no type or metadata of an object.
+/// Returns the message for an invalid type or invalid metadata.
 pub(crate) fn tidy(object: &mut Map<String, Value>, schema: &Value) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     tidy_map(object, schema, &mut Path::default(), &mut unknown)?;
@@ -26,10 +26,10 @@ fn tidy_map(
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     for (key, value) in map {
-        if shape::is_embedded(schema) {
+        if node::is_embedded(schema) {
             tidy_own(key, value, path, unknown)?;
         }
-        match (shape::property(schema, key), shape::additional(schema)) {
+        match (node::property(schema, key), node::additional(schema)) {
             (Some(property), _) => path.enter(key, |path| tidy_any(value, property, path, unknown))?,
             (None, Additional::Schema(schema)) => {
                 path.enter_key(key, |path| tidy_any(value, schema, path, unknown))?;
@@ -46,7 +46,7 @@ fn tidy_any(
     path: &mut Path,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
-    match (value, shape::items(schema)) {
+    match (value, node::items(schema)) {
         (Value::Object(map), _) => tidy_map(map, schema, path, unknown),
         (Value::Array(list), Some(items)) => {
             for (index, item) in list.iter_mut().enumerate() {
@@ -59,12 +59,13 @@ fn tidy_any(
 }
 
 fn tidy_own(key: &str, value: &mut Value, path: &Path, unknown: &mut Vec<String>) -> Result<(), String> {
-    let wrong = |value: &Value, why: &str| format!("{}: Invalid value: {value}: {why}", path.child(key));
+    let invalid =
+        |value: &Value, cause: &str| format!("{}: Invalid value: {value}: {cause}", path.child(key));
     match key {
-        "apiVersion" | "kind" if !value.is_string() => Err(wrong(value, "must be a string")),
+        "apiVersion" | "kind" if !value.is_string() => Err(invalid(value, "must be a string")),
         "metadata" => {
             let sent = value.clone();
-            let found = crate::types::take_metadata(value).map_err(|why| wrong(&sent, &why))?;
+            let found = crate::types::take_metadata(value).map_err(|cause| invalid(&sent, &cause))?;
             unknown.extend(found.into_iter().map(|field| path.child(&field)));
             Ok(())
         }
@@ -72,19 +73,19 @@ fn tidy_own(key: &str, value: &mut Value, path: &Path, unknown: &mut Vec<String>
     }
 }
 
-/// What is wrong with the type and metadata of the objects inside.
-pub(crate) fn complaints(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
+/// Validates type and metadata of all embedded objects.
+pub(crate) fn check(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     check_map(object, schema, &mut Path::default(), &mut causes);
     causes
 }
 
 fn check_map(map: &Map<String, Value>, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    if shape::is_embedded(schema) {
+    if node::is_embedded(schema) {
         check_own(map, path, causes);
     }
     for (key, value) in map {
-        match (shape::property(schema, key), shape::additional(schema)) {
+        match (node::property(schema, key), node::additional(schema)) {
             (Some(property), _) => path.enter(key, |path| check_any(value, property, path, causes)),
             (None, Additional::Schema(schema)) => {
                 path.enter_key(key, |path| check_any(value, schema, path, causes));
@@ -95,7 +96,7 @@ fn check_map(map: &Map<String, Value>, schema: &Value, path: &mut Path, causes: 
 }
 
 fn check_any(value: &Value, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    match (value, shape::items(schema)) {
+    match (value, node::items(schema)) {
         (Value::Object(map), _) => check_map(map, schema, path, causes),
         (Value::Array(list), Some(items)) => {
             for (index, item) in list.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The values of `format` that kube-apiserver checks, each as it checks it. It ignores any other.
+//! The formats that kube-apiserver checks. The server ignores other formats.
 
 use std::sync::LazyLock;
 
@@ -6,10 +6,10 @@ use regex::Regex;
 
 use crate::kinds::names::{is_label, is_subdomain};
 
-/// A format of texts: its name without dashes, and whether a text has it.
+/// The name of a text format without dashes, with its check.
 type Format = (&'static str, fn(&str) -> bool);
 
-/// The formats of texts.
+/// The text formats.
 pub(crate) const TEXTS: [Format; 25] = [
     ("bsonobjectid", |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())),
     ("uri", is_uri),
@@ -40,13 +40,13 @@ pub(crate) const TEXTS: [Format; 25] = [
     ("k8slongname", is_subdomain_of_any_labels),
 ];
 
-/// Whether the format is one that the server looks at in a text.
+/// Returns whether the server checks this format of a text.
 pub(crate) fn is_known(format: &str) -> bool {
     let plain = format.replace('-', "");
     plain == "password" || TEXTS.iter().any(|(name, _)| *name == plain)
 }
 
-/// A pattern of this file; a test compiles each, so none is ever absent.
+/// A compiled pattern. A test compiles all patterns, so none is missing.
 type Pattern = LazyLock<Option<Regex>>;
 
 static HOSTNAME: Pattern = LazyLock::new(|| {
@@ -73,10 +73,10 @@ static BASE64: Pattern = LazyLock::new(|| {
 static CLOCK: Pattern = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
 });
-/// `1h30m`, as Go reads durations.
+/// A duration of Go, such as `1h30m`.
 static DURATION: Pattern =
     LazyLock::new(|| Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
-/// `2 days`, as Scala writes them: one part that is understood is enough.
+/// A duration of Scala, such as `2 days`. The check requires only one valid part.
 static LONG_DURATION: Pattern = LazyLock::new(|| {
     let units = "ns|nano[a-z]*|us|µs|micro[a-z]*|ms|milli[a-z]*|s|sec[a-z]*|m|min[a-z]*|h|hr|hour[a-z]*|d|day[a-z]*|w|wk|week[a-z]*";
     Regex::new(&format!("(?i)[0-9]+ *({units})([^a-zµ]|$)")).ok()
@@ -86,7 +86,7 @@ fn matches(pattern: &Pattern, text: &str) -> bool {
     pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// A URI as a request line has it: absolute, or a path.
+/// A URI of a request line: absolute, or a path.
 fn is_uri(text: &str) -> bool {
     if text.chars().any(|c| c.is_control() || c == ' ') {
         return false;
@@ -116,7 +116,7 @@ fn is_email(text: &str) -> bool {
         .is_some_and(|(local, domain)| [local, domain].into_iter().all(|p| word(p) && dots(p)))
 }
 
-/// Four numbers; leading zeros are tolerated.
+/// Four numbers. Leading zeros are permitted.
 fn is_ipv4(text: &str) -> bool {
     let number = |part: &str| !part.is_empty() && part.len() <= 3 && part.parse::<u8>().is_ok();
     text.split('.').count() == 4 && text.split('.').all(number)
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_format_takes_its_own_and_nothing_else() {
+    fn each_format_accepts_valid_and_rejects_invalid_texts() {
         for (format, good, bad) in [
             ("bsonobjectid", "507f1f77bcf86cd799439011", "507f"),
             ("uri", "https://example.com/a?b", "no uri"),

@@ -1,14 +1,14 @@
-//! `x-kubernetes-list-type`: sets hold no value twice, and maps no key.
+//! `x-kubernetes-list-type`: the values of a set and the keys of a map are unique.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::crd::schema::node::{self, Additional};
 use crate::crd::schema::path::Path;
-use crate::crd::schema::shape::{self, Additional};
 use crate::status::Cause;
 
-/// The repeated items in all sets and maps of an object.
+/// Returns a cause for each repeated item in all sets and maps of an object.
 pub(crate) fn duplicates(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     map(object, schema, &mut Path::default(), &mut causes);
@@ -17,7 +17,7 @@ pub(crate) fn duplicates(object: &Map<String, Value>, schema: &Value) -> Vec<Cau
 
 fn map(object: &Map<String, Value>, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
     for (key, value) in object {
-        match (shape::property(schema, key), shape::additional(schema)) {
+        match (node::property(schema, key), node::additional(schema)) {
             (Some(property), _) => path.enter(key, |path| walk(value, property, path, causes)),
             (None, Additional::Schema(schema)) => {
                 path.enter_key(key, |path| walk(value, schema, path, causes));
@@ -31,12 +31,12 @@ fn walk(value: &Value, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>)
     match value {
         Value::Object(object) => map(object, schema, path, causes),
         Value::Array(list) => {
-            match shape::text(schema, "x-kubernetes-list-type") {
+            match node::text(schema, "x-kubernetes-list-type") {
                 "set" => repeated(list.iter().cloned(), path, causes),
                 "map" => keyed(list, schema, path, causes),
                 _ => {}
             }
-            let Some(items) = shape::items(schema) else { return };
+            let Some(items) = node::items(schema) else { return };
             for (index, item) in list.iter().enumerate() {
                 path.enter_item(index, |path| walk(item, items, path, causes));
             }
@@ -55,13 +55,13 @@ fn keyed(list: &[Value], schema: &Value, path: &mut Path, causes: &mut Vec<Cause
     repeated(list.iter().map(|item| key_of(item, schema)), path, causes);
 }
 
-/// The fields of an item that tell it from others.
+/// Returns the key fields of an item.
 pub(crate) fn key_of(item: &Value, schema: &Value) -> Value {
-    let keys = shape::texts(schema, "x-kubernetes-list-map-keys");
+    let keys = node::texts(schema, "x-kubernetes-list-map-keys");
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone()))).collect::<Map<_, _>>().into()
 }
 
-/// Complains once about each value that comes again, at the place of its second time.
+/// Adds one cause for each repeated value, at its second occurrence.
 fn repeated(values: impl Iterator<Item = Value>, path: &mut Path, causes: &mut Vec<Cause>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, value) in values.enumerate() {

@@ -1,8 +1,8 @@
-//! Where in an object something is, as messages write it: `spec.list[0].name`.
+//! The path of a value in messages, such as `spec.list[0].name`.
 
 use std::fmt::Write as _;
 
-/// A path that grows and shrinks while an object is walked.
+/// The current path during a walk through an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path(String);
 
@@ -15,7 +15,7 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// The path of a field here.
+    /// Returns the path of a field of the current value.
     pub(crate) fn child(&self, name: &str) -> String {
         if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0) }
     }
@@ -30,10 +30,10 @@ impl Path {
         self.walk(length, walk)
     }
 
-    /// Walks into an entry of a map whose keys the schema does not name.
+    /// Walks into an entry of a map with `additionalProperties`.
     pub(crate) fn enter_key<T>(&mut self, key: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.0.len();
-        // Writing to a string does not fail.
+        // A write to a string does not fail.
         let _ = write!(self.0, "[{key}]");
         self.walk(length, walk)
     }

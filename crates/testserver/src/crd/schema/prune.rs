@@ -1,16 +1,17 @@
-//! Pruning: fields that the schema does not know are dropped, and named for `fieldValidation`.
+//! Pruning: removes unknown fields, and returns their paths for `fieldValidation`.
 
 use serde_json::{Map, Value};
 
+use crate::crd::schema::node::{self, Additional};
 use crate::crd::schema::path::Path;
-use crate::crd::schema::shape::{self, Additional};
 
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops what `schema` does not know of an object, but for its type and metadata; gives the dropped paths, sorted.
+/// Removes unknown fields of an object, except its type and metadata. Returns their paths in sorted
+/// order.
 pub(crate) fn prune(object: &mut Map<String, Value>, schema: &Value) -> Vec<String> {
     let (mut path, mut dropped) = (Path::default(), Vec::new());
-    if shape::preserves(schema) {
+    if node::preserves(schema) {
         keep_map(object, schema, true, &mut path, &mut dropped);
     } else {
         prune_map(object, Some(schema), true, &mut path, &mut dropped);
@@ -19,19 +20,19 @@ pub(crate) fn prune(object: &mut Map<String, Value>, schema: &Value) -> Vec<Stri
     dropped
 }
 
-/// Drops what `schema` does not know of a value that is no object of the API, such as a default.
+/// Removes unknown fields of a value, such as a default.
 pub(crate) fn prune_value(value: &mut Value, schema: &Value) {
     prune_any(value, Some(schema), &mut Path::default(), &mut Vec::new());
 }
 
 fn prune_any(value: &mut Value, schema: Option<&Value>, path: &mut Path, dropped: &mut Vec<String>) {
     match (value, schema) {
-        (value, Some(schema)) if shape::preserves(schema) => keep(value, schema, path, dropped),
+        (value, Some(schema)) if node::preserves(schema) => keep(value, schema, path, dropped),
         (Value::Object(map), schema) => {
-            prune_map(map, schema, schema.is_some_and(shape::is_embedded), path, dropped);
+            prune_map(map, schema, schema.is_some_and(node::is_embedded), path, dropped);
         }
         (Value::Array(list), schema) => {
-            let items = schema.and_then(shape::items);
+            let items = schema.and_then(node::items);
             for (index, item) in list.iter_mut().enumerate() {
                 path.enter_item(index, |path| prune_any(item, items, path, dropped));
             }
@@ -51,7 +52,7 @@ fn prune_map(
         if embedded && META.contains(&key.as_str()) {
             return true;
         }
-        let inner = match schema.map(|schema| (shape::property(schema, key), shape::additional(schema))) {
+        let inner = match schema.map(|schema| (node::property(schema, key), node::additional(schema))) {
             Some((Some(property), _)) => Some(property),
             Some((None, Additional::Schema(schema))) => Some(schema),
             Some((None, Additional::Unspecified)) => None,
@@ -65,12 +66,12 @@ fn prune_map(
     });
 }
 
-/// What is preserved is only looked through for parts that have a schema of their own.
+/// Keeps unknown fields, but prunes nested values that have a schema.
 fn keep(value: &mut Value, schema: &Value, path: &mut Path, dropped: &mut Vec<String>) {
     match value {
-        Value::Object(map) => keep_map(map, schema, shape::is_embedded(schema), path, dropped),
+        Value::Object(map) => keep_map(map, schema, node::is_embedded(schema), path, dropped),
         Value::Array(list) => {
-            let Some(items) = shape::items(schema) else { return };
+            let Some(items) = node::items(schema) else { return };
             for (index, item) in list.iter_mut().enumerate() {
                 path.enter_item(index, |path| keep(item, items, path, dropped));
             }
@@ -90,7 +91,7 @@ fn keep_map(
         if embedded && META.contains(&key.as_str()) {
             continue;
         }
-        let inner = match (shape::property(schema, key), shape::additional(schema)) {
+        let inner = match (node::property(schema, key), node::additional(schema)) {
             (Some(property), _) => Some(property),
             (None, Additional::Schema(schema)) => Some(schema),
             (None, Additional::Unspecified) => None,
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_go_and_are_named_in_order() {
+    fn unknown_fields_are_removed_and_returned_in_order() {
         let schema = json!({"type": "object", "properties": {
             "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
             "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {}}},
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn preserved_parts_stay_but_for_what_has_a_schema() {
+    fn preserved_fields_stay_unless_they_have_a_schema() {
         let schema = json!({"type": "object", "properties": {"free": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
             "properties": {"known": {"type": "object", "properties": {"a": {"type": "integer"}}}},
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_embedded_resource_keeps_its_type_and_metadata() {
+    fn embedded_resource_keeps_type_and_metadata() {
         let schema = json!({"type": "object", "properties": {"inner": {
             "type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "string"}},
         }}});

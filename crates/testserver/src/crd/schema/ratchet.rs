@@ -1,13 +1,13 @@
-//! Ratcheting: what was wrong before and was not touched by an update is tolerated.
+//! Ratcheting: an update tolerates errors in unchanged values.
 
 use serde_json::Value;
 
 use crate::crd::schema::lists::key_of;
-use crate::crd::schema::place::Step;
-use crate::crd::schema::shape;
+use crate::crd::schema::location::Step;
+use crate::crd::schema::node;
 
-/// Whether the value that `steps` lead to, or anything around it, is what it was. Items are known again only in
-/// lists with keys.
+/// Returns whether the value at `steps`, or a value that contains it, is unchanged. List items are
+/// compared by key, so this works only in lists with keys.
 pub(crate) fn is_unchanged(new: &Value, old: &Value, schema: &Value, steps: &[Step]) -> bool {
     if new == old {
         return true;
@@ -23,15 +23,15 @@ pub(crate) fn is_unchanged(new: &Value, old: &Value, schema: &Value, steps: &[St
 type Triple<'a> = (&'a Value, &'a Value, &'a Value);
 
 fn inner_field<'a>(new: &'a Value, old: &'a Value, schema: &'a Value, name: &str) -> Option<Triple<'a>> {
-    Some((new.get(name)?, old.get(name)?, shape::field(schema, name)?))
+    Some((new.get(name)?, old.get(name)?, node::field(schema, name)?))
 }
 
 fn inner_item<'a>(new: &'a Value, old: &'a Value, schema: &'a Value, index: usize) -> Option<Triple<'a>> {
-    if shape::text(schema, "x-kubernetes-list-type") != "map" {
+    if node::text(schema, "x-kubernetes-list-type") != "map" {
         return None;
     }
     let item = new.get(index)?;
     let key = key_of(item, schema);
     let old = old.as_array()?.iter().find(|old| key_of(old, schema) == key)?;
-    Some((item, old, shape::items(schema)?))
+    Some((item, old, node::items(schema)?))
 }

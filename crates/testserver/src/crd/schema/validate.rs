@@ -1,23 +1,23 @@
-//! Asks a validator about an object and says what it found, as kube-apiserver says it.
+//! Validates an object, with the error messages of kube-apiserver.
 
 use serde_json::Value;
 
 use crate::crd::schema::compile::Compiled;
-use crate::crd::schema::place::{Place, Step};
+use crate::crd::schema::location::{ErrorLocation, Step};
+use crate::crd::schema::messages;
 use crate::crd::schema::ratchet;
-use crate::crd::schema::words;
 use crate::status::Cause;
 
-/// What an update is held against: the value before, and its schema.
+/// The previous value of an update, and its schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before<'a> {
     pub value: &'a Value,
     pub schema: &'a Value,
 }
 
-/// What is wrong with `value`, which stands at `field` of its object (empty: it is the object). What an update has
-/// not touched is not wrong.
-pub(crate) fn complaints(
+/// Validates `value`, the value of `field`. An empty field means the object. Errors in unchanged values
+/// are tolerated.
+pub(crate) fn validate(
     compiled: &Compiled,
     value: &Value,
     field: &str,
@@ -27,15 +27,18 @@ pub(crate) fn complaints(
     let tolerated = |steps: &[Step]| {
         before.is_some_and(|before| ratchet::is_unchanged(value, before.value, before.schema, steps))
     };
-    words::causes(&errors, &compiled.translated, field, &tolerated)
+    messages::causes(&errors, &compiled.translated, field, &tolerated)
 }
 
-/// Where an error is.
-pub(crate) fn place<'a>(error: &jsonschema::ValidationError<'_>, translated: &'a Value) -> Place<'a> {
+/// Returns the location of an error.
+pub(crate) fn location<'a>(
+    error: &jsonschema::ValidationError<'_>,
+    translated: &'a Value,
+) -> ErrorLocation<'a> {
     let text = |location: &jsonschema::paths::Location| location.into_iter().map(|s| s.to_string()).collect();
     let (schema, instance): (Vec<String>, Vec<String>) =
         (text(error.schema_path()), text(error.instance_path()));
-    Place::find(translated, &schema, &instance)
+    ErrorLocation::find(translated, &schema, &instance)
 }
 
 #[cfg(test)]

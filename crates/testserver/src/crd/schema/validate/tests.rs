@@ -1,9 +1,9 @@
-//! The words and the order of complaints, as kube-apiserver 1.36.3 answered them.
+//! The messages and the order of validation errors, recorded from kube-apiserver 1.36.3.
 
 use serde_json::{Value, json};
 
 use crate::crd::schema::compile::compile;
-use crate::crd::schema::validate::{Before, complaints};
+use crate::crd::schema::validate::{Before, validate};
 use crate::status::Status;
 
 fn schema() -> Value {
@@ -34,7 +34,7 @@ fn schema() -> Value {
     }}})
 }
 
-/// `reason field: message` of each complaint about an object with this spec (and the color red).
+/// Returns `reason field: message` of each error of an object with this spec and the color red.
 fn said(spec: Value) -> Vec<String> {
     let mut spec = spec;
     if let Some(map) = spec.as_object_mut().filter(|map| !map.contains_key("color")) {
@@ -46,7 +46,7 @@ fn said(spec: Value) -> Vec<String> {
 fn about(object: &Value, before: Option<&Value>) -> Vec<String> {
     let schema = schema();
     let before = before.map(|value| Before { value, schema: &schema });
-    let causes = complaints(&compile(&schema).unwrap(), object, "", before);
+    let causes = validate(&compile(&schema).unwrap(), object, "", before);
     let status = Status::invalid(crate::status::Named { group: "", resource: "X" }, "x", causes);
     let body: Value = serde_json::from_slice(&status.json()).unwrap();
     let text = |cause: &Value, key: &str| cause[key].as_str().unwrap().to_owned();
@@ -66,7 +66,7 @@ fn about(object: &Value, before: Option<&Value>) -> Vec<String> {
 }
 
 #[test]
-fn what_fits_is_not_complained_of() {
+fn valid_objects_have_no_errors() {
     for spec in [
         json!({"size": 2, "num": 2, "name": "abc", "list": ["a"], "props": {"a": 1}, "port": 1, "maybe": null}),
         json!({"port": "http", "one": {"a": 1}, "any": 1, "all": 7, "not": "yes", "ip": "10.0.0.1", "level": 2}),
@@ -76,7 +76,7 @@ fn what_fits_is_not_complained_of() {
 }
 
 #[test]
-fn types_are_named_as_by_the_real_server() {
+fn type_errors_equal_the_real_server() {
     for (spec, expected) in [
         (
             json!({"size": "3"}),
@@ -112,7 +112,7 @@ fn types_are_named_as_by_the_real_server() {
 }
 
 #[test]
-fn bounds_and_sizes_are_named_as_by_the_real_server() {
+fn limit_errors_equal_the_real_server() {
     for (spec, expected) in [
         (
             json!({"size": 3}),
@@ -167,7 +167,7 @@ fn bounds_and_sizes_are_named_as_by_the_real_server() {
 }
 
 #[test]
-fn enums_and_formats_are_named_as_by_the_real_server() {
+fn enum_and_format_errors_equal_the_real_server() {
     for (spec, expected) in [
         (
             json!({"color": "green"}),
@@ -184,7 +184,7 @@ fn enums_and_formats_are_named_as_by_the_real_server() {
 }
 
 #[test]
-fn alternatives_are_complained_of_with_the_best_of_them() {
+fn errors_of_alternatives_include_the_best_alternative() {
     let nowhere = |text: &str| format!("Invalid <nil>: Invalid value: \"\": {text}");
     assert_eq!(
         said(json!({"one": {}})),
@@ -217,7 +217,7 @@ fn alternatives_are_complained_of_with_the_best_of_them() {
 }
 
 #[test]
-fn several_complaints_come_in_the_order_of_the_real_server() {
+fn several_errors_have_the_order_of_the_real_server() {
     assert_eq!(
         said(json!({"size": 2.5})),
         [
@@ -238,7 +238,7 @@ fn several_complaints_come_in_the_order_of_the_real_server() {
 }
 
 #[test]
-fn an_update_is_not_blamed_for_what_it_did_not_touch() {
+fn update_tolerates_errors_in_unchanged_values() {
     let before = json!({"spec": {"size": 12, "keyed": [{"k": "a", "v": "x"}, {"k": "b", "v": "y"}]}});
     let mut after = before.clone();
     after["metadata"] = json!({"labels": {"new": "1"}});

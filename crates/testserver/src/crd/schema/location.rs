@@ -1,17 +1,18 @@
-//! Where a complaint belongs: the field, the node of the schema, and its turn among the other complaints.
+//! The location of a validation error: the field, the schema node, and its position in the order of
+//! errors.
 
 use serde_json::Value;
 
-/// One step from the object towards the value.
+/// A step on the path from the object to the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Field(String),
     Item(usize),
 }
 
-/// The order in which kube-apiserver looks at one node.
+/// The checks of one schema node, in the order of kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Turn {
+pub(crate) enum CheckOrder {
     Type,
     AnyOf,
     OneOf,
@@ -37,7 +38,7 @@ pub(crate) enum Turn {
     Required,
 }
 
-/// An `allOf` on the way, of which one part failed.
+/// An `allOf` on the path, with one failed part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Junction {
     pub steps: Vec<Step>,
@@ -46,29 +47,29 @@ pub(crate) struct Junction {
     pub parts: usize,
 }
 
-/// Complaints are sorted by this: the turn and the name of each node on the way.
-pub(crate) type Order = Vec<(Turn, String)>;
+/// The sort key of an error: the check and the name of each node on the path.
+pub(crate) type Order = Vec<(CheckOrder, String)>;
 
-/// Where a complaint belongs.
+/// The location of an error.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ErrorLocation<'a> {
     pub steps: Vec<Step>,
     pub node: &'a Value,
     pub order: Order,
     pub junctions: Vec<Junction>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ErrorLocation<'a> {
     /// Follows the validator's paths through the (translated) schema and the object.
     pub(crate) fn find(root: &'a Value, schema: &[String], instance: &[String]) -> Self {
-        let mut place = Self { steps: Vec::new(), node: root, order: Vec::new(), junctions: Vec::new() };
+        let mut location = Self { steps: Vec::new(), node: root, order: Vec::new(), junctions: Vec::new() };
         let (mut keywords, mut instance) = (schema.iter().map(String::as_str), instance.iter().cloned());
         while let Some(keyword) = keywords.next() {
             let key = match keyword {
                 "properties" | "allOf" | "anyOf" | "oneOf" => keywords.next(),
                 _ => None,
             };
-            let inner = place.node.get(keyword);
+            let inner = location.node.get(keyword);
             let inner = match key {
                 Some(key) => {
                     inner.and_then(|inner| inner.get(key).or_else(|| inner.get(key.parse::<usize>().ok()?)))
@@ -79,38 +80,38 @@ impl<'a> Place<'a> {
             match keyword {
                 "properties" | "additionalProperties" => {
                     let Some(name) = instance.next() else { break };
-                    place.order.push((Turn::Fields, name.clone()));
-                    place.steps.push(Step::Field(name));
+                    location.order.push((CheckOrder::Fields, name.clone()));
+                    location.steps.push(Step::Field(name));
                 }
                 "items" => {
                     let Some(index) = instance.next().and_then(|index| index.parse().ok()) else { break };
-                    place.order.push((Turn::Items, format!("{index:010}")));
-                    place.steps.push(Step::Item(index));
+                    location.order.push((CheckOrder::Items, format!("{index:010}")));
+                    location.steps.push(Step::Item(index));
                 }
-                "allOf" => place.join(key.and_then(|key| key.parse().ok()).unwrap_or_default()),
-                "anyOf" => place.order.push((Turn::AnyOf, String::new())),
-                "oneOf" => place.order.push((Turn::OneOf, String::new())),
+                "allOf" => location.join(key.and_then(|key| key.parse().ok()).unwrap_or_default()),
+                "anyOf" => location.order.push((CheckOrder::AnyOf, String::new())),
+                "oneOf" => location.order.push((CheckOrder::OneOf, String::new())),
                 _ => break,
             }
-            place.node = inner;
+            location.node = inner;
         }
-        place
+        location
     }
 
     fn join(&mut self, part: usize) {
         let parts = self.node.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
         let junction = Junction { steps: self.steps.clone(), order: self.order.clone(), part, parts };
         self.junctions.push(junction);
-        self.order.push((Turn::AllOf, format!("{part:010}")));
+        self.order.push((CheckOrder::AllOf, format!("{part:010}")));
     }
 
-    /// The order of a complaint of this kind here.
-    pub(crate) fn turn(&self, turn: Turn) -> Order {
-        self.order.iter().cloned().chain([(turn, String::new())]).collect()
+    /// Returns the sort key of an error of this check.
+    pub(crate) fn order_of(&self, check: CheckOrder) -> Order {
+        self.order.iter().cloned().chain([(check, String::new())]).collect()
     }
 }
 
-/// The path as messages write it.
+/// Formats the path for messages.
 pub(crate) fn name(steps: &[Step]) -> String {
     let mut name = String::new();
     for step in steps {

@@ -1,4 +1,4 @@
-//! The words of kube-apiserver for what a validator finds.
+//! The error messages of kube-apiserver for the errors of a validator.
 
 use std::collections::BTreeMap;
 
@@ -7,89 +7,91 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
 use crate::crd::schema::compile::{FORMAT, RANGE};
-use crate::crd::schema::place::{Order, Place, Step, Turn, name};
-use crate::crd::schema::validate::place;
+use crate::crd::schema::location::{CheckOrder, ErrorLocation, Order, Step, name};
+use crate::crd::schema::validate::location;
 use crate::status::Cause;
 
-/// Complaints about the whole carry this for a field.
-pub(crate) const NOWHERE: &str = "<nil>";
+/// The field of an error that applies to the entire object.
+pub(crate) const NO_FIELD: &str = "<nil>";
 
-/// Puts errors into the words and the order of kube-apiserver; without those that are tolerated.
+/// Converts errors to the messages and the order of kube-apiserver. Omits tolerated errors.
 pub(crate) fn causes(
     errors: &[ValidationError<'_>],
     translated: &Value,
     field: &str,
     tolerated: &dyn Fn(&[Step]) -> bool,
 ) -> Vec<Cause> {
-    let speaker = Speaker { translated, field, tolerated };
-    speaker.say(errors)
+    let builder = CauseBuilder { translated, field, tolerated };
+    builder.build(errors)
 }
 
-/// What all complaints of one validation share.
-struct Speaker<'a> {
+/// Builds the causes of one validation.
+struct CauseBuilder<'a> {
     translated: &'a Value,
-    /// Where the validated value stands in its object; empty if it is the object.
+    /// The field of the validated value. Empty for the object.
     field: &'a str,
     tolerated: &'a dyn Fn(&[Step]) -> bool,
 }
 
-/// An error at its place.
-struct Found<'a> {
+/// An error with its location.
+struct LocatedError<'a> {
     error: &'a ValidationError<'a>,
-    place: Place<'a>,
+    location: ErrorLocation<'a>,
     order: Order,
 }
 
-impl Speaker<'_> {
-    fn say(&self, errors: &[ValidationError<'_>]) -> Vec<Cause> {
-        let mut found: Vec<Found<'_>> = errors.iter().map(|error| self.find(error)).collect();
-        found.retain(|found| !(self.tolerated)(&found.place.steps) && !is_skipped(found.error));
+impl CauseBuilder<'_> {
+    fn build(&self, errors: &[ValidationError<'_>]) -> Vec<Cause> {
+        let mut found: Vec<LocatedError<'_>> = errors.iter().map(|error| self.find(error)).collect();
+        found.retain(|found| !(self.tolerated)(&found.location.steps) && !is_skipped(found.error));
         found.sort_by(|one, other| one.order.cmp(&other.order));
-        found.dedup_by(|later, first| later.place.order == first.place.order && both_of_text(later, first));
-        let mut said: Vec<(Order, Vec<Cause>)> =
-            found.iter().map(|found| (found.order.clone(), self.about(found))).collect();
-        said.extend(self.junctions(&found));
-        said.sort_by(|one, other| one.0.cmp(&other.0));
-        said.into_iter().flat_map(|(_, causes)| causes).collect()
+        found.dedup_by(|later, first| {
+            later.location.order == first.location.order && both_of_text(later, first)
+        });
+        let mut causes: Vec<(Order, Vec<Cause>)> =
+            found.iter().map(|found| (found.order.clone(), self.causes_of(found))).collect();
+        causes.extend(self.junctions(&found));
+        causes.sort_by(|one, other| one.0.cmp(&other.0));
+        causes.into_iter().flat_map(|(_, causes)| causes).collect()
     }
 
-    fn find<'a>(&'a self, error: &'a ValidationError<'a>) -> Found<'a> {
-        let place = place(error, self.translated);
-        let order = place.turn(turn(error.kind()));
-        Found { error, place, order }
+    fn find<'a>(&'a self, error: &'a ValidationError<'a>) -> LocatedError<'a> {
+        let location = location(error, self.translated);
+        let order = location.order_of(check_order(error.kind()));
+        LocatedError { error, location, order }
     }
 
-    /// What is said of each `allOf` with a part that failed.
-    fn junctions(&self, found: &[Found<'_>]) -> Vec<(Order, Vec<Cause>)> {
+    /// Returns the cause of each `allOf` with a failed part.
+    fn junctions(&self, found: &[LocatedError<'_>]) -> Vec<(Order, Vec<Cause>)> {
         let mut failed: BTreeMap<Order, (String, usize, Vec<usize>)> = BTreeMap::new();
-        for junction in found.iter().flat_map(|found| &found.place.junctions) {
+        for junction in found.iter().flat_map(|found| &found.location.junctions) {
             let entry = failed.entry(junction.order.clone());
             let (_, _, parts) = entry.or_insert((name(&junction.steps), junction.parts, Vec::new()));
             if !parts.contains(&junction.part) {
                 parts.push(junction.part);
             }
         }
-        let say = |(mut order, (name, parts, failed)): (Order, (String, usize, Vec<usize>))| {
+        let cause = |(mut order, (name, parts, failed)): (Order, (String, usize, Vec<usize>))| {
             let none = if failed.len() == parts { ". None validated" } else { "" };
-            order.push((Turn::AllOf, "~".into()));
-            (order, vec![nowhere(&format!("\"{name}\" must validate all the schemas (allOf){none}"))])
+            order.push((CheckOrder::AllOf, "~".into()));
+            (order, vec![without_field(&format!("\"{name}\" must validate all the schemas (allOf){none}"))])
         };
-        failed.into_iter().map(say).collect()
+        failed.into_iter().map(cause).collect()
     }
 
-    /// The field of a complaint.
+    /// Returns the field of a cause.
     fn at(&self, name: &str) -> String {
         match (self.field, name) {
-            ("", "") => NOWHERE.into(),
+            ("", "") => NO_FIELD.into(),
             (field, "") => field.into(),
             ("", name) => name.into(),
             (field, name) => format!("{field}.{name}"),
         }
     }
 
-    fn about(&self, found: &Found<'_>) -> Vec<Cause> {
+    fn causes_of(&self, found: &LocatedError<'_>) -> Vec<Cause> {
         let value = found.error.instance().as_ref();
-        let name = name(&found.place.steps);
+        let name = name(&found.location.steps);
         let at = self.at(&name);
         let size =
             value.as_array().map(Vec::len).or(value.as_object().map(serde_json::Map::len)).unwrap_or(0);
@@ -98,13 +100,13 @@ impl Speaker<'_> {
         let few =
             |text: &str| vec![Cause::invalid(&at, &size.to_string(), &format!("{name} in body {text}"))];
         match found.error.kind() {
-            Kind::Type { .. } => vec![wrong_type(&at, &name, value, found.place.node)],
+            Kind::Type { .. } => vec![wrong_type(&at, &name, value, found.location.node)],
             Kind::Format { .. } => {
-                let format = format(found.place.node);
+                let format = format(found.location.node);
                 let text = format!("{name} in body must be of type {format}: {value}");
                 vec![Cause::wrong_type(&at, &value.to_string(), &text)]
             }
-            Kind::Custom { .. } => vec![out_of_range(&name, found.place.node)],
+            Kind::Custom { .. } => vec![out_of_range(&name, found.location.node)],
             Kind::Required { property } => {
                 let missing = property.as_str().unwrap_or("");
                 let name = if name.is_empty() { missing.into() } else { format!("{name}.{missing}") };
@@ -114,7 +116,7 @@ impl Speaker<'_> {
             Kind::MaxLength { limit } => vec![Cause::too_long(&at, *limit)],
             Kind::MinLength { limit } => invalid(&format!("should be at least {limit} chars long")),
             Kind::Pattern { .. } => {
-                let pattern = found.place.node.get("pattern").and_then(Value::as_str).unwrap_or("");
+                let pattern = found.location.node.get("pattern").and_then(Value::as_str).unwrap_or("");
                 invalid(&format!("should match '{pattern}'"))
             }
             Kind::MultipleOf { multiple_of } => {
@@ -139,11 +141,11 @@ impl Speaker<'_> {
             }
             Kind::UniqueItems => invalid("shouldn't contain duplicates"),
             Kind::AdditionalProperties { unexpected } => {
-                let say = |key: &String| {
+                let cause = |key: &String| {
                     let text = format!("{name}.{key} in body is a forbidden property");
                     Cause::invalid(&at, &format!("{key:?}"), &text)
                 };
-                unexpected.iter().map(say).collect()
+                unexpected.iter().map(cause).collect()
             }
             Kind::AnyOf { context } => {
                 let text = format!("\"{name}\" must validate at least one schema (anyOf)");
@@ -159,68 +161,74 @@ impl Speaker<'_> {
                 let text = format!(
                     "\"{name}\" must validate one and only one schema (oneOf). Found {count} valid alternatives"
                 );
-                vec![nowhere(&text)]
+                vec![without_field(&text)]
             }
-            Kind::Not { .. } => vec![nowhere(&format!("\"{name}\" must not validate the schema (not)"))],
+            Kind::Not { .. } => {
+                vec![without_field(&format!("\"{name}\" must not validate the schema (not)"))]
+            }
             _ => invalid("is invalid"),
         }
     }
 
-    /// A complaint about alternatives, and what the first of them with the fewest complaints says.
+    /// Returns the cause for alternatives, and the causes of the first alternative with the fewest
+    /// errors.
     fn with_best(&self, text: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<Cause> {
         let best = context.iter().min_by_key(|errors| errors.len());
-        let best = best.map(|errors| self.say(errors)).unwrap_or_default();
-        std::iter::once(nowhere(text)).chain(best).collect()
+        let best = best.map(|errors| self.build(errors)).unwrap_or_default();
+        std::iter::once(without_field(text)).chain(best).collect()
     }
 }
 
-fn turn(kind: &Kind) -> Turn {
+fn check_order(kind: &Kind) -> CheckOrder {
     match kind {
-        Kind::AnyOf { .. } => Turn::AnyOf,
-        Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => Turn::OneOf,
-        Kind::Not { .. } => Turn::Not,
-        Kind::MaxLength { .. } => Turn::MaxLength,
-        Kind::MinLength { .. } => Turn::MinLength,
-        Kind::Pattern { .. } => Turn::Pattern,
-        Kind::Format { .. } => Turn::Format,
-        Kind::Custom { .. } => Turn::Range,
-        Kind::MultipleOf { .. } => Turn::MultipleOf,
-        Kind::Minimum { .. } | Kind::ExclusiveMinimum { .. } => Turn::Minimum,
-        Kind::Maximum { .. } | Kind::ExclusiveMaximum { .. } => Turn::Maximum,
-        Kind::MinItems { .. } => Turn::MinItems,
-        Kind::MaxItems { .. } => Turn::MaxItems,
-        Kind::UniqueItems => Turn::UniqueItems,
-        Kind::Enum { .. } => Turn::Enum,
-        Kind::MinProperties { .. } => Turn::MinProperties,
-        Kind::MaxProperties { .. } => Turn::MaxProperties,
-        Kind::AdditionalProperties { .. } => Turn::Forbidden,
-        Kind::Required { .. } => Turn::Required,
-        _ => Turn::Type,
+        Kind::AnyOf { .. } => CheckOrder::AnyOf,
+        Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => CheckOrder::OneOf,
+        Kind::Not { .. } => CheckOrder::Not,
+        Kind::MaxLength { .. } => CheckOrder::MaxLength,
+        Kind::MinLength { .. } => CheckOrder::MinLength,
+        Kind::Pattern { .. } => CheckOrder::Pattern,
+        Kind::Format { .. } => CheckOrder::Format,
+        Kind::Custom { .. } => CheckOrder::Range,
+        Kind::MultipleOf { .. } => CheckOrder::MultipleOf,
+        Kind::Minimum { .. } | Kind::ExclusiveMinimum { .. } => CheckOrder::Minimum,
+        Kind::Maximum { .. } | Kind::ExclusiveMaximum { .. } => CheckOrder::Maximum,
+        Kind::MinItems { .. } => CheckOrder::MinItems,
+        Kind::MaxItems { .. } => CheckOrder::MaxItems,
+        Kind::UniqueItems => CheckOrder::UniqueItems,
+        Kind::Enum { .. } => CheckOrder::Enum,
+        Kind::MinProperties { .. } => CheckOrder::MinProperties,
+        Kind::MaxProperties { .. } => CheckOrder::MaxProperties,
+        Kind::AdditionalProperties { .. } => CheckOrder::Forbidden,
+        Kind::Required { .. } => CheckOrder::Required,
+        _ => CheckOrder::Type,
     }
 }
 
-/// Of a null only the type and the enum are looked at.
+/// For a null, only the type and the enum are checked.
 fn is_skipped(error: &ValidationError<'_>) -> bool {
-    error.instance().is_null() && !matches!(turn(error.kind()), Turn::Type | Turn::Enum)
+    error.instance().is_null() && !matches!(check_order(error.kind()), CheckOrder::Type | CheckOrder::Enum)
 }
 
-/// Of length and pattern only the first complaint is made.
-fn both_of_text(one: &Found<'_>, other: &Found<'_>) -> bool {
-    let of_text = |found: &Found<'_>| {
-        matches!(turn(found.error.kind()), Turn::MaxLength | Turn::MinLength | Turn::Pattern)
+/// Returns whether both errors are about length or pattern. Only the first of these errors is reported.
+fn both_of_text(one: &LocatedError<'_>, other: &LocatedError<'_>) -> bool {
+    let of_text = |found: &LocatedError<'_>| {
+        matches!(
+            check_order(found.error.kind()),
+            CheckOrder::MaxLength | CheckOrder::MinLength | CheckOrder::Pattern
+        )
     };
     of_text(one) && of_text(other)
 }
 
-fn nowhere(text: &str) -> Cause {
-    Cause::invalid(NOWHERE, "\"\"", text)
+fn without_field(text: &str) -> Cause {
+    Cause::invalid(NO_FIELD, "\"\"", text)
 }
 
 fn format(node: &Value) -> &str {
     node.get(FORMAT).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The type of a value, and the format that Go's type of it has.
+/// Returns the type of a value, and the format of its Go type.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -251,7 +259,7 @@ fn out_of_range(name: &str, node: &Value) -> Cause {
         None | Some("") => "(default format)".into(),
         Some(format) => format!("with format {format}"),
     };
-    nowhere(&format!("Checked value must be of type {kind} {format} in {name}"))
+    without_field(&format!("Checked value must be of type {kind} {format} in {name}"))
 }
 
 fn not_supported(at: &str, value: &Value, options: &Value) -> Cause {
@@ -262,13 +270,13 @@ fn not_supported(at: &str, value: &Value, options: &Value) -> Cause {
     Cause::not_supported(at, &value.to_string(), &options)
 }
 
-/// A bound as it is printed beside a value: beside an integer it is an integer, too.
+/// Formats the limit for a value. For an integer value, the limit is printed as an integer.
 fn bound(value: &Value, limit: &Value) -> String {
     let limit = limit.as_f64().unwrap_or(0.0);
     go_float(if value.is_f64() { limit } else { limit.trunc() })
 }
 
-/// A number as Go's `%v` prints a float64.
+/// Formats a number like Go's `%v` for a float64.
 fn go_float(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e21).contains(&size) {

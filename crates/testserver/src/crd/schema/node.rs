@@ -1,18 +1,18 @@
-//! How a structural schema is read: the few questions that pruning, defaulting and validation ask of a node.
+//! Accessors for the nodes of a structural schema.
 
 use serde_json::Value;
 
-/// What a schema says of fields that it does not name.
+/// The schema of fields that are not in `properties`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Additional<'a> {
-    /// Nothing: they are unknown.
+    /// The fields are unknown.
     Unknown,
-    /// `true` or `false`: they stay, and nothing is known about their content.
+    /// `true` or `false`. The server stores the fields with any content.
     Unspecified,
     Schema(&'a Value),
 }
 
-/// The schema of a named field.
+/// Returns the schema of a field in `properties`.
 pub(crate) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.get("properties")?.get(name)
 }
@@ -29,12 +29,12 @@ pub(crate) fn additional(schema: &Value) -> Additional<'_> {
     }
 }
 
-/// The schema of a list's items.
+/// Returns the schema of the items of a list.
 pub(crate) fn items(schema: &Value) -> Option<&Value> {
     schema.get("items").filter(|items| items.is_object())
 }
 
-/// The schema of a field, named or not.
+/// Returns the schema of a field, from `properties` or `additionalProperties`.
 pub(crate) fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     property(schema, name).or(match additional(schema) {
         Additional::Schema(schema) => Some(schema),
@@ -46,17 +46,17 @@ pub(crate) fn flag(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// A text of the node; empty if absent.
+/// Returns a text of the node, or an empty text.
 pub(crate) fn text<'a>(schema: &'a Value, key: &str) -> &'a str {
     schema.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// The default, which is never null.
+/// Returns the default. A null default counts as absent.
 pub(crate) fn default(schema: &Value) -> Option<&Value> {
     schema.get("default").filter(|value| !value.is_null())
 }
 
-/// The texts of a list such as `required`.
+/// Returns the texts of a list such as `required`.
 pub(crate) fn texts<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     schema.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
@@ -69,9 +69,9 @@ pub(crate) fn preserves(schema: &Value) -> bool {
     flag(schema, "x-kubernetes-preserve-unknown-fields")
 }
 
-/// Whether any node of the schema is one that `picks` picks.
-pub(crate) fn any(schema: &Value, picks: &impl Fn(&Value) -> bool) -> bool {
-    picks(schema) || children(schema).any(|child| any(child, picks))
+/// Returns whether `predicate` returns true for any node of the schema.
+pub(crate) fn any(schema: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
+    predicate(schema) || children(schema).any(|child| any(child, predicate))
 }
 
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {

@@ -1,8 +1,8 @@
-//! What a version offers beside its schema: subresources, printer columns and fields to select by.
+//! The features of a version: subresources, printer columns and selectable fields.
 
 use serde_json::Value;
 
-use crate::crd::schema::shape::{self, text};
+use crate::crd::schema::node::{self, text};
 use crate::status::Cause;
 
 pub(super) fn subresources(version: &Value, at: &str) -> Vec<Cause> {
@@ -31,7 +31,7 @@ pub(super) fn subresources(version: &Value, at: &str) -> Vec<Cause> {
     causes
 }
 
-/// A path must start with a dot; an empty one is not looked at.
+/// Checks that a path starts with a dot. An empty path is permitted.
 fn simple_path(field: &str, path: &str) -> Option<Cause> {
     let good = path.is_empty() || path.starts_with('.');
     (!good).then(|| Cause::invalid(field, &format!("{path:?}"), "must be a simple json path starting with ."))
@@ -66,8 +66,8 @@ pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
     causes
 }
 
-/// At most so many fields can be selected by.
-const SELECTABLE: u64 = 8;
+/// The maximum number of selectable fields.
+const MAX_SELECTABLE_FIELDS: u64 = 8;
 
 pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
     let fields = version.get("selectableFields").and_then(Value::as_array);
@@ -101,20 +101,20 @@ pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
             seen.push(path);
         }
     }
-    if seen.len() as u64 > SELECTABLE {
-        causes.push(Cause::too_many(at, seen.len(), SELECTABLE));
+    if seen.len() as u64 > MAX_SELECTABLE_FIELDS {
+        causes.push(Cause::too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));
     }
     causes
 }
 
-/// The schema of the field that a path such as `.spec.color` names.
+/// Returns the schema of the field at a path such as `.spec.color`.
 fn find<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, &'static str> {
     if path.contains(['[', ']']) {
         return Err("array notation is not allowed");
     }
     let mut at = schema;
     for name in path.trim_start_matches('.').split('.') {
-        at = shape::property(at, name).ok_or("does not refer to a valid field")?;
+        at = node::property(at, name).ok_or("does not refer to a valid field")?;
     }
     Ok(at)
 }
