@@ -131,7 +131,7 @@ impl Naive {
         let old = self.objects.get(new.key()).map(|(old, _)| old.clone());
         match old {
             Some(old) if is_same_object(&old.id, &new.id) => {
-                events.push(Event::Updated { old, new: new.clone() })
+                events.push(Event::Updated { old, new: new.clone() });
             }
             other => {
                 if let Some(old) = other {
