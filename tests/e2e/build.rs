@@ -1,9 +1,12 @@
-//! Turns the Rust code of the pages into tests: see `tests/pages/main.rs`.
+//! Converts the Rust code of the pages to tests: see `tests/pages/main.rs`.
 //!
-//! Each block that begins with ```` ```rust ```` is compiled. Lines that begin with `# ` are hidden from readers, as in rustdoc.
-//! - A block with `fn main` is a program. It is run against an embedded server, or with `no_run` only compiled.
-//! - A block that begins with `run(` or `run_on_server(` behind hidden `# ` lines is the body of a test.
-//! - Any other block holds items. With the word `more`, it sees the items of the block of items before it.
+//! Each block that starts with ```` ```rust ```` is compiled. Lines that start with `# ` are hidden
+//! from readers, as in rustdoc.
+//! - A block with `fn main` is a program. It runs against an embedded server, or with `no_run` is only
+//!   compiled.
+//! - A block that starts with `run(` or `run_on_server(` after hidden `# ` lines is the body of a test.
+//! - Any other block contains items. With the word `more`, it sees the items of the preceding block of
+//!   items.
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
@@ -38,7 +41,7 @@ fn main() {
 
 /// Holds one block of Rust code.
 struct Block {
-    /// The line of the page on which the block begins.
+    /// The line of the page on which the block starts.
     line: usize,
     /// The words behind ```` ```rust ````.
     words: String,

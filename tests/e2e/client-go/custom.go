@@ -31,7 +31,7 @@ func createWidgets(ctx context.Context, p *program) (string, error) {
 	}
 	crds := client.ApiextensionsV1().CustomResourceDefinitions()
 	_, err = crds.Create(ctx, definition(), metav1.CreateOptions{})
-	// Another run of this program on the same server has left it.
+	// An earlier execution of this program on the same server may have left it.
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err
 	}
@@ -69,7 +69,7 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// sorted puts events of a first list in order: an informer tells them as its map has them.
+// sorted sorts the events of a first list, because an informer delivers them in the order of its map.
 func sorted(events string) string {
 	all := strings.Split(events, ", ")
 	slices.Sort(all)

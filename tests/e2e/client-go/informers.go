@@ -22,7 +22,7 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// seen collects what an informer's handler is told.
+// seen collects the events that an informer's handler receives.
 type seen struct {
 	informer cache.SharedIndexInformer
 	events   chan string
@@ -41,7 +41,7 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, erro
 			s.events <- err.Error()
 			return
 		}
-		// Not for everybody: each namespace has a ConfigMap of the controllers, where those run.
+		// With controllers, each namespace also contains their ConfigMap.
 		if accessor.GetName() != "kube-root-ca.crt" {
 			s.events <- what + " " + accessor.GetName()
 		}
@@ -63,7 +63,7 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, erro
 	return s, nil
 }
 
-// expect waits for so many events and gives them.
+// expect waits for this number of events and returns them.
 func (s *seen) expect(ctx context.Context, count int) (string, error) {
 	var all []string
 	for range count {
@@ -125,7 +125,7 @@ func sharedInformer(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%s; %s; in the cache %v", first, then, one.Data), nil
 }
 
-// filteredInformer sees an object leave and come back when its label changes.
+// filteredInformer checks that a changed label removes an object from the informer and adds it back.
 func filteredInformer(ctx context.Context, p *program) (string, error) {
 	web := map[string]string{"app": "web"}
 	if err := change(p.put(ctx, "web", web), p.put(ctx, "hidden", web), p.put(ctx, "db", nil)); err != nil {
@@ -223,7 +223,7 @@ func metadataInformer(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%s; %s; %s with %v", sorted(first), then, partial.Kind, partial.Annotations), nil
 }
 
-// howListed tells a client that streams its lists from one that doesn't.
+// howListed reports whether the client uses streaming lists.
 func howListed(_ context.Context, _ *program) (string, error) {
 	switch lists, streams, _ := watched.counts(); {
 	case lists > 0 && streams == 0:
@@ -235,7 +235,7 @@ func howListed(_ context.Context, _ *program) (string, error) {
 	}
 }
 
-// relist has its watch ended, misses a deletion, and finds its version forgotten when it comes back.
+// relist closes its watch, misses a deletion, and resumes from an expired version.
 func relist(ctx context.Context, p *program) (string, error) {
 	config := rest.CopyConfig(p.config)
 	config.WrapTransport = nil
@@ -260,7 +260,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// A watch that has brought nothing is not taken up again, but begun anew with a list.
+	// client-go does not resume a watch without events. It starts with a list instead.
 	if err := p.patch(ctx, "stays", `{"data": {"k": "v"}}`); err != nil {
 		return "", err
 	}
@@ -284,10 +284,10 @@ func relist(ctx context.Context, p *program) (string, error) {
 	}
 	listsNow, streamsNow, tooOld := own.counts()
 	if tooOld == 0 || listsNow+streamsNow == lists+streams {
-		return "", fmt.Errorf("%d answers say too old, %d lists and %d streams before, %d and %d after",
+		return "", fmt.Errorf("%d responses with an expired version, %d lists and %d streams before, %d and %d after",
 			tooOld, lists, streams, listsNow, streamsNow)
 	}
-	return fmt.Sprintf("%s; %s; its version was too old: %s", sorted(first), watching, sorted(then)), nil
+	return fmt.Sprintf("%s; %s; its version had expired: %s", sorted(first), watching, sorted(then)), nil
 }
 
 var widgets = schema.GroupVersionResource{Group: "client-go.example.com", Version: "v1", Resource: "widgets"}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaderElection has two candidates: the second takes over when the first lets go, and the first again when the second
-// is gone without a word and its lease has run out.
+// leaderElection has two candidates. The second takes over when the first releases the lease. The first
+// takes over when the second stops without a release and its lease expires.
 func leaderElection(ctx context.Context, p *program) (string, error) {
 	led := make(chan string, 10)
 	stopOne, err := p.candidate(ctx, "one", true, led)
@@ -32,7 +32,7 @@ func leaderElection(ctx context.Context, p *program) (string, error) {
 		case leader := <-led:
 			order = append(order, leader)
 		case <-ctx.Done():
-			return "", fmt.Errorf("nobody leads after %s and %v", first, order)
+			return "", fmt.Errorf("no candidate is the leader after %s and %v", first, order)
 		}
 		if len(order) == 1 {
 			stopAgain, err := p.candidate(ctx, "three", true, led)

@@ -1,7 +1,9 @@
-// client-go uses a server the way programs in Go do: informers of every kind, leader election, events, conflicts,
-// server-side apply, finalizers. It prints a line for each step and ends with 0 if all of them went well.
+// client-go uses a server like Go programs do: informers of each kind, leader election, events,
+// conflicts, server-side apply, finalizers. It prints a line for each step and exits with 0 if all
+// steps succeed.
 //
-// Where it needs the server's history to be forgotten, it prints "compact" and waits for a line on its standard input.
+// When the server must compact its history, the program prints "compact" and waits for a line on its
+// standard input.
 package main
 
 import (
@@ -24,7 +26,7 @@ import (
 // deadline bounds each step.
 const deadline = 20 * time.Second
 
-// program is what the steps share.
+// program is the state that the steps share.
 type program struct {
 	config    *rest.Config
 	typed     kubernetes.Interface
@@ -34,7 +36,7 @@ type program struct {
 	stdin     *bufio.Reader
 }
 
-// step does one thing and says what it saw.
+// step performs one step and returns the result as text.
 type step struct {
 	name string
 	run  func(ctx context.Context, p *program) (string, error)
@@ -65,7 +67,7 @@ var steps = []step{
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "how to reach the server")
 	namespace := flag.String("namespace", "client-go", "a namespace that is not there yet")
-	contentType := flag.String("content-type", "application/json", "of bodies; empty leaves it to client-go")
+	contentType := flag.String("content-type", "application/json", "content type of bodies; empty uses the default of client-go")
 	flag.Parse()
 	if err := run(*kubeconfig, *namespace, *contentType); err != nil {
 		fmt.Printf("FAILED %v\n", err)

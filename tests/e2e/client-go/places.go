@@ -59,7 +59,7 @@ func discover(_ context.Context, p *program) (string, error) {
 		deployment.Resource.Resource, short.Resource, custom.Resource.Resource, inside, version.Major, version.Minor), nil
 }
 
-// deletion empties a collection by a selector, and then all of it.
+// deletion deletes a part of a collection by a selector, and then the rest.
 func deletion(ctx context.Context, p *program) (string, error) {
 	client := p.typed.CoreV1().ConfigMaps(p.namespace)
 	names := func() ([]string, error) {

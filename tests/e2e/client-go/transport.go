@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// watched sees the requests of all steps but the one about relists, which has a line of its own.
+// watched records the requests of all steps except relist, which uses a separate connection.
 var watched = newLine()
 
-// line is a connection to the server that counts how collections are read, and that can be cut and mended.
+// line is a connection to the server that counts list requests, and that can be closed and reopened.
 type line struct {
 	mu     sync.Mutex
 	isCut  bool
@@ -25,7 +25,7 @@ type line struct {
 	tooOld int // answers that said that a version is too old
 }
 
-var errCut = errors.New("the line is cut")
+var errCut = errors.New("the connection is closed")
 
 func newLine() *line {
 	return &line{mended: make(chan struct{}), bodies: map[io.Closer]struct{}{}}
@@ -51,7 +51,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// cut ends what is open, as if the server had; requests wait until the line is mended.
+// cut closes the open requests as the server would. Further requests wait until the connection is
+// reopened.
 func (l *line) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,8 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// recordEvents tells the same thing twice: one Event, which is counted up by a patch.
+// recordEvents records the same event twice, which creates one Event and increments its count by a
+// patch.
 func recordEvents(ctx context.Context, p *program) (string, error) {
 	one, err := p.typed.CoreV1().ConfigMaps(p.namespace).Get(ctx, "one", metav1.GetOptions{})
 	if err != nil {
@@ -53,7 +54,7 @@ func recordEvents(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%q about the %s %s, %d times", found.Message, found.InvolvedObject.Kind, found.InvolvedObject.Name, found.Count), nil
 }
 
-// conflicts has writers who read, change and write the same object, and try again where another was faster.
+// conflicts has clients that read, change and write the same object, and retry after a conflict.
 func conflicts(ctx context.Context, p *program) (string, error) {
 	const writers, increments = 4, 5
 	client := p.typed.CoreV1().ConfigMaps(p.namespace)
@@ -129,7 +130,7 @@ func serverSideApply(ctx context.Context, p *program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("applied again without a change: %v; %v; forced %v, of which second has %v; %s",
+	return fmt.Sprintf("repeated apply without a change: %v; %v; forced %v, of which second has %v; %s",
 		unchanged, conflict, forced.Data, extracted.Data, replicas), nil
 }
 

@@ -20,7 +20,7 @@ func runAll(args []string) error {
 	flags := flag.NewFlagSet("all", flag.ExitOnError)
 	dir := flags.String("dir", "", "directory for data, logs and kubeconfig (required)")
 	port := flags.Int("port", 0, "port of the apiserver; 0 picks a free one")
-	controllers := flags.Bool("controllers", false, "start the controllers, too")
+	controllers := flags.Bool("controllers", false, "also start the controllers")
 	extra, err := parse(flags, args, "dir")
 	if err != nil {
 		return err
@@ -53,8 +53,8 @@ func runAll(args []string) error {
 	return ignoreStop(family.wait())
 }
 
-// family is the children of one "all". Each has a pipe from here as its stdin
-// and so ends even if this process is killed.
+// family contains the child processes of one "all". The stdin of each child is a pipe from this
+// process, so the children exit even if this process is killed.
 type family struct {
 	dir      string
 	children []*child
@@ -78,7 +78,7 @@ func ignoreStop(err error) error {
 	return err
 }
 
-// start spawns a part and returns what its ready line says.
+// start starts a part and returns the text of its ready line.
 func (f *family) start(name string, args ...string) (string, error) {
 	if err := f.spawn(name, args...); err != nil {
 		return "", err
@@ -122,7 +122,7 @@ func (f *family) spawn(name string, args ...string) error {
 	go func() {
 		defer close(member.done)
 		readReady(stdout, ready)
-		f.exited <- fmt.Errorf("%s ended (%v); its log is %s", name, command.Wait(), log.Name())
+		f.exited <- fmt.Errorf("%s exited (%v); its log is %s", name, command.Wait(), log.Name())
 	}()
 	return nil
 }
@@ -147,8 +147,8 @@ func (f *family) wait() error {
 	}
 }
 
-// stop ends the children in reverse order, because an apiserver without its etcd
-// can't shut down quickly.
+// stop stops the children in reverse order, because an apiserver without its etcd cannot shut down
+// quickly.
 func (f *family) stop() {
 	for i := len(f.children) - 1; i >= 0; i-- {
 		member := f.children[i]

@@ -69,8 +69,8 @@ func runAPIServer(args []string) error {
 	return nil
 }
 
-// announce prints the ready line once the apiserver answers, and ends the
-// process if that doesn't happen in time.
+// announce prints the ready line when the apiserver responds, and exits if the apiserver is not ready
+// in time.
 func announce(files *serverFiles, port int) {
 	url := "https://127.0.0.1:" + strconv.Itoa(port)
 	ctx, cancel := context.WithTimeout(context.Background(), readyDeadline)
@@ -96,8 +96,8 @@ func fail(format string, args ...any) {
 	os.Exit(1)
 }
 
-// checkReady also asks for the namespace "default", which the apiserver creates
-// by itself but shortly after /readyz says ok.
+// checkReady also requests the namespace "default", which the apiserver creates shortly after /readyz
+// succeeds.
 func checkReady(ctx context.Context, files *serverFiles, url string) error {
 	ca, err := files.ca()
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
-// runControllers speaks JSON, so that the controllers also work with a server
-// that knows no protobuf.
+// runControllers uses JSON, so that the controllers also work with a server without protobuf.
 func runControllers(args []string) error {
 	flags := flag.NewFlagSet("controllers", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the apiserver (required)")
-	key := flags.String("service-account-key", "", "key that signs tokens; the one beside the kubeconfig, where there is one")
+	key := flags.String("service-account-key", "", "key that signs tokens; the default is the key next to the kubeconfig")
 	extra, err := parse(flags, args, "kubeconfig")
 	if err != nil {
 		return err

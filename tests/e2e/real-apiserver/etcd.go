@@ -32,8 +32,8 @@ func runEtcd(args []string) error {
 	if err != nil {
 		return err
 	}
-	// No server.Close: it waits 7 s for the watches of an apiserver that goes on.
-	// All that was acknowledged is in the log already, so ending at once loses nothing.
+	// Do not call server.Close, because it waits 7 s for the watches of a running apiserver. All
+	// acknowledged writes are in the log, so an immediate exit loses no data.
 	select {
 	case <-server.Server.ReadyNotify():
 		fmt.Printf("ready http://%s\n", server.Clients[0].Addr())
@@ -55,14 +55,14 @@ func etcdConfig(dataDir string, port int, reserved bool) *embed.Config {
 	config.Dir = dataDir
 	config.LogLevel = "error"
 	config.UnsafeNoFsync = true
-	// What envtest and kubeadm set, too: without it a kube-apiserver bookmark of an
-	// idle resource is late by minutes.
+	// envtest and kubeadm also set this interval. Without it, bookmarks of an idle resource are late by
+	// minutes.
 	config.WatchProgressNotifyInterval = 5 * time.Second
 	config.SocketOpts.ReusePort = reserved
 
 	client := loopbackURL(port)
-	// Nobody connects to the single member's peer port, so any port will do. The
-	// advertised address is part of the stored membership and stays the same.
+	// No process connects to the peer port of a single member, so any port works. The advertised address
+	// is part of the stored membership and does not change.
 	peer := loopbackURL(0)
 	config.ListenClientUrls = []url.URL{client}
 	config.AdvertiseClientUrls = []url.URL{client}
@@ -76,8 +76,8 @@ func loopbackURL(port int) url.URL {
 	return url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 }
 
-// runCompact does what kube-apiserver's own compactor does: write the revision
-// to its key (which tells every apiserver) and compact.
+// runCompact does the same as the compactor of kube-apiserver: it writes the revision to its key, which
+// notifies all apiservers, and compacts.
 func runCompact(args []string) error {
 	flags := flag.NewFlagSet("compact", flag.ExitOnError)
 	endpoint := flags.String("etcd", "", "URL of etcd (required)")

@@ -17,8 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// serverFiles is what an apiserver keeps in its directory. A restart finds the
-// same keys and tokens there, so that clients stay valid.
+// serverFiles contains the files of an apiserver. A restart uses the same keys and tokens, so clients
+// remain valid.
 type serverFiles struct {
 	certDir           string
 	serviceAccountKey string
@@ -78,8 +78,8 @@ func newServiceAccountKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// newTokens writes kube-apiserver's format: token, user, uid, groups. No RBAC
-// rule mentions nobody.
+// newTokens returns the format of kube-apiserver: token, user, uid, groups. No RBAC rule contains the
+// user nobody.
 func newTokens() ([]byte, error) {
 	lines := fmt.Sprintf("%s,admin,admin,system:masters\n%s,nobody,nobody\n", rand.Text(), rand.Text())
 	return []byte(lines), nil
@@ -116,13 +116,13 @@ func (f *serverFiles) ca() ([]byte, error) {
 		last = block
 	}
 	if last == nil {
-		return nil, fmt.Errorf("%s: no certificate", path)
+		return nil, fmt.Errorf("%s: the file has no certificate", path)
 	}
 	return pem.EncodeToMemory(last), nil
 }
 
-// writeKubeconfig writes the contexts "admin", the current one, and "nobody". The file
-// is there as a whole or not at all: after a restart, readers still have the old one.
+// writeKubeconfig writes the contexts "admin", which is the current context, and "nobody". It replaces
+// the file atomically, so readers get the old or the new file.
 func (f *serverFiles) writeKubeconfig(url string) error {
 	ca, err := f.ca()
 	if err != nil {

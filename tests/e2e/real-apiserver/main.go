@@ -45,8 +45,7 @@ func main() {
 	}
 }
 
-// parse fills flags from args, checks the ones that must be given, and returns
-// what follows "--".
+// parse parses flags from args, checks the required flags, and returns the arguments after "--".
 func parse(flags *flag.FlagSet, args []string, required ...string) ([]string, error) {
 	var extra []string
 	for i, arg := range args {

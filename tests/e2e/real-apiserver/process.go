@@ -13,9 +13,8 @@ import (
 // stopGrace is how long a part may take to shut down once its stdin is closed.
 const stopGrace = 10 * time.Second
 
-// stopWithStdin ends this process when stdin is a pipe and its other end is
-// closed, which the kernel does even if the parent was killed. A terminal or
-// /dev/null is left alone.
+// stopWithStdin stops this process if stdin is a pipe and its other end closes. The kernel closes it
+// even if the parent process is killed. A terminal and /dev/null have no effect.
 func stopWithStdin() {
 	info, err := os.Stdin.Stat()
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -29,9 +28,8 @@ func stopWithStdin() {
 	}()
 }
 
-// reservePort binds a free loopback port with SO_REUSEPORT and never listens on
-// it: the port stays ours, also while no server runs, and whoever listens with
-// SO_REUSEPORT gets all connections.
+// reservePort binds a free loopback port with SO_REUSEPORT and never listens on it. The port stays
+// reserved while no server runs, and a server that listens with SO_REUSEPORT gets all connections.
 func reservePort() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {

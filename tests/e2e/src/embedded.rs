@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::example::build;
 
-/// How long the program may take until it is ready; it takes milliseconds.
+/// The deadline for the start of the program. A start takes milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The running program. It is killed when this is dropped.
@@ -20,21 +20,22 @@ const READY_DEADLINE: Duration = Duration::from_secs(20);
 pub struct EmbeddedProgram {
     kubeconfig: PathBuf,
     _child: Child,
-    /// Open, so that the program can go on writing.
+    /// The open pipe, so that the program can write to it.
     _stdout: BufReader<ChildStdout>,
     _dir: TempDir,
 }
 
 impl EmbeddedProgram {
-    /// Builds the program, starts it with `flags` besides port and kubeconfig, and waits until it is ready.
+    /// Builds the program, starts it with `flags` in addition to port and kubeconfig, and waits until
+    /// it is ready.
     ///
     /// # Errors
     ///
-    /// When it can't be built, or ends or says nothing instead of being ready.
+    /// Fails if the build fails, or if the program exits or does not print its ready line in time.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, what was started is killed.
+    /// If the future is dropped, the started processes are killed.
     pub async fn start(flags: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
@@ -44,7 +45,10 @@ impl EmbeddedProgram {
         let mut stdout = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
         let mut line = String::new();
         timeout(READY_DEADLINE, stdout.read_line(&mut line)).await.context("the program is not ready")??;
-        ensure!(line.starts_with("ready "), "kube-testserver {flags:?} said {line:?} instead of being ready");
+        ensure!(
+            line.starts_with("ready "),
+            "kube-testserver {flags:?} printed {line:?} instead of its ready line"
+        );
         Ok(Self { kubeconfig, _child: child, _stdout: stdout, _dir: dir })
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::embedded::EmbeddedProgram;
 
-/// Tells a test that it is the child process that must run the program.
+/// Selects the child process that runs the program of a page.
 const IS_CHILD: &str = "KUBE_INFORMER_PAGE_PROGRAM";
 /// The time limit of a program, which takes milliseconds.
 const PROGRAM_DEADLINE: Duration = Duration::from_secs(60);
@@ -53,11 +53,11 @@ where
     });
 }
 
-/// Runs a whole program in a process of its own, whose kubeconfig names an embedded server with a hundred Pods. `test` is the
-/// name of the calling test in its binary.
+/// Runs a complete program in a separate process. Its kubeconfig refers to an embedded server with a
+/// hundred Pods. `test` is the name of the calling test in its binary.
 ///
 /// # Panics
-/// If the program fails or does not end in time.
+/// Panics if the program fails or exceeds its time limit.
 pub fn run_program<E: std::fmt::Debug>(test: &str, main: impl FnOnce() -> Result<(), E>) {
     if env::var_os(IS_CHILD).is_some() {
         return main().expect("the program succeeds");

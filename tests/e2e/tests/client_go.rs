@@ -1,4 +1,5 @@
-//! The program in `tests/e2e/client-go`: what it sees on the embedded server is what it sees on the real one.
+//! Runs the program in `tests/e2e/client-go` on the embedded and the real server, and compares its
+//! output.
 
 use std::future::Future;
 use std::io::Write as _;
@@ -14,17 +15,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// How long a run may take. Its own steps take some seconds: a lease runs out, and the real server restarts.
+/// The deadline of the program. Its steps take some seconds, because a lease expires and the real
+/// server restarts.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// How the program is run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// On the embedded server; the real one has it always.
+    /// Whether the embedded server uses TLS. The real server always does.
     tls: bool,
-    /// Of bodies; empty is client-go's own choice, protobuf.
+    /// The content type of bodies. Empty selects the default of client-go, protobuf.
     content_type: &'static str,
-    /// Whether informers list by a watch that begins with what is there.
+    /// Whether informers use streaming lists.
     streaming: bool,
 }
 
@@ -82,7 +84,7 @@ async fn on_the_real_server(program: &Path) -> Result<Option<[Vec<String>; 2]>> 
     }
     let kubeconfig = server.kubeconfig().to_owned();
     let server = tokio::sync::Mutex::new(server);
-    // What etcd forgets, the apiserver still has in memory; that goes with a restart.
+    // After a compaction of etcd, the apiserver still has the history in memory. A restart drops it.
     let compact = async || {
         let mut server = server.lock().await;
         server.compact().await?;
@@ -95,7 +97,7 @@ async fn on_the_real_server(program: &Path) -> Result<Option<[Vec<String>; 2]>> 
     Ok(Some(lines))
 }
 
-/// What the program prints, while `compact` is done for it where it asks.
+/// Returns the output of the program, and calls `compact` when the program requests it.
 async fn lines<F: Future<Output = Result<()>>>(
     program: &Path,
     kubeconfig: &Path,

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Bounds each wait; the clock is paused, so that nobody waits for it.
+/// The deadline of each wait. The clock is paused, so this costs no time.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn create(server: &Server, name: &str) {
@@ -41,7 +41,7 @@ fn brief(event: watcher::Result<watcher::Event<ConfigMap>>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_tells_its_events_in_the_words_of_a_watcher() {
+async fn informer_events_are_converted_to_watcher_events() {
     let server = Server::new();
     create(&server, "a");
     create(&server, "b");
@@ -66,7 +66,7 @@ async fn an_informer_tells_its_events_in_the_words_of_a_watcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_state_of_nothing_is_done_too() {
+async fn empty_initial_state_is_also_marked_as_done() {
     let server = Server::new();
     let (factory, maps) = informer(&server);
     let mut events = maps.watcher_events().map(brief);
@@ -78,9 +78,9 @@ async fn an_initial_state_of_nothing_is_done_too() {
     factory.shutdown().await;
 }
 
-/// Everything past the mark is merged, and a merged history is one too.
+/// All events above the mark are coalesced, and a coalesced history is also a valid history.
 #[tokio::test(start_paused = true)]
-async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
+async fn coalesced_events_are_converted_to_watcher_events() {
     let server = Server::new();
     for name in ["a", "b", "c"] {
         create(&server, name);
@@ -115,10 +115,10 @@ async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
         told.push(brief(event));
     }
     assert_eq!(told[0], "init");
-    let done = told.iter().position(|event| event == "done").expect("the initial state has an end");
+    let done = told.iter().position(|event| event == "done").expect("the initial state is complete");
     assert!(told[..done].iter().skip(1).all(|event| event.starts_with("init ")), "{told:?}");
     assert!(told[done + 1..].iter().all(|event| event.starts_with(['+', '-'])), "{told:?}");
-    assert!(told.len() < 12, "nothing was merged: {told:?}");
+    assert!(told.len() < 12, "no event was coalesced: {told:?}");
     let cached = maps.lister().list_all();
     let cached = cached.iter().map(|map| (map.name_any(), map.metadata.resource_version.clone())).collect();
     assert_eq!(objects, cached, "{told:?}");
@@ -126,7 +126,7 @@ async fn events_that_were_merged_are_told_as_a_watcher_would_tell_them() {
     maps.stop().await;
 }
 
-/// A resync shows again what has been told: it must not end an initial state that is still being read.
+/// A resync repeats delivered states. It must not complete an initial state that is still being read.
 #[tokio::test(start_paused = true)]
 async fn a_resync_during_the_initial_state_does_not_end_it() {
     for mark in [1, 1024] {
@@ -143,7 +143,7 @@ async fn a_resync_during_the_initial_state_does_not_end_it() {
         assert_eq!(events.next().await.as_deref(), Some("init"));
         maps.start();
         let mut told = Vec::new();
-        // Slower than the resyncs are.
+        // Waits longer than the period of the resyncs.
         while told.len() < 8 {
             tokio::time::sleep(Duration::from_secs(15)).await;
             told.push(timeout(DEADLINE, events.next()).await.unwrap().unwrap());
@@ -189,7 +189,7 @@ async fn a_controller_works_with_events_that_are_merged_and_resynced() {
 
 type Reconciled = Arc<Mutex<Vec<String>>>;
 
-/// A controller that notes what it is called for. It ends with the informer.
+/// A controller that records its reconciles. It stops with the informer.
 fn run_controller(maps: &Informer<ConfigMap>) -> (Reconciled, JoinHandle<()>) {
     let reconciled = Reconciled::default();
     let (reader, writer) = reflector::store::<ConfigMap>();

@@ -1,5 +1,5 @@
-// kubectl is kubectl's own main function, in a program that starts faster than the
-// one that holds the servers, too.
+// kubectl is the main function of kubectl in a separate program, which starts faster than the program
+// with the servers.
 package main
 
 import (

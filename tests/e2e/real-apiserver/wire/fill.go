@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// filler fills objects with random values, absent and empty ones among them.
+// filler fills objects with random values, including absent and empty values.
 type filler struct {
 	rand *rand.Rand
-	// The fields that had a value already; each gets one when it is met first.
+	// The fields that have had a value. Each field gets a value at its first occurrence.
 	met map[field]bool
 }
 
@@ -27,7 +27,7 @@ type field struct {
 // deepest is how far below the object values are made up by chance.
 const deepest = 7
 
-// tries is how often chance may draw an empty value where one is needed.
+// tries is the maximum number of empty random values if a value is required.
 const tries = 50
 
 func (f *filler) object(object runtime.Object) {
@@ -45,7 +45,7 @@ func (f *filler) message(value reflect.Value, depth int) {
 			// Noted before, as a message may contain itself.
 			f.met[of] = true
 			for try := 0; try < tries && at.IsZero(); try++ {
-				// Whatever stands around it, there is room for something below it.
+				// Each field permits further nested values.
 				f.fill(at, min(depth, deepest-3)+1, true)
 			}
 			f.met[of] = !at.IsZero()
@@ -55,7 +55,7 @@ func (f *filler) message(value reflect.Value, depth int) {
 	}
 }
 
-// fill draws a value; one that is needed is not absent.
+// fill draws a value. A required value is never absent.
 func (f *filler) fill(value reflect.Value, depth int, needed bool) {
 	if f.special(value) {
 		return
@@ -115,7 +115,7 @@ func (f *filler) entries(value reflect.Value, depth int, needed bool) {
 	}
 }
 
-// length is how many items a list or map has; less than none means that it isn't there.
+// length returns the number of items of a list or map; a negative number means that it is absent.
 func (f *filler) length(depth int, needed bool) int {
 	switch {
 	case needed:
@@ -169,7 +169,7 @@ func (f *filler) moment() time.Time {
 	}
 }
 
-// special fills the types whose fields are nobody's business.
+// special fills the types with private fields.
 func (f *filler) special(value reflect.Value) bool {
 	switch at := value.Addr().Interface().(type) {
 	case *meta.Time:

@@ -1,6 +1,6 @@
-// wire prints what kube-testserver must know to read protobuf bodies, and bodies
-// to check that knowledge with. Both come from the Go types of Kubernetes, which
-// say in their tags how a field is written as protobuf and as JSON.
+// wire prints the tables that kube-testserver requires to read protobuf bodies, and bodies to test
+// them. Both come from the Go types of Kubernetes, whose tags describe the protobuf and JSON encoding
+// of each field.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(args []string) error {
 		err = writeTable(out, types)
 	case "pairs":
 		flags := flag.NewFlagSet("pairs", flag.ContinueOnError)
-		seed := flags.Uint64("seed", 1, "of the random content")
+		seed := flags.Uint64("seed", 1, "seed of the random content")
 		each := flags.Int("each", 10, "objects of each kind")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
@@ -68,7 +68,7 @@ type types struct {
 	kinds  []schema.GroupVersionKind
 }
 
-// Versions that kube-apiserver serves without being asked to.
+// Versions that kube-apiserver serves by default.
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
 // deleteOptions is registered in each group, and the same everywhere.
@@ -95,7 +95,7 @@ func servedTypes() (types, error) {
 	return types{scheme: all, kinds: kinds}, nil
 }
 
-// isBody leaves out what stands in queries, in answers or in etcd only.
+// isBody excludes types that occur only in queries, in responses or in etcd.
 func isBody(kind string) bool {
 	switch kind {
 	case "APIGroup", "APIVersions", "ComponentStatus", "ConversionReview", "PodStatusResult", "RangeAllocation",

@@ -17,8 +17,8 @@ type pair struct {
 	Object   json.RawMessage `json:"object"`
 }
 
-// writePairs prints random objects: as protobuf, and as the JSON of what a Go
-// server reads from that.
+// writePairs prints random objects: as protobuf, and as the JSON that a Go server decodes from the
+// protobuf.
 func writePairs(out *bufio.Writer, types types, seed uint64, each int) error {
 	codec := protobuf.NewSerializer(types.scheme, types.scheme)
 	lines := json.NewEncoder(out)

@@ -38,7 +38,7 @@ const head = `# How the bodies of requests are written as protobuf, and the same
 # have names.
 `
 
-// special are the types whose JSON is not that of their fields.
+// special contains the types whose JSON differs from the JSON of their fields.
 var special = map[reflect.Type]string{
 	reflect.TypeFor[meta.Time]():            "time",
 	reflect.TypeFor[meta.MicroTime]():       "microtime",
@@ -49,8 +49,8 @@ var special = map[reflect.Type]string{
 	reflect.TypeFor[apiextensions.JSON]():   "json",
 }
 
-// choices are types that are one of their fields; the fields in the order in
-// which MarshalJSON looks at them.
+// choices contains the types that consist of one of their fields; the fields have the order of
+// MarshalJSON.
 var choices = map[reflect.Type][]string{
 	reflect.TypeFor[apiextensions.JSONSchemaPropsOrBool]():        {"Schema", "Allows"},
 	reflect.TypeFor[apiextensions.JSONSchemaPropsOrArray]():       {"JSONSchemas", "Schema"},
@@ -60,7 +60,7 @@ var choices = map[reflect.Type][]string{
 type tableWriter struct {
 	out  *bufio.Writer
 	seen map[reflect.Type]bool
-	// Types whose name another type has, too.
+	// Types whose name is not unique.
 	ambiguous map[string]bool
 }
 
@@ -94,7 +94,7 @@ func writeTable(out *bufio.Writer, types types) error {
 	return nil
 }
 
-// collect notes message and all messages it is made of.
+// collect records message and all messages that it contains.
 func (t *tableWriter) collect(message reflect.Type) error {
 	if t.seen[message] {
 		return nil
@@ -117,7 +117,7 @@ func (t *tableWriter) collect(message reflect.Type) error {
 	return nil
 }
 
-// fieldsOf gives the fields that are sent.
+// fieldsOf returns the encoded fields.
 func fieldsOf(message reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for i := range message.NumField() {
@@ -129,7 +129,7 @@ func fieldsOf(message reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// parts are a field's shape and what it is made of.
+// parts contains the shape of a field and its element types.
 type parts struct {
 	shape string
 	base  reflect.Type
@@ -150,19 +150,19 @@ func partsOf(of reflect.Type) (parts, error) {
 		return parts{}, fmt.Errorf("no word for the type %v", of)
 	}
 	if _, isChoice := choices[of]; !isChoice && scalar(of) == "" && of.Implements(reflect.TypeFor[json.Marshaler]()) {
-		return parts{}, fmt.Errorf("%v has a JSON of its own", of)
+		return parts{}, fmt.Errorf("%v has a custom JSON encoding", of)
 	}
 	return parts{shape: shape, base: of}, nil
 }
 
-// isSliceMessage finds slices that are messages with one field, such as
-// ExtraValue: a list of lists has to be one in protobuf.
+// isSliceMessage returns whether a slice is a message with one field, such as ExtraValue. In protobuf,
+// a list of lists requires such messages.
 func isSliceMessage(of reflect.Type) bool {
 	type message interface{ Unmarshal([]byte) error }
 	return of.Kind() == reflect.Slice && reflect.PointerTo(of).Implements(reflect.TypeFor[message]())
 }
 
-// scalar is the word for a type that is no message, or empty.
+// scalar returns the name of a scalar type in the table, or an empty string for a message.
 func scalar(of reflect.Type) string {
 	if name := special[of]; name != "" {
 		return name
@@ -231,7 +231,7 @@ func (t *tableWriter) field(field reflect.StructField) error {
 	switch {
 	case slices.Contains(strings.Split(options, ","), "omitzero"):
 		if base != "time" {
-			return fmt.Errorf("%s: what is a zero %s?", field.Name, base)
+			return fmt.Errorf("%s: unknown zero value of %s", field.Name, base)
 		}
 		mark = "?"
 	case slices.Contains(strings.Split(options, ","), "omitempty"):
@@ -251,7 +251,7 @@ func (t *tableWriter) field(field reflect.StructField) error {
 	return err
 }
 
-// inPackage names the package of a message's type, unless most have it.
+// inPackage returns the package of a message's type, or an empty string for the most frequent package.
 func inPackage(message reflect.Type) string {
 	name, _, _ := strings.Cut(message.String(), ".")
 	if name == "v1" {
@@ -260,7 +260,7 @@ func inPackage(message reflect.Type) string {
 	return " " + name
 }
 
-// goNames are the names of a field's types that its word in the table doesn't tell.
+// goNames returns the Go names of a field's types that differ from the names in the table.
 func goNames(of reflect.Type, parts parts) string {
 	names, base := "", parts.base.String()
 	if word := scalar(parts.base); word != "" && plainName(word) != base {
@@ -280,7 +280,7 @@ func goNames(of reflect.Type, parts parts) string {
 	return names
 }
 
-// plainName is what Go calls most types that have this word in the table.
+// plainName returns the usual Go name for a name in the table.
 func plainName(word string) string {
 	switch word {
 	case "double":

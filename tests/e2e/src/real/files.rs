@@ -1,4 +1,4 @@
-//! What kube-apiserver needs on disk where no other program writes it: tokens, a key, a kubeconfig.
+//! The files that kube-apiserver requires if no other program writes them: tokens, a key, a kubeconfig.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(super) fn prepare(dir: &Path, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A fresh key's public half, which is as hard to guess as the key itself and published nowhere.
+/// Returns a random secret: the public half of a new key, which is not published.
 fn secret() -> Result<String> {
     let mut text = String::new();
     for byte in &KeyPair::generate()?.der_bytes()[1..33] {

@@ -9,23 +9,23 @@ use anyhow::{Context as _, Result, bail};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long a program may take to shut down before it is killed.
+/// The time limit for a graceful shutdown. The program is killed afterwards.
 const STOP_GRACE: Duration = Duration::from_secs(15);
 
-/// How many of the log's last lines an error shows.
+/// The number of log lines in an error.
 const TAIL: usize = 25;
 
-/// How a program is asked to stop.
+/// The way to stop a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// It watches its stdin and shuts down when that is closed.
     ClosedStdin,
-    /// There is no gentle way: it is killed.
+    /// The program does not support a graceful shutdown and is killed.
     Kill,
 }
 
-/// A running program. It is killed when this is dropped; one that stops with its stdin also ends when this whole
-/// process is killed.
+/// A running program. It is killed when this value is dropped. A program that watches its stdin also
+/// exits if this process is killed.
 #[derive(Debug)]
 pub(super) struct Part {
     name: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Starts `command`; its output is appended to `NAME.log` in `dir`.
+    /// Starts `command` and appends its output to `NAME.log` in `dir`.
     pub(super) fn spawn(name: &'static str, mut command: Command, dir: &Path, stop: Stop) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let output: File = OpenOptions::new().create(true).append(true).open(&log)?;
@@ -49,7 +49,7 @@ impl Part {
         Ok(Self { name, child, stop, log })
     }
 
-    /// Stops the program and waits for its end.
+    /// Stops the program and waits until it exits.
     pub(super) async fn stop(mut self) -> Result<()> {
         if self.stop == Stop::ClosedStdin {
             drop(self.child.stdin.take());
@@ -61,15 +61,15 @@ impl Part {
         self.kill().await
     }
 
-    /// Kills the program and waits for its end.
+    /// Kills the program and waits until it exits.
     pub(super) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.with_context(|| format!("killing {}", self.name))
     }
 
-    /// Fails if the program has ended by itself.
+    /// Fails if the program exited unexpectedly.
     pub(super) fn check_alive(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("{} ended with {status}\n{}", self.name, self.log_tail());
+            bail!("{} exited with {status}\n{}", self.name, self.log_tail());
         }
         Ok(())
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_watches_its_stdin_ends_gently() -> Result<()> {
+    async fn part_with_watched_stdin_stops_gracefully() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let script = shell("cat >/dev/null; echo stopped gently");
         let part = Part::spawn("gentle", script, dir.path(), Stop::ClosedStdin)?;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_ended_by_itself_shows_its_log() -> Result<()> {
+    async fn error_of_exited_part_contains_its_log() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let mut part = Part::spawn("brief", shell("echo no such flag; exit 3"), dir.path(), Stop::Kill)?;
         part.child.wait().await?;

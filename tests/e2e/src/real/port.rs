@@ -8,8 +8,9 @@ use tokio::net::{TcpListener, TcpSocket};
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// A loopback port, bound with `SO_REUSEPORT` and never listened on. While no server runs, nobody else can get the
-/// port, and connections to it are refused; a server that listens with `SO_REUSEPORT` gets all of them.
+/// A loopback port that is bound with `SO_REUSEPORT` and never listened on. While no server runs, no
+/// other process can get the port, and connections fail. A server that listens with `SO_REUSEPORT` gets
+/// all connections.
 #[derive(Debug)]
 pub struct ReservedPort {
     address: SocketAddr,
@@ -17,17 +18,17 @@ pub struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// A port that nobody has.
+    /// Reserves a free port.
     ///
     /// # Errors
     ///
-    /// When the system gives none.
+    /// Fails if the system has no free port.
     pub fn new() -> io::Result<Self> {
         let socket = shared((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { address: socket.local_addr()?, _socket: socket })
     }
 
-    /// Where it is.
+    /// Returns the address of the port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reserved_port_refuses_until_a_server_shares_it() -> io::Result<()> {
+    async fn reserved_port_refuses_connections_until_server_listens() -> io::Result<()> {
         let port = ReservedPort::new()?;
         let refused = TcpStream::connect(port.address()).await;
         assert_eq!(refused.map_err(|error| error.kind()).err(), Some(io::ErrorKind::ConnectionRefused));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_share_cannot_take_a_reserved_port() -> io::Result<()> {
+    async fn reserved_port_cannot_be_bound_without_sharing() -> io::Result<()> {
         let port = ReservedPort::new()?;
         let socket = TcpSocket::new_v4()?;
         assert!(socket.bind(port.address()).is_err());

@@ -10,7 +10,7 @@ use super::files::{self, CERTIFICATES, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBL
 use super::part::Stop;
 use super::source::{REAL_APISERVER, built};
 
-/// What the parts are started from.
+/// The source of the programs.
 #[derive(Debug)]
 pub(super) enum Programs {
     /// `real-apiserver` with a subcommand for each part.
@@ -44,7 +44,7 @@ impl Programs {
         }
     }
 
-    /// Also writes the files that the server needs, where it doesn't do so itself.
+    /// Also writes the files of the server if the programs do not.
     pub(super) fn apiserver(
         &self,
         dir: &Path,
@@ -70,7 +70,7 @@ impl Programs {
         }
     }
 
-    /// envtest has no controllers; the built binary's are taken where there is one.
+    /// envtest contains no controllers. The controllers of the built binary are used if they exist.
     pub(super) fn controllers(&self, dir: &Path, kubeconfig: &Path) -> Result<(Command, Stop)> {
         let own = match self {
             Self::One(_) => None,
@@ -84,7 +84,7 @@ impl Programs {
             return Ok((command, Stop::Kill));
         }
         let Some(binary) = self.one_binary() else {
-            bail!("no kube-controller-manager beside kube-apiserver; .ci/real-apiserver builds one");
+            bail!("no kube-controller-manager next to kube-apiserver; build one with .ci/real-apiserver");
         };
         let mut command = subcommand(&binary, "controllers");
         command.arg("--kubeconfig").arg(kubeconfig);
@@ -93,7 +93,7 @@ impl Programs {
 
     pub(super) fn compact(&self, etcd: SocketAddr) -> Result<Command> {
         let Some(binary) = self.one_binary() else {
-            bail!("nothing that compacts etcd beside kube-apiserver; .ci/real-apiserver builds it");
+            bail!("no program to compact etcd next to kube-apiserver; build one with .ci/real-apiserver");
         };
         let mut command = subcommand(&binary, "compact");
         command.args(["--etcd", &format!("http://{etcd}")]);
@@ -108,7 +108,8 @@ impl Programs {
     }
 }
 
-/// kubectl beside the server, the built one, or the one on PATH: the first is of the server's own version.
+/// Returns kubectl from the folder of the server, the built kubectl, or kubectl from PATH. Only the
+/// first has the version of the server.
 pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     let beside = match programs {
         Some(Programs::Separate(assets)) => existing(assets.join("kubectl")),
@@ -117,8 +118,8 @@ pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     Command::new(beside.unwrap_or_else(kubectl_program))
 }
 
-/// kubectl where there is no server beside which it could lie: the built one, or the one on PATH. A bare name where there
-/// is none.
+/// Returns the built kubectl, or kubectl from PATH, if there is no server. Returns the bare name if
+/// neither exists.
 pub fn kubectl_program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = || std::env::split_paths(&path).find_map(|folder| existing(folder.join("kubectl")));
@@ -135,7 +136,7 @@ fn subcommand(binary: &Path, name: &str) -> Command {
     command
 }
 
-/// Nobody connects to the peer port of a single member, so any port will do.
+/// No process connects to the peer port of a single member, so any port works.
 fn etcd_flags(client: SocketAddr) -> Vec<String> {
     let peer = "http://127.0.0.1:0";
     vec![
@@ -152,7 +153,7 @@ fn etcd_flags(client: SocketAddr) -> Vec<String> {
     ]
 }
 
-/// The same as `tests/e2e/real-apiserver/apiserver.go` gives it.
+/// The same flags as in `tests/e2e/real-apiserver/apiserver.go`.
 fn apiserver_flags(dir: &Path, etcd: &str, port: &str) -> Vec<String> {
     let file = |name: &str| dir.join(name).display().to_string();
     vec![

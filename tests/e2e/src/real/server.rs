@@ -22,13 +22,13 @@ mod backup;
 
 pub use backup::Backup;
 
-/// How long a part may take until it answers, and one command of kubectl until it ends.
+/// The deadline for the start of a part, and for one kubectl command.
 pub const READY_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long to wait between two looks at a starting server. A start takes seconds.
+/// The interval between readiness checks. A start takes seconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How a server is started.
+/// Options of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Flags for kube-apiserver besides the usual ones, such as `--watch-cache=false`.
@@ -37,19 +37,20 @@ pub struct Options {
 
 /// A real Kubernetes API server.
 ///
-/// Its parts are children of this process, listen on loopback only, keep their ports across restarts, and write
-/// their data and logs into a directory that goes away with this. They are killed when this is dropped; prefer
-/// [`stop`](Self::stop), which ends them in order. Time must not be paused: the parts live in real time.
+/// Its parts are child processes of this process. They listen only on loopback, keep their ports across
+/// restarts, and store their data and logs in a directory that is removed with this value. They are
+/// killed when this value is dropped. Prefer [`stop`](Self::stop), which stops them in order. Do not
+/// pause tokio's time, because the parts run in real time.
 #[derive(Debug)]
 pub struct RealServer {
     kubeconfig: PathBuf,
-    /// None where the cluster was there before us.
+    /// `None` for an existing cluster.
     own: Option<Own>,
     // Declared last, because the parts in `own` write into it until they end.
     dir: TempDir,
 }
 
-/// The parts of a server that we started. A part is None while it is stopped.
+/// The parts of a server that this process started. A part is `None` while it is stopped.
 #[derive(Debug)]
 struct Own {
     programs: Programs,
@@ -66,26 +67,26 @@ impl RealServer {
     ///
     /// # Errors
     ///
-    /// When there is none (the text says how to get one), when it ends by itself, and when it isn't ready within
-    /// [`READY_DEADLINE`]; the text ends with its log's last lines.
+    /// Fails if there is no server (the error explains how to get one), if it exits, and if it is not
+    /// ready within [`READY_DEADLINE`]. The error contains the last lines of the log.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, everything that was started is killed.
+    /// If the future is dropped, all started processes are killed.
     pub async fn start(options: Options) -> Result<Self> {
         let source = Source::find()?.ok_or_else(|| anyhow!("no server; {HOW_TO_GET_A_SERVER}"))?;
         Self::start_from(source, options).await
     }
 
-    /// As [`start`](Self::start); where there is no server, [`skip_or_fail`] decides.
+    /// Does the same as [`start`](Self::start). If there is no server, calls [`skip_or_fail`].
     ///
     /// # Errors
     ///
-    /// As `start`, and when there is no server where tests must not be skipped.
+    /// Fails for the same reasons as `start`, and if there is no server and tests must not be skipped.
     ///
     /// # Cancel safety
     ///
-    /// As `start`.
+    /// The same as for `start`.
     pub async fn start_or_skip(name: &str, checks: usize, options: Options) -> Result<Option<Self>> {
         match Source::find()? {
             Some(source) => Self::start_from(source, options).await.map(Some),
@@ -121,7 +122,7 @@ impl RealServer {
         Ok(server)
     }
 
-    /// The kubeconfig; its current context is an administrator's.
+    /// Returns the path of the kubeconfig. Its current context belongs to an administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -133,61 +134,62 @@ impl RealServer {
         self.own.is_some()
     }
 
-    /// A client that may do everything. It stays valid across restarts.
+    /// Returns a client with all permissions. It remains valid across restarts.
     ///
     /// # Errors
     ///
-    /// When the kubeconfig can't be used.
+    /// Fails if the kubeconfig is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads the kubeconfig.
+    /// This method is cancel safe. It only reads the kubeconfig.
     pub async fn client(&self) -> Result<Client> {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// What the [administrator's client](Self::client) is made of, for those who need a client of their own.
+    /// Returns the configuration of the [administrator's client](Self::client).
     ///
     /// # Errors
     ///
-    /// When the kubeconfig can't be used.
+    /// Fails if the kubeconfig is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads the kubeconfig.
+    /// This method is cancel safe. It only reads the kubeconfig.
     pub async fn config(&self) -> Result<Config> {
         read(&self.kubeconfig, KubeConfigOptions::default()).await
     }
 
-    /// Where the apiserver listens, also while it is stopped; None where the cluster isn't ours.
+    /// Returns the address of the apiserver, also while it is stopped, or `None` for an existing
+    /// cluster.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.own.as_ref().map(|own| own.apiserver_port.address())
     }
 
-    /// A client without rights; on a running cluster, one without credentials.
+    /// Returns a client without permissions. For an existing cluster, the client has no credentials.
     ///
     /// # Errors
     ///
-    /// When the kubeconfig can't be used.
+    /// Fails if the kubeconfig is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads the kubeconfig.
+    /// This method is cancel safe. It only reads the kubeconfig.
     pub async fn client_as_nobody(&self) -> Result<Client> {
         Ok(Client::try_from(self.config_of_nobody().await?)?)
     }
 
-    /// What a [client without rights](Self::client_as_nobody) is made of, for those who need a client of their own. The
-    /// user's name is `nobody`.
+    /// Returns the configuration of a [client without permissions](Self::client_as_nobody). The name of
+    /// the user is `nobody`.
     ///
     /// # Errors
     ///
-    /// When the kubeconfig can't be used.
+    /// Fails if the kubeconfig is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads the kubeconfig.
+    /// This method is cancel safe. It only reads the kubeconfig.
     pub async fn config_of_nobody(&self) -> Result<Config> {
         if self.own.is_none() {
             let mut config = self.config().await?;
@@ -198,16 +200,17 @@ impl RealServer {
         read(&self.kubeconfig, nobody).await
     }
 
-    /// Starts etcd, unless it runs, and waits until it accepts connections. An apiserver that went on without it looks
-    /// for it in growing intervals: it takes about as long again as etcd was away, or a restart, until it reconnects.
+    /// Starts etcd if it does not run, and waits until it accepts connections. A running apiserver
+    /// reconnects with growing intervals. This takes about as long as etcd was stopped, unless the
+    /// apiserver is restarted.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and on a cluster that isn't ours.
+    /// Fails for the same reasons as [`start`](Self::start), and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, etcd may be running.
+    /// If the future is dropped, etcd may be running.
     pub async fn start_etcd(&mut self) -> Result<()> {
         let dir = self.dir.path();
         let own = self.own.as_mut().ok_or_else(not_ours)?;
@@ -218,29 +221,29 @@ impl RealServer {
         own.wait_for_etcd().await
     }
 
-    /// Stops etcd. The apiserver goes on: its watches stay open and silent, lists from the cache are answered, and all
-    /// else hangs until it times out after half a minute or more.
+    /// Stops etcd. The apiserver continues: its watches stay open without events, and it serves lists
+    /// from its cache. Other requests hang until they time out after 30 seconds or more.
     ///
     /// # Errors
     ///
-    /// When etcd can't be stopped, and on a cluster that isn't ours.
+    /// Fails if etcd cannot be stopped, and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, etcd is killed.
+    /// If the future is dropped, etcd is killed.
     pub async fn stop_etcd(&mut self) -> Result<()> {
         stop(self.own.as_mut().ok_or_else(not_ours)?.etcd.take()).await
     }
 
-    /// Starts the apiserver, unless it runs, and waits until it is ready.
+    /// Starts the apiserver if it does not run, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and on a cluster that isn't ours.
+    /// Fails for the same reasons as [`start`](Self::start), and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the apiserver may be running.
+    /// If the future is dropped, the apiserver may be running.
     pub async fn start_apiserver(&mut self) -> Result<()> {
         let dir = self.dir.path();
         let own = self.own.as_mut().ok_or_else(not_ours)?;
@@ -252,29 +255,29 @@ impl RealServer {
         self.wait_ready().await
     }
 
-    /// Stops the apiserver. Connections to it are refused until it is started again.
+    /// Stops the apiserver. Connections fail until it starts a second time.
     ///
     /// # Errors
     ///
-    /// When the apiserver can't be stopped, and on a cluster that isn't ours.
+    /// Fails if the apiserver cannot be stopped, and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the apiserver is killed.
+    /// If the future is dropped, the apiserver is killed.
     pub async fn stop_apiserver(&mut self) -> Result<()> {
         stop(self.own.as_mut().ok_or_else(not_ours)?.apiserver.take()).await
     }
 
-    /// Kills the apiserver: its watches break off in the middle, where [`stop_apiserver`](Self::stop_apiserver) lets
-    /// them end.
+    /// Kills the apiserver. This resets its watches, while [`stop_apiserver`](Self::stop_apiserver)
+    /// closes them gracefully.
     ///
     /// # Errors
     ///
-    /// When the apiserver can't be killed, and on a cluster that isn't ours.
+    /// Fails if the apiserver cannot be killed, and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the apiserver is killed, too.
+    /// If the future is dropped, the apiserver is also killed.
     pub async fn kill_apiserver(&mut self) -> Result<()> {
         match self.own.as_mut().ok_or_else(not_ours)?.apiserver.take() {
             Some(part) => part.kill().await,
@@ -311,15 +314,15 @@ impl RealServer {
         self.restart_apiserver().await
     }
 
-    /// Starts Kubernetes' controllers, unless they run. On a running cluster there are some already.
+    /// Starts the controllers of Kubernetes if they do not run. An existing cluster already runs them.
     ///
     /// # Errors
     ///
-    /// When there is no such program, or it can't be started.
+    /// Fails if the program does not exist or cannot be started.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it doesn't wait.
+    /// This method is cancel safe. It does not wait.
     pub async fn start_controllers(&mut self) -> Result<()> {
         let Some(own) = self.own.as_mut() else { return Ok(()) };
         if own.controllers.is_none() {
@@ -329,47 +332,49 @@ impl RealServer {
         Ok(())
     }
 
-    /// Makes etcd forget all versions but the newest. The apiserver's watch cache keeps what it has; lists of exact
-    /// versions and continue tokens expire within 15 s, and at once with `--watch-cache=false`.
+    /// Compacts etcd, except the latest version. The watch cache of the apiserver keeps its history.
+    /// Lists of exact versions and continue tokens expire within 15 s, and immediately with
+    /// `--watch-cache=false`.
     ///
     /// # Errors
     ///
-    /// When the program for it is missing or fails, and on a cluster that isn't ours.
+    /// Fails if the necessary program does not exist or fails, and for an existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, it may or may not have happened.
+    /// If the future is dropped, etcd may be compacted or not.
     pub async fn compact(&self) -> Result<()> {
         let own = self.own.as_ref().ok_or_else(not_ours)?;
         output(own.programs.compact(own.etcd_port.address())?, "compact").await.map(drop)
     }
 
-    /// Runs kubectl as the administrator and returns what it prints.
+    /// Runs kubectl as the administrator and returns its output.
     ///
     /// # Errors
     ///
-    /// When there is no kubectl, when it fails (the text has its stderr), and after [`READY_DEADLINE`].
+    /// Fails if there is no kubectl, if it fails (the error contains its stderr), and after
+    /// [`READY_DEADLINE`].
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, kubectl is killed.
+    /// If the future is dropped, kubectl is killed.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
         let mut command = programs::kubectl(self.own.as_ref().map(|own| &own.programs));
         command.args(args).env("KUBECONFIG", &self.kubeconfig);
-        // Neither the user's preferences nor a cache of another server's resources.
+        // Disables the preferences of the user and the discovery cache of other servers.
         command.env("KUBERC", "off").env("KUBECACHEDIR", self.dir.path().join("kubectl"));
         output(command, &format!("kubectl {}", args.join(" "))).await
     }
 
-    /// Waits until the apiserver answers that it is ready and has created the namespace `default`.
+    /// Waits until the apiserver is ready and has created the namespace `default`.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Fails for the same reasons as [`start`](Self::start).
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only looks.
+    /// This method is cancel safe. It only sends read requests.
     pub async fn wait_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + READY_DEADLINE;
         loop {
@@ -384,15 +389,15 @@ impl RealServer {
         }
     }
 
-    /// Ends all parts in order and removes their directory. A running cluster is left alone.
+    /// Stops all parts in order and removes their directory. Does not stop an existing cluster.
     ///
     /// # Errors
     ///
-    /// When a part can't be stopped.
+    /// Fails if a part cannot be stopped.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the parts that still run are killed.
+    /// If the future is dropped, the remaining parts are killed.
     pub async fn stop(mut self) -> Result<()> {
         if let Some(own) = self.own.as_mut() {
             // An apiserver without its etcd can't shut down quickly.

@@ -1,4 +1,4 @@
-//! Where a server comes from, and what a test does where there is none.
+//! The source of a server, and the behaviour of tests without a server.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-/// What to tell who has no server.
+/// Instructions to get a server.
 pub const HOW_TO_GET_A_SERVER: &str = "run .ci/real-apiserver (needs Go), or set KUBEBUILDER_ASSETS to a directory with \
      etcd and kube-apiserver, or KUBE_INFORMER_TEST_KUBECONFIG to the kubeconfig of a cluster that tests may change";
 
@@ -22,12 +22,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Looks at `KUBEBUILDER_ASSETS`, `KUBE_INFORMER_TEST_KUBECONFIG` and the built binary, in this order.
+    /// Checks `KUBEBUILDER_ASSETS`, `KUBE_INFORMER_TEST_KUBECONFIG` and the built binary, in this
+    /// order.
     ///
     /// # Errors
     ///
-    /// When one of the variables is set and what it names isn't there: the wish was explicit, so nothing else is
-    /// taken instead.
+    /// Fails if one of the variables is set and its path does not exist, because the user selected this
+    /// server explicitly.
     pub fn find() -> Result<Option<Self>> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Self::choose(
@@ -60,16 +61,16 @@ impl Source {
 /// The program that holds the servers.
 pub(super) const REAL_APISERVER: &str = "real-apiserver";
 
-/// Where `.ci/real-apiserver` puts a program.
+/// Returns the path at which `.ci/real-apiserver` builds a program.
 pub(super) fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("real-apiserver/bin").join(name)
 }
 
-/// Says that `checks` checks of `name` don't run for want of a server.
+/// Prints that `checks` checks of `name` are skipped without a server.
 ///
 /// # Errors
 ///
-/// Where the variable `CI` is `true`: there, a test that doesn't run is a failure.
+/// Fails if the variable `CI` is `true`, because CI must not skip tests.
 pub fn skip_or_fail(name: &str, checks: usize) -> Result<()> {
     let text = skip(name, checks, std::env::var("CI").is_ok_and(|value| value == "true"))?;
     // Not println: the test harness would hide it when the test passes.

@@ -1,4 +1,4 @@
-//! Ways to talk to a server: clients, one look at whether it is ready, and commands that end.
+//! Communication with a server: clients, a readiness check, and commands with a deadline.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use super::server::READY_DEADLINE;
 
-/// The kubeconfig is read anew each time, because a starting server writes it.
+/// Reads the kubeconfig each time, because a starting server writes it.
 pub(super) async fn read(kubeconfig: &Path, options: KubeConfigOptions) -> Result<Config> {
     Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?)
 }
 
-/// One look at whether the server is ready.
+/// Checks once whether the server is ready.
 pub(super) async fn look(kubeconfig: &Path) -> Result<()> {
     let client = Client::try_from(read(kubeconfig, KubeConfigOptions::default()).await?)?;
     for path in ["/readyz", "/api/v1/namespaces/default"] {
@@ -30,6 +30,6 @@ pub(super) async fn output(mut command: Command, name: &str) -> Result<String> {
     let ended = timeout(READY_DEADLINE, running).await.with_context(|| format!("{name} didn't end"))?;
     let output = ended.with_context(|| format!("starting {name}"))?;
     let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} ended with {}: {error}", output.status);
+    ensure!(output.status.success(), "{name} exited with {}: {error}", output.status);
     Ok(String::from_utf8(output.stdout)?)
 }

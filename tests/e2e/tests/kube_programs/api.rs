@@ -1,4 +1,4 @@
-//! The verbs of `Api` on whole objects, their metadata and their collections.
+//! The methods of `Api` for objects, metadata and collections.
 
 use std::pin::pin;
 
@@ -20,11 +20,11 @@ fn names<'a>(objects: impl IntoIterator<Item = &'a ConfigMap>) -> Vec<String> {
     objects.into_iter().map(kube::ResourceExt::name_any).collect()
 }
 
-/// The status of a refusal.
+/// Returns the status of an error response.
 fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
     match result {
         Err(kube::Error::Api(status)) => *status,
-        other => panic!("{other:?} is no refusal"),
+        other => panic!("{other:?} is not an error response"),
     }
 }
 
@@ -46,7 +46,11 @@ async fn objects_are_created_read_replaced_and_deleted() -> Result<()> {
 
     let other = Preconditions { uid: Some("other".to_owned()), resource_version: None };
     assert!(refusal(api.delete("one", &DeleteParams::default().preconditions(other)).await).is_conflict());
-    let uid = api.delete("one", &DeleteParams::default()).await?.right().context("it is gone at once")?;
+    let uid = api
+        .delete("one", &DeleteParams::default())
+        .await?
+        .right()
+        .context("the object is deleted immediately")?;
     assert_eq!(uid.details.map(|details| details.uid), one.uid());
     assert!(refusal(api.get("one").await).is_not_found());
     Ok(())
@@ -76,7 +80,7 @@ async fn each_kind_of_patch_changes_an_object() -> Result<()> {
 }
 
 #[tokio::test]
-async fn appliers_own_what_they_apply() -> Result<()> {
+async fn appliers_own_applied_fields() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     let value = |value: &str| {
@@ -125,13 +129,13 @@ async fn collections_are_listed_in_pages_and_by_selectors_and_deleted() -> Resul
     assert!(refusal(api.list(&ListParams::default().fields("data.k=v")).await).code == 400);
 
     let deleted = api.delete_collection(&DeleteParams::default(), &web).await?;
-    assert_eq!(names(&deleted.left().context("a list of what was deleted")?.items), ["a", "d"]);
+    assert_eq!(names(&deleted.left().context("a list of the deleted objects")?.items), ["a", "d"]);
     assert_eq!(names(&api.list(&ListParams::default()).await?.items), ["b", "c", "e"]);
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_tell_changes_and_end_after_their_time() -> Result<()> {
+async fn watches_send_changes_and_close_after_timeout() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     let start = api.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
@@ -185,7 +189,7 @@ async fn a_deletion_waits_for_finalizers() -> Result<()> {
     api.create(&PostParams::default(), &held).await?;
     let policy =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() };
-    let going = api.delete("held", &policy).await?.left().context("it is still there")?;
+    let going = api.delete("held", &policy).await?.left().context("the object still exists")?;
     assert!(going.metadata.deletion_timestamp.is_some());
     api.patch("held", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}})))
         .await?;

@@ -1,4 +1,5 @@
-//! An operator with `Controller`: it owns a child of each object, watches another kind, cleans up with a finalizer.
+//! An operator with `Controller` that owns a child of each object, watches a second kind, and uses a
+//! finalizer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ struct ShopStatus {
     key: Option<String>,
 }
 
-/// Makes the cluster look as `shop` says.
+/// Applies the state of `shop` to the cluster.
 async fn reconcile(shop: Arc<Shop>, client: Arc<Client>) -> Result<Action, FinalizerError<kube::Error>> {
     let shops: Api<Shop> = Api::default_namespaced(Client::clone(&client));
     finalizer(&shops, FINALIZER, shop, |event| async {
@@ -100,7 +101,7 @@ fn shows(motto: &'static str, key: Option<&'static str>) -> impl Condition<Shop>
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_converges_heals_and_cleans_up() -> Result<()> {
+async fn operator_converges_repairs_and_cleans_up() -> Result<()> {
     let server = Server::new();
     let crds: Api<CustomResourceDefinition> = Api::all(client(&server));
     crds.create(&PostParams::default(), &Shop::crd()).await?;

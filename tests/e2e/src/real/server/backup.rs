@@ -1,4 +1,4 @@
-//! Cold backups of etcd, and what an administrator does with them.
+//! Cold backups of etcd, and the actions of an administrator on them.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use super::{RealServer, not_ours};
 /// Below a server's directory.
 const DATA: &str = "etcd";
 
-/// What writes to raise the revision go to. No apiserver reads it. "bump" in base64, as etcd wants it.
+/// The key for writes that increment the revision. No apiserver reads it. etcd requires base64; the
+/// value is "bump".
 const BUMP: &str = r#"{"key":"YnVtcA==","value":"YnVtcA=="}"#;
 
 /// Writes that are on their way at once.
@@ -34,28 +35,30 @@ impl RealServer {
         Ok(backup)
     }
 
-    /// Puts etcd's data back, while etcd is stopped. What was written since the backup never was, and revisions are
-    /// used again. An apiserver that runs meanwhile would go on with what it remembers, so it is to be restarted too.
+    /// Restores the data of etcd while etcd is stopped. Writes since the backup are lost, and their
+    /// revisions are reused. A running apiserver would keep its state, so restart it as well.
     ///
     /// # Errors
     ///
-    /// As [`back_up_etcd`](Self::back_up_etcd).
+    /// Fails for the same reasons as [`back_up_etcd`](Self::back_up_etcd).
     pub fn restore_etcd(&self, backup: &Backup) -> Result<()> {
         let data = self.data_of_stopped_etcd()?;
         std::fs::remove_dir_all(&data).context("removing etcd's data")?;
         copy(backup.0.path(), &data)
     }
 
-    /// Raises etcd's revision by this much and compacts it, as a restore with `--bump-revision` and `--mark-compacted`
-    /// does: no revision is used again, and watches from before the restore expire.
+    /// Increments the revision of etcd by this number and compacts etcd, like a restore with
+    /// `--bump-revision` and `--mark-compacted`. No revision is reused, and watches from before the
+    /// restore expire.
     ///
     /// # Errors
     ///
-    /// When etcd doesn't run or fails, as [`compact`](Self::compact), and on a cluster that isn't ours.
+    /// Fails if etcd does not run, for the same reasons as [`compact`](Self::compact), and for an
+    /// existing cluster.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the revision is raised by less.
+    /// If the future is dropped, the revision is incremented by less.
     pub async fn bump_etcd(&self, revisions: usize) -> Result<()> {
         let own = self.own.as_ref().ok_or_else(not_ours)?;
         let url = format!("http://{}", own.etcd_port.address()).parse()?;
@@ -79,7 +82,7 @@ impl RealServer {
     }
 }
 
-/// Copies what is in a directory into another one.
+/// Copies the content of a directory to a second directory.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_has_each_file_in_its_place() -> Result<()> {
+    fn copy_has_same_files() -> Result<()> {
         let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
         std::fs::create_dir_all(from.path().join("member/wal"))?;
         std::fs::write(from.path().join("member/wal/0.wal"), "log")?;
