@@ -1,11 +1,18 @@
-//! What is known of the built-in kinds: one line a type, in a notation of our own. A test asks the real server's OpenAPI
-//! whether it says the same.
+//! The merge rules of the built-in kinds: one line for each type, in a compact notation. A test
+//! compares them with the OpenAPI document of the real server.
 //!
-//! After the name of a field: `{}` an object, or the items of a list, that are owned as a whole; `[k,l]` a list whose
-//! items are known by these fields, and which patches merge by the first; `k=v` a key's default, else it is empty, and
-//! `k?` says that it has none; `[]` a set; `<k>` a list that is owned as a whole, but merged by patches; `!` patches
-//! replace it; `^` the real server always has it; `:T` its type, or that of its items. Fields that would have nothing
-//! after their names are left out, and so is `metadata` of the kinds.
+//! These symbols can follow the name of a field:
+//!
+//! - `{}`: an atomic object, or a list of atomic objects.
+//! - `[k,l]`: a list with the key fields `k` and `l`. Patches merge it by the first key. `k=v` sets the default of a
+//!   key, which is otherwise empty. `k?` means that a key has no default.
+//! - `[]`: a set.
+//! - `<k>`: an atomic list that patches merge by `k`.
+//! - `!`: patches replace the value.
+//! - `^`: the real server always adds the value.
+//! - `:T`: the type of the value or of its items.
+//!
+//! Fields without symbols are omitted, and also the `metadata` of the kinds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -28,7 +35,7 @@ static SCHEMAS: LazyLock<Built> = LazyLock::new(|| {
     built
 });
 
-/// The lines of the table by their types; a line that starts with a space goes on with the one before.
+/// Returns the lines of the table by type. A line that starts with a space continues the previous line.
 fn lines() -> Lines {
     let mut lines = Lines::new();
     let mut rest = TYPES.trim();
@@ -41,7 +48,7 @@ fn lines() -> Lines {
     lines
 }
 
-/// What is known of a built-in kind.
+/// Returns the merge rules of a built-in kind.
 pub(crate) fn schema(group: &str, kind: &str) -> Arc<Schema> {
     let full = format!("{group}/{kind}");
     let found = SCHEMAS.get(full.as_str()).or_else(|| SCHEMAS.get(kind));
@@ -53,13 +60,14 @@ fn with_metadata(mut fields: BTreeMap<Box<str>, Arc<Schema>>) -> Arc<Schema> {
     Arc::new(Schema { fields, ..Schema::default() })
 }
 
-/// What is known of the metadata of all kinds. Custom resources have none unless it was sent.
+/// Returns the merge rules of the metadata of all kinds. The server does not add metadata to custom
+/// resources.
 pub(crate) fn metadata(always: bool) -> Arc<Schema> {
     let fields = SCHEMAS.get("ObjectMeta").map(|schema| schema.fields.clone()).unwrap_or_default();
     Arc::new(Schema { fields, always, ..Schema::default() })
 }
 
-/// The types of the table refer to each other without cycles.
+/// Builds the rules of a type. The types of the table have no reference cycles.
 fn build(name: &'static str, lines: &Lines, built: &mut Built) -> Option<Arc<Schema>> {
     if let Some(schema) = built.get(name) {
         return Some(schema.clone());
@@ -74,7 +82,7 @@ fn build(name: &'static str, lines: &Lines, built: &mut Built) -> Option<Arc<Sch
     Some(schema)
 }
 
-/// One word of a line.
+/// Parses one word of a line.
 fn field(word: &'static str, lines: &Lines, built: &mut Built) -> (&'static str, Schema) {
     let (word, of) = match word.split_once(':') {
         Some((word, of)) => (word, build(of, lines, built)),
@@ -140,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_known_by_name_and_their_ports_by_number_and_protocol() {
+    fn container_key_is_name_and_port_keys_are_number_and_protocol() {
         let pod = schema("", "Pod");
         let containers = pod.field("spec").field("containers");
         assert_eq!(containers.patch, Strategy::Key("name".into()));
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments_hold_pods_and_events_are_of_two_groups() {
+    fn deployments_contain_pod_rules_and_both_event_groups_have_rules() {
         let deployment = schema("apps", "Deployment");
         let volumes = deployment.field("spec").field("template").field("spec").field("volumes");
         assert!(volumes.patch == Strategy::Key("name".into()));

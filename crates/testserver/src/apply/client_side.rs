@@ -1,4 +1,4 @@
-//! Objects that `kubectl apply` wrote by itself and that `kubectl apply --server-side` now takes over.
+//! Objects of client-side `kubectl apply` that `kubectl apply --server-side` takes over.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::write::decode::metadata_mut;
 
 const MANAGER: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// All annotations of an object together may have this many bytes.
+/// The maximum total size of the annotations of an object, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 fn last_applied(object: &Object) -> Option<&str> {
@@ -19,7 +19,8 @@ fn last_applied(object: &Object) -> Option<&str> {
     annotations.get(LAST_APPLIED)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The fields that kubectl may take from others: it has applied them itself, and they are as it left them.
+/// Returns the fields that kubectl may take from other managers. kubectl has applied them before, and
+/// their values are unchanged.
 pub(crate) fn allowed_conflicts(write: Write<'_>, live: &Object) -> FieldSet {
     let Some(text) = last_applied(live).filter(|_| write.manager == MANAGER) else {
         return FieldSet::default();
@@ -37,7 +38,7 @@ pub(crate) fn allowed_conflicts(write: Write<'_>, live: &Object) -> FieldSet {
     same
 }
 
-/// Where kubectl keeps what it applied, it finds there what it has applied now.
+/// Updates the annotation in which kubectl stores the last applied object.
 pub(crate) fn keep_last_applied(write: Write<'_>, applied: &Object, after: &mut Object) {
     if write.manager != MANAGER || last_applied(after).is_none() {
         return;
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_may_take_what_is_still_as_it_applied_it() {
+    fn kubectl_may_take_fields_with_the_last_applied_value() {
         let kind = kind();
         let write = Write { kind: &kind, part: Part::Main, manager: "kubectl", now: "" };
         assert!(allowed_conflicts(write, &live("1")).paths().contains(&".data.a".to_owned()));
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_applies_is_written_down_without_itself() {
+    fn last_applied_annotation_does_not_contain_itself() {
         let kind = kind();
         let write = Write { kind: &kind, part: Part::Main, manager: "kubectl", now: "" };
         let mut after = live("1");

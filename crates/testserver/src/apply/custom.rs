@@ -1,4 +1,4 @@
-//! What a CRD's schema says of the lists and maps of its objects.
+//! The merge rules of custom resources, from the schema of their CRD.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::apply::builtin::metadata;
 use crate::apply::schema::{Key, List, Others, Scalar, Schema};
 
-/// Reads the `openAPIV3Schema` of a version of a CRD. Without one, objects may be anything.
+/// Parses the `openAPIV3Schema` of a version of a CRD. Without a schema, objects may have any content.
 pub(crate) fn schema(open_api: Option<&Value>) -> Arc<Schema> {
     let mut root = open_api.map_or_else(anything, |open_api| read(open_api, false));
     root.atomic = false;
@@ -27,7 +27,7 @@ fn flag(of: &Value, name: &str) -> bool {
     of.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// `open`: unknown fields are kept here, because a schema around this one says so.
+/// Parses a node. `open` is true if an enclosing schema preserves unknown fields.
 fn read(of: &Value, open: bool) -> Schema {
     let open = open || flag(of, "x-kubernetes-preserve-unknown-fields");
     let text = |name: &str| of.get(name).and_then(Value::as_str).unwrap_or("");
@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn lists_and_maps_are_what_the_crd_says() {
+    fn list_and_map_types_come_from_the_schema() {
         let item = json!({"type": "object", "properties": {
             "name": {"type": "string"}, "protocol": {"type": "string", "default": "TCP"}}});
         let schema =
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_schema_everything_is_a_map_and_lists_are_whole() {
+    fn untyped_objects_are_maps_and_lists_are_atomic() {
         let schema = schema(None);
         assert!(!schema.is_field("spec") && schema.field("spec").declares("x"));
         assert_eq!(schema.field("spec").field("list").list, List::Atomic);

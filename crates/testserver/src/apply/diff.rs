@@ -1,4 +1,4 @@
-//! Which fields a write changed: one walk over the object before and after. What is equal is only compared.
+//! The changed fields of a write, in one walk over both states. Equal values are not visited further.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,13 +12,13 @@ use crate::apply::schema::{List, Schema};
 /// The fields that differ between two states of an object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// They are not there any more.
+    /// The removed fields.
     pub removed: FieldSet,
-    /// They are new or have another value.
+    /// The fields that are new or have another value.
     pub written: FieldSet,
 }
 
-/// What became of one field.
+/// The change of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Same,
@@ -33,7 +33,7 @@ pub(crate) fn changes(schema: &Schema, before: &Map<String, Value>, after: &Map<
     changes
 }
 
-/// What the value before and the value after are to each other.
+/// Compares the value before with the value after.
 fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (Fate, Changes) {
     let mut below = Changes::default();
     let is_leaf = !before.is_some_and(|value| schema.is_owned_in_parts(value))
@@ -48,7 +48,7 @@ fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (Fat
     let fate = match (before, after) {
         (None, _) => Fate::Written,
         (_, None) => Fate::Removed,
-        // A scalar that took the place of something with parts.
+        // A scalar replaced a value with parts.
         (Some(_), Some(after)) if !after.is_object() && !after.is_array() && !after.is_null() => {
             Fate::Written
         }
@@ -99,7 +99,7 @@ fn maps(
 
 static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
-/// What the real server has where the object around has nothing here.
+/// Returns the empty value that the real server adds to the enclosing object, if any.
 fn empty(schema: &Schema, inside: bool) -> Option<&'static Value> {
     (schema.always && inside).then(|| &*EMPTY)
 }
@@ -113,7 +113,7 @@ fn enter(changes: &mut Changes, step: impl Fn() -> String, fate: Fate, below: Ch
     }
 }
 
-/// The items of both lists by what they are known by. An item that is there several times is compared as a whole.
+/// Compares the items of both lists by key. Repeated items are compared as one value.
 fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, changes: &mut Changes) {
     if schema.list == List::Atomic {
         return;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_map_and_its_entries_are_written_but_what_is_always_there_is_not() {
+    fn new_map_and_entries_are_written_but_added_empty_values_are_not() {
         let after = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         let changes = compare(&builtin::schema("", "Pod"), &json!({}), &after);
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_named() {
+    fn only_changed_fields_are_returned() {
         let before = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
             "nodeSelector": {"x": "1"}, "tolerations": [{"key": "k"}]}});
         let after = json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}],
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_there_twice_are_one_field() {
+    fn repeated_items_are_one_field() {
         let schema = builtin::schema("", "Pod");
         let env = |env: Value| json!({"spec": {"containers": [{"name": "c", "env": env}]}});
         let one = env(json!([{"name": "A", "value": "1"}]));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_object_has_nothing_that_is_always_there() {
+    fn custom_resources_have_no_added_empty_values() {
         let schema = custom::schema(None);
         let changes = compare(&schema, &json!({}), &json!({"spec": {"a": {"b": 1}, "list": [1]}}));
         assert_eq!(

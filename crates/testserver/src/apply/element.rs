@@ -1,4 +1,4 @@
-//! The steps of a field's path, in the form that FieldsV1 writes: `f:spec`, `k:{"name":"web"}`, `v:"x.test/1"`.
+//! The steps of a field path in FieldsV1: `f:spec`, `k:{"name":"web"}`, `v:"x.test/1"`.
 
 use std::cmp::Ordering;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::apply::schema::{Key, List, Schema};
 
-/// A field of an object.
+/// Returns the step of a field.
 pub(crate) fn field(name: &str) -> String {
     format!("f:{name}")
 }
 
-/// An item of a list that is not owned as a whole; `None` where the item lacks what it is known by.
+/// Returns the step of an item of a set or a list with keys. Returns `None` if the item has no valid key.
 pub(crate) fn item(schema: &Schema, item: &Value) -> Option<String> {
     match &schema.list {
         List::Atomic => None,
@@ -35,7 +35,7 @@ fn keyed(keys: &[Key], item: &Map<String, Value>) -> Option<String> {
     Some(format!("k:{{{}}}", pairs.join(",")))
 }
 
-/// JSON with the escapes of Go: `<`, `>` and `&` are not written as they are.
+/// Formats JSON like Go, which also escapes `<`, `>` and `&`.
 fn json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
@@ -50,7 +50,7 @@ fn json(value: &Value) -> String {
     })
 }
 
-/// The same step as the server itself would write it; `None` for what is no step.
+/// Returns the canonical form of a step. Returns `None` for an invalid step.
 pub(crate) fn canonical(step: &str) -> Option<String> {
     match parse(step)? {
         Parsed::Field(name) => Some(field(name)),
@@ -66,7 +66,7 @@ pub(crate) fn canonical(step: &str) -> Option<String> {
     }
 }
 
-/// A step as messages write it: `.spec`, `[name="web"]`, `[="x.test/1"]`, `[3]`.
+/// Formats a step for messages: `.spec`, `[name="web"]`, `[="x.test/1"]`, `[3]`.
 pub(crate) fn notation(step: &str) -> String {
     match parse(step) {
         None => step.to_owned(),
@@ -80,7 +80,7 @@ pub(crate) fn notation(step: &str) -> String {
     }
 }
 
-/// The order in which the real server goes through the steps of one level.
+/// Compares two steps of one level in the order of the real server.
 pub(crate) fn order(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(Parsed::Field(a)), Some(Parsed::Field(b))) => a.cmp(b),
@@ -106,7 +106,7 @@ fn order_keys(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
     pairs.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Numbers before texts before booleans.
+/// Orders numbers before texts, and texts before booleans.
 fn order_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
@@ -148,12 +148,12 @@ fn parse(step: &str) -> Option<Parsed<'_>> {
     }
 }
 
-/// The name of the field that a step goes to, if it goes to one.
+/// Returns the field name of a step, if it is a field step.
 pub(crate) fn field_name(step: &str) -> Option<&str> {
     step.strip_prefix("f:")
 }
 
-/// Whether a step goes to an item of a list by its keys.
+/// Returns whether a step selects a list item by its keys.
 pub(crate) fn is_key(step: &str) -> bool {
     step.starts_with("k:")
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_named_by_their_keys_and_the_defaults_of_these() {
+    fn item_steps_contain_keys_and_their_defaults() {
         let step = item(&ports(), &json!({"protocol": "UDP", "containerPort": 80, "name": "x"}));
         assert_eq!(step.unwrap(), r#"k:{"containerPort":80,"protocol":"UDP"}"#);
         let step = item(&ports(), &json!({"containerPort": 80}));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_write_steps_as_the_real_server_does() {
+    fn notation_of_steps_equals_the_real_server() {
         assert_eq!(notation("f:spec"), ".spec");
         assert_eq!(
             notation(r#"k:{"containerPort":80,"protocol":"TCP"}"#),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_other_writers_become_those_of_the_server() {
+    fn steps_of_clients_are_converted_to_canonical_form() {
         assert_eq!(canonical(r#"k:{ "b": 1, "a" : "x"}"#).unwrap(), r#"k:{"a":"x","b":1}"#);
         assert_eq!(canonical("x:y"), None);
         assert_eq!(canonical("k:[]"), None);

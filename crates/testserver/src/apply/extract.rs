@@ -1,4 +1,4 @@
-//! The fields of an object, and an object without some of its fields.
+//! Returns the fields of an object, and removes fields from an object.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::apply::element;
 use crate::apply::fields::FieldSet;
 use crate::apply::schema::{List, Schema};
 
-/// The fields that an applied object names.
+/// Returns the fields of an applied object.
 pub(crate) fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
     let mut set = FieldSet::default();
     for (name, value) in object {
@@ -20,7 +20,7 @@ pub(crate) fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
     set
 }
 
-/// A value that is owned as a whole. An empty list that would be owned in parts is not owned at all.
+/// Returns whether one manager owns the entire value. An empty set or list with keys has no owner.
 fn is_leaf(schema: &Schema, value: &Value) -> bool {
     match value {
         Value::Object(_) => schema.atomic,
@@ -37,7 +37,7 @@ fn parts(schema: &Schema, value: &Value) -> FieldSet {
     }
 }
 
-/// The items; of one that is there several times nothing below.
+/// Returns the fields of list items. A repeated item has no nested fields.
 fn items(schema: &Schema, list: &[Value]) -> FieldSet {
     let mut known: BTreeMap<String, Option<FieldSet>> = BTreeMap::new();
     for item in list {
@@ -52,7 +52,7 @@ fn items(schema: &Schema, list: &[Value]) -> FieldSet {
     set
 }
 
-/// The set with the named fields that lead to its members as members, too.
+/// Adds the enclosing fields of all members to the set.
 pub(crate) fn with_named_fields(schema: &Schema, set: FieldSet) -> FieldSet {
     let mut out = FieldSet::default();
     for (step, member, below) in set.into_steps() {
@@ -70,15 +70,19 @@ pub(crate) fn with_named_fields(schema: &Schema, set: FieldSet) -> FieldSet {
     out
 }
 
-/// The object without these fields. What loses all its parts is null, as in the real server.
-pub(crate) fn without(schema: &Schema, object: &Map<String, Value>, gone: &FieldSet) -> Map<String, Value> {
+/// Removes fields from an object. A value that loses all its parts becomes null, like on the real server.
+pub(crate) fn without(
+    schema: &Schema,
+    object: &Map<String, Value>,
+    removed: &FieldSet,
+) -> Map<String, Value> {
     let mut out = Map::new();
     for (name, value) in object {
         let step = element::field(name);
-        if gone.has(&step) {
+        if removed.has(&step) {
             continue;
         }
-        let kept = match gone.below(&step) {
+        let kept = match removed.below(&step) {
             Some(below) => reduced(schema.field(name), value, &below),
             None => value.clone(),
         };
@@ -87,14 +91,14 @@ pub(crate) fn without(schema: &Schema, object: &Map<String, Value>, gone: &Field
     out
 }
 
-fn reduced(schema: &Schema, value: &Value, gone: &FieldSet) -> Value {
+fn reduced(schema: &Schema, value: &Value, removed: &FieldSet) -> Value {
     match value {
         Value::Object(map) if !schema.atomic => {
-            let kept = without(schema, map, gone);
+            let kept = without(schema, map, removed);
             if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
         Value::Array(list) if schema.list != List::Atomic => {
-            let kept: Vec<Value> = list.iter().filter_map(|item| kept_item(schema, item, gone)).collect();
+            let kept: Vec<Value> = list.iter().filter_map(|item| kept_item(schema, item, removed)).collect();
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
         }
         Value::Object(_) | Value::Array(_) => Value::Null,
@@ -102,18 +106,18 @@ fn reduced(schema: &Schema, value: &Value, gone: &FieldSet) -> Value {
     }
 }
 
-fn kept_item(schema: &Schema, item: &Value, gone: &FieldSet) -> Option<Value> {
+fn kept_item(schema: &Schema, item: &Value, removed: &FieldSet) -> Option<Value> {
     let Some(step) = element::item(schema, item) else { return Some(item.clone()) };
-    if gone.has(&step) {
+    if removed.has(&step) {
         return None;
     }
-    Some(match gone.below(&step) {
+    Some(match removed.below(&step) {
         Some(below) => reduced(schema.item(), item, &below),
         None => item.clone(),
     })
 }
 
-/// Takes out what is null: fields of built-in kinds can't be.
+/// Removes nulls, because fields of built-in kinds cannot be null.
 pub(crate) fn drop_nulls(map: &mut Map<String, Value>) {
     map.retain(|_, value| !value.is_null());
     map.values_mut().for_each(drop_nulls_below);
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_an_applied_object_are_its_leaves_and_items() {
+    fn fields_of_an_applied_object_are_its_leaves_and_items() {
         let set = fields(&builtin::schema("", "Pod"), &pod());
         assert_eq!(
             set.into_value(),
@@ -164,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_its_fields_is_empty_up_to_what_nobody_owns() {
+    fn object_without_its_fields_contains_only_unowned_values() {
         let schema = builtin::schema("", "Pod");
         let all = with_named_fields(&schema, fields(&schema, &pod()));
         assert!(without(&schema, &pod(), &all).is_empty());
     }
 
     proptest! {
-        /// What is taken out is what differs afterwards, for any part of the fields.
+        /// For any subset of the fields, the removed fields equal the difference.
         #[test]
-        fn taking_fields_out_removes_these_and_no_others(picked in proptest::collection::vec(any::<bool>(), 8)) {
+        fn only_the_given_fields_are_removed(picked in proptest::collection::vec(any::<bool>(), 8)) {
             let schema = builtin::schema("", "Pod");
             let leaves = [
                 json!({"f:metadata": {"f:labels": {"f:a": {}}}}),
@@ -187,18 +191,18 @@ mod tests {
                     {"k:{\"containerPort\":80,\"protocol\":\"UDP\"}":
                         {".": {}, "f:containerPort": {}, "f:protocol": {}}}}}}}),
             ];
-            let mut gone = FieldSet::default();
+            let mut chosen = FieldSet::default();
             for (leaf, _) in leaves.iter().zip(&picked).filter(|(_, picked)| **picked) {
-                gone.add(FieldSet::read(leaf.clone()).unwrap());
+                chosen.add(FieldSet::read(leaf.clone()).unwrap());
             }
-            let mut left = without(&schema, &pod(), &gone);
+            let mut left = without(&schema, &pod(), &chosen);
             drop_nulls(&mut left);
             let changes = diff::changes(&schema, &pod(), &left);
             prop_assert!(changes.written.is_empty());
             let mut removed = changes.removed;
-            // A map that lost its last entry went as well.
+            // A map without entries is also removed.
             removed.subtract(&FieldSet::of(&[&["metadata", "labels"]]));
-            prop_assert_eq!(removed, gone);
+            prop_assert_eq!(removed, chosen);
         }
     }
 }

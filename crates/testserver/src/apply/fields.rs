@@ -1,26 +1,27 @@
-//! Sets of fields and what can be done with them: union, difference, intersection.
+//! Sets of fields with union, difference and intersection.
 //!
-//! A set is kept as FieldsV1 writes it, so that reading and writing one costs nothing. A step that leads to `{}` is a
-//! member and has nothing below it; one with something below is a member only if it has a `.` there.
+//! A set is stored in the format of FieldsV1, so that parsing and serialising are cheap. A step with
+//! the value `{}` is a member without nested steps. A step with nested steps is a member only if they
+//! include `.`.
 
 use serde_json::{Map, Value};
 
 use crate::apply::element;
 
-/// A set of fields. No step in it leads to nothing.
+/// A set of fields. Each step is a member or has nested members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(Map<String, Value>);
 
 const SELF: &str = ".";
 
 impl FieldSet {
-    /// Reads FieldsV1. Steps of unknown kinds are left out.
+    /// Parses FieldsV1. Ignores steps of unknown kinds.
     pub(crate) fn read(value: Value) -> Option<Self> {
         let Value::Object(map) = value else { return None };
         read(map).map(Self)
     }
 
-    /// Takes FieldsV1 that this server has written before, as it is.
+    /// Returns the set of stored FieldsV1, without validation.
     pub(crate) fn stored(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(Self(map)),
@@ -28,7 +29,7 @@ impl FieldSet {
         }
     }
 
-    /// As FieldsV1.
+    /// Converts the set to FieldsV1.
     pub(crate) fn into_value(self) -> Value {
         Value::Object(self.0)
     }
@@ -37,7 +38,8 @@ impl FieldSet {
         self.0.is_empty()
     }
 
-    /// Puts in a step, as a member or not, with all that is below it. There must be nothing yet at this step.
+    /// Adds a step with its nested steps. `member` marks the step itself as a member. The set must not
+    /// contain the step.
     pub(crate) fn put(&mut self, step: String, member: bool, below: Self) {
         let mut below = below.0;
         if below.is_empty() && !member {
@@ -49,7 +51,7 @@ impl FieldSet {
         self.0.insert(step, Value::Object(below));
     }
 
-    /// Puts in one field by the names that lead to it.
+    /// Adds the field at a path of field names.
     pub(crate) fn add_path(&mut self, names: &[&str]) {
         let mut path = Self::default();
         for (depth, name) in names.iter().rev().enumerate() {
@@ -59,7 +61,7 @@ impl FieldSet {
         self.add(path);
     }
 
-    /// The set of fields that `paths` name.
+    /// Creates the set of the fields at `paths`.
     pub(crate) fn of(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -68,39 +70,40 @@ impl FieldSet {
         set
     }
 
-    /// Union.
+    /// Adds all members of another set.
     pub(crate) fn add(&mut self, other: Self) {
         add(&mut self.0, other.0);
     }
 
-    /// Difference: members of `other` are no members any more; what is below them stays.
+    /// Removes the members of `other`, but not the nested members.
     pub(crate) fn subtract(&mut self, other: &Self) {
         subtract(&mut self.0, &other.0);
     }
 
-    /// Difference, in which a member of `other` takes with it all that is below.
+    /// Removes the members of `other` with all nested members.
     pub(crate) fn subtract_all_below(&mut self, other: &Self) {
         subtract_all_below(&mut self.0, &other.0);
     }
 
-    /// The members that both sets have.
+    /// Returns the common members of both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         Self(intersection(&self.0, &other.0))
     }
 
-    /// Whether the step is a member.
+    /// Returns whether the step is a member.
     pub(crate) fn has(&self, step: &str) -> bool {
         self.0.get(step).is_some_and(is_member)
     }
 
-    /// What is below a step.
+    /// Returns the nested set of a step.
     pub(crate) fn below(&self, step: &str) -> Option<Self> {
         let mut below = self.0.get(step)?.as_object()?.clone();
         below.remove(SELF);
         (!below.is_empty()).then_some(Self(below))
     }
 
-    /// The steps, with whether each is a member and what is below it.
+    /// Returns the steps. For each step, the values are the step, whether it is a member, and its
+    /// nested set.
     pub(crate) fn into_steps(self) -> impl Iterator<Item = (String, bool, Self)> {
         self.0.into_iter().map(|(step, node)| {
             let member = is_member(&node);
@@ -113,7 +116,7 @@ impl FieldSet {
         })
     }
 
-    /// The paths of all members, in the order and the notation of the real server's messages.
+    /// Returns the paths of all members, in the order and the notation of the real server's messages.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         collect(&self.0, "", &mut paths);
@@ -138,7 +141,8 @@ fn read(map: Map<String, Value>) -> Option<Map<String, Value>> {
     Some(out)
 }
 
-/// A step as the server writes it; `Some(None)` for one of a kind that is not known, `None` for a broken one.
+/// Converts a step to canonical form. Returns `Some(None)` for a step of an unknown kind, and `None`
+/// for an invalid step.
 fn known_step(step: String) -> Option<Option<String>> {
     match step.get(..2)? {
         "f:" => Some(Some(step)),
@@ -175,12 +179,12 @@ fn subtract(from: &mut Map<String, Value>, what: &Map<String, Value>) {
         if let Some(below) = node.as_object() {
             subtract(mine, below);
         }
-        settle(from, step, member);
+        update_step(from, step, member);
     }
 }
 
-/// After something was taken out below a step: the step stays if it is a member or leads somewhere.
-fn settle(map: &mut Map<String, Value>, step: &str, member: bool) {
+/// Updates a step after nested steps were removed. The step stays if it is a member or has nested steps.
+fn update_step(map: &mut Map<String, Value>, step: &str, member: bool) {
     let Some(Value::Object(below)) = map.get_mut(step) else { return };
     match (below.is_empty(), member) {
         (true, false) => {
@@ -205,7 +209,7 @@ fn subtract_all_below(from: &mut Map<String, Value>, what: &Map<String, Value>) 
         if let Some(below) = node.as_object() {
             subtract_all_below(mine, below);
         }
-        settle(from, step, member);
+        update_step(from, step, member);
     }
 }
 
@@ -221,7 +225,7 @@ fn intersection(a: &Map<String, Value>, b: &Map<String, Value>) -> Map<String, V
     out.0
 }
 
-/// As the real server goes through a set: the members of a level first, then what is below each step.
+/// Collects paths in the order of the real server: the members of a level first, then the nested steps.
 fn collect(map: &Map<String, Value>, prefix: &str, paths: &mut Vec<String>) {
     let mut steps: Vec<(&String, &Value)> = map.iter().filter(|(step, _)| *step != SELF).collect();
     steps.sort_by(|(a, _), (b, _)| element::order(a, b));

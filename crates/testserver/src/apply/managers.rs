@@ -1,10 +1,10 @@
-//! `metadata.managedFields`: who owns which fields, since when and by which operation.
+//! `metadata.managedFields`: the managers with their operations, times and fields.
 
 use serde_json::{Map, Value, json};
 
 use crate::apply::fields::FieldSet;
 
-/// How a manager came to own its fields.
+/// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Apply,
@@ -21,7 +21,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields. Appliers are the same manager whichever version they apply.
+/// A manager of fields. For an apply, the version does not distinguish managers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manager {
     pub name: String,
@@ -37,8 +37,8 @@ impl Manager {
         self.operation == other.operation && a == b && same_version
     }
 
-    /// As conflicts name it.
-    pub(crate) fn shown(&self) -> String {
+    /// Formats the manager for conflict messages.
+    pub(crate) fn in_message(&self) -> String {
         let mut text = format!("{:?}", self.name);
         if !self.subresource.is_empty() {
             text += &format!(" with subresource {:?}", self.subresource);
@@ -50,11 +50,11 @@ impl Manager {
     }
 }
 
-/// One entry of `managedFields`.
+/// An entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub manager: Manager,
-    /// RFC 3339; empty if unknown.
+    /// The time in RFC 3339. Empty if unknown.
     pub time: String,
     pub fields: FieldSet,
 }
@@ -63,17 +63,17 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Managers(pub Vec<Entry>);
 
-/// More updaters than this are merged into one entry, the oldest first.
+/// The maximum number of entries with the operation Update. The oldest further entries are merged.
 const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `managedFields` of a client; `None` if an entry is not what the server writes.
+    /// Parses `managedFields` of a client. Returns `None` if an entry is invalid.
     pub(crate) fn read(value: Value) -> Option<Self> {
         Self::read_with(value, FieldSet::read)
     }
 
-    /// Takes the `managedFields` of a stored object, which this server has written.
+    /// Returns the `managedFields` of a stored object, without validation of the field sets.
     pub(crate) fn stored(value: Value) -> Option<Self> {
         Self::read_with(value, FieldSet::stored)
     }
@@ -90,7 +90,7 @@ impl Managers {
         Some(all)
     }
 
-    /// As JSON; `None` where nobody owns anything.
+    /// Converts the entries to JSON. Returns `None` if there are no entries.
     pub(crate) fn into_value(mut self) -> Option<Value> {
         if self.0.is_empty() {
             return None;
@@ -112,8 +112,8 @@ impl Managers {
         Some(self.0.remove(at))
     }
 
-    /// Adds fields to a manager's own, which were last changed now.
-    pub(crate) fn give(&mut self, manager: Manager, fields: FieldSet, now: &str) {
+    /// Adds fields to a manager, and updates the time of the entry.
+    pub(crate) fn add_fields(&mut self, manager: Manager, fields: FieldSet, now: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => {
                 entry.fields.add(fields);
@@ -123,8 +123,8 @@ impl Managers {
         }
     }
 
-    /// Takes fields from everybody; who has nothing left is gone.
-    pub(crate) fn take(&mut self, fields: &FieldSet) {
+    /// Removes fields from all managers, and removes managers without fields.
+    pub(crate) fn remove_fields(&mut self, fields: &FieldSet) {
         if fields.is_empty() {
             return;
         }
@@ -134,7 +134,7 @@ impl Managers {
         });
     }
 
-    /// Merges the oldest updaters of each version until there are few enough.
+    /// Merges the oldest entries with the operation Update of each version, until the limit is met.
     pub(crate) fn cap_updaters(&mut self) {
         let mut count = self.0.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
         if count <= MAX_UPDATERS {
@@ -164,10 +164,10 @@ impl Managers {
             if self.find(&bucket).is_none()
                 && let Some(entry) = self.remove(&earlier)
             {
-                self.give(bucket.clone(), entry.fields, &entry.time);
+                self.add_fields(bucket.clone(), entry.fields, &entry.time);
             }
             if let Some(entry) = self.remove(&manager) {
-                self.give(bucket, entry.fields, &entry.time);
+                self.add_fields(bucket, entry.fields, &entry.time);
                 count -= 1;
             }
         }
@@ -224,7 +224,7 @@ impl Entry {
     }
 }
 
-/// Whether a client asks for nobody to own anything: an empty list, or a list of one empty entry.
+/// Returns whether a client resets the managers, with an empty list or a list of one empty entry.
 pub(crate) fn is_reset(managed: &Value) -> bool {
     match managed.as_array().map(Vec::as_slice) {
         Some([]) => true,
@@ -235,7 +235,7 @@ pub(crate) fn is_reset(managed: &Value) -> bool {
     }
 }
 
-/// Whether two `managedFields` differ in nothing but times.
+/// Returns whether two `managedFields` are equal except for times.
 pub(crate) fn same_but_for_times(a: Option<&Value>, b: Option<&Value>) -> bool {
     let empty = Vec::new();
     let a = a.and_then(Value::as_array).unwrap_or(&empty);
@@ -243,7 +243,7 @@ pub(crate) fn same_but_for_times(a: Option<&Value>, b: Option<&Value>) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_but_for(a, b, "time"))
 }
 
-/// Whether two objects differ in nothing but this key.
+/// Returns whether two objects are equal except for this key.
 pub(crate) fn same_but_for(a: &Value, b: &Value, key: &str) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
     let rest = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(key));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_and_written_back_as_they_were() {
+    fn entries_are_unchanged_after_a_round_trip() {
         let value = json!([
             {"manager": "b", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
              "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}},
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_without_operation_version_or_type_are_none() {
+    fn entries_without_operation_version_or_type_are_invalid() {
         let good =
             json!({"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"});
         assert!(Managers::read(json!([good])).is_some());
@@ -287,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_many_updaters_are_merged() {
+    fn oldest_updaters_above_the_limit_are_merged() {
         let mut all = Managers::default();
         for n in 0..12 {
             let fields = FieldSet::of(&[&["data", &format!("k{n}")]]);
-            all.give(updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
+            all.add_fields(updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
         }
         all.cap_updaters();
         assert_eq!(all.0.len(), 10);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_or_entry_resets() {
+    fn empty_list_or_entry_resets_managers() {
         assert!(is_reset(&json!([])) && is_reset(&json!([{}])));
         assert!(!is_reset(&json!([{"manager": "a"}])) && !is_reset(&Value::Null));
     }

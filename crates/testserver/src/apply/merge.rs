@@ -1,4 +1,5 @@
-//! An applied object put over the stored one: leaves are replaced, maps and keyed lists merged.
+//! Merges an applied object into the stored one. Leaves are replaced, and maps and keyed lists are
+//! merged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::apply::element;
 use crate::apply::schema::{List, Schema};
 
-/// `live` with what `applied` says.
+/// Returns `live` with the values of `applied`.
 pub(crate) fn merge(
     schema: &Schema,
     live: &Map<String, Value>,
@@ -22,7 +23,7 @@ pub(crate) fn merge(
 
 fn value(schema: &Schema, live: Option<&Value>, applied: &Value) -> Value {
     match (live, applied) {
-        // Null is an empty map or list, where there is one.
+        // For a map or list, null means empty.
         (Some(live), Value::Null) if schema.is_owned_in_parts(live) => live.clone(),
         (Some(Value::Object(old)), Value::Object(new)) if !schema.atomic => {
             Value::Object(merge(schema, old, new))
@@ -34,8 +35,8 @@ fn value(schema: &Schema, live: Option<&Value>, applied: &Value) -> Value {
     }
 }
 
-/// Items of both lists keep the order of the applied one; those of the stored list alone stay before what follows
-/// them there.
+/// Merges two lists. Items in both lists have the order of the applied list. An item of only the stored
+/// list stays before its successor there.
 fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let steps = |list: &[Value]| -> Vec<String> {
         list.iter().map(|item| element::item(schema, item).unwrap_or_default()).collect()
@@ -43,7 +44,7 @@ fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let (old, new) = (steps(live), steps(applied));
     let in_new: BTreeSet<&str> = new.iter().map(String::as_str).collect();
     let in_old: BTreeSet<&str> = old.iter().map(String::as_str).collect();
-    let old_items = singles(&old, live);
+    let old_items = unique_items(&old, live);
     let mut shared: VecDeque<&str> =
         new.iter().map(String::as_str).filter(|step| in_old.contains(step)).collect();
     let mut next = shared.pop_front();
@@ -57,7 +58,7 @@ fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
             && in_new.contains(step)
             && next.is_some_and(|next| next != step)
         {
-            // Shared, but its turn comes later.
+            // The applied list contains this item at a later position.
             i += 1;
             continue;
         }
@@ -93,8 +94,8 @@ fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
     out
 }
 
-/// The items by their steps; those that are there several times are not merged with anything.
-fn singles<'a>(steps: &'a [String], items: &'a [Value]) -> BTreeMap<&'a str, &'a Value> {
+/// Returns the items by step. Repeated items are omitted, because they are not merged.
+fn unique_items<'a>(steps: &'a [String], items: &'a [Value]) -> BTreeMap<&'a str, &'a Value> {
     let mut found = BTreeMap::new();
     let mut repeated = BTreeSet::new();
     for (step, item) in steps.iter().zip(items) {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_both_lists_take_the_applied_order() {
+    fn items_of_both_lists_have_the_applied_order() {
         assert_eq!(finalizers(&["a", "b", "c"], &["c", "a"]), ["b", "c", "a"]);
         assert_eq!(finalizers(&["a", "x", "b"], &["a", "n", "b"]), ["a", "x", "n", "b"]);
         assert_eq!(finalizers(&[], &["a", "b"]), ["a", "b"]);

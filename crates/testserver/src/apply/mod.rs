@@ -1,8 +1,9 @@
-//! Field ownership: who wrote which field of an object (`managedFields`), server-side apply, and the strategic merge
-//! patch, which all need to know how the lists of a kind are merged.
+//! Field ownership in `managedFields`, server-side apply, and strategic merge patches. All of them
+//! depend on the merge rules of the lists of a kind.
 //!
-//! From `schema` (what is known of a kind) over `fields` (sets of fields) and `diff` (what a write changed) to `track`
-//! (owners after a write) and `server_side` (an apply).
+//! `schema` contains the merge rules of a kind, `fields` contains sets of fields, and `diff` returns
+//! the changes of a write. `track` computes the owners after a write, and `server_side` executes an
+//! apply.
 
 pub(crate) mod builtin;
 pub(crate) mod client_side;

@@ -1,4 +1,4 @@
-//! What a write says in its query about ownership: `fieldManager` and `force`.
+//! The query parameters `fieldManager` and `force` of a write.
 
 use http::{HeaderMap, header};
 
@@ -10,10 +10,10 @@ use crate::write::decode::media_type;
 /// The media type of an apply.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// Bytes of a manager's name.
+/// The maximum length of a manager's name, in bytes.
 const LIMIT: usize = 128;
 
-/// Refuses a manager that can't be one, an apply without a manager, and a patch that is none with `force`.
+/// Rejects an invalid manager, an apply without a manager, and `force` for other patches.
 pub(crate) fn check(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<(), Status> {
     let manager = query.get("fieldManager").unwrap_or("");
     let mut causes = Vec::new();
@@ -48,7 +48,8 @@ fn is_printable(c: char) -> bool {
     c == ' ' || !(c.is_control() || c.is_whitespace())
 }
 
-/// Who writes: the manager of the query or, without one, the first part of the user agent, as far as it is printable.
+/// Returns the field manager of the query. Without one, returns the printable prefix of the first part
+/// of the user agent.
 pub(crate) fn manager(query: &Query, headers: &HeaderMap) -> String {
     if let Some(manager) = query.get("fieldManager").filter(|manager| !manager.is_empty()) {
         return manager.into();
@@ -69,39 +70,39 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn refused(verb: Verb, media_type: &'static str, query: &str) -> Option<String> {
+    fn rejection(verb: Verb, media_type: &'static str, query: &str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         check(verb, &Query::parse(query), &headers).err().map(|status| status.message().to_owned())
     }
 
     #[test]
-    fn an_apply_needs_a_manager_and_only_an_apply_forces() {
-        let message = refused(Verb::Patch, APPLY, "").unwrap();
+    fn apply_requires_a_manager_and_only_apply_accepts_force() {
+        let message = rejection(Verb::Patch, APPLY, "").unwrap();
         assert_eq!(
             message,
             "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
         );
-        assert_eq!(refused(Verb::Patch, APPLY, "fieldManager=m&force=true"), None);
-        assert!(refused(Verb::Patch, "application/merge-patch+json", "force=false").is_some());
-        assert_eq!(refused(Verb::Create, "application/json", ""), None);
+        assert_eq!(rejection(Verb::Patch, APPLY, "fieldManager=m&force=true"), None);
+        assert!(rejection(Verb::Patch, "application/merge-patch+json", "force=false").is_some());
+        assert_eq!(rejection(Verb::Create, "application/json", ""), None);
     }
 
     #[test]
-    fn a_manager_is_printable_and_not_too_long() {
-        let message = refused(Verb::Update, "application/json", "fieldManager=a%09b").unwrap();
+    fn manager_must_be_printable_and_short() {
+        let message = rejection(Verb::Update, "application/json", "fieldManager=a%09b").unwrap();
         assert_eq!(
             message,
             "UpdateOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\tb\": invalid character \
              U+0009 (at position 1)"
         );
         let long = format!("fieldManager={}", "x".repeat(129));
-        let message = refused(Verb::Create, "application/json", &long).unwrap();
+        let message = rejection(Verb::Create, "application/json", &long).unwrap();
         assert!(message.ends_with("fieldManager: Too long: may not be more than 128 bytes"), "{message}");
     }
 
     #[test]
-    fn who_names_no_manager_is_known_by_its_agent() {
+    fn default_manager_is_the_user_agent() {
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static("kubectl/v1.36 (linux)"));
         assert_eq!(manager(&Query::parse(""), &headers), "kubectl");

@@ -1,4 +1,5 @@
-//! The order of a list after a strategic merge patch: that of the patch first, then that of the stored list.
+//! The order of a list after a strategic merge patch. The order of the patch precedes the order of the
+//! stored list.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use crate::apply::schema::Strategy;
 use crate::apply::strategic::{no_key, printed};
 use crate::status::Status;
 
-/// By what an item is known: its key's value, or itself.
+/// Returns the identity of an item: the value of its key, or the item itself.
 fn known<'a>(strategy: &Strategy, item: &'a Value) -> Result<&'a Value, Status> {
     match strategy {
         Strategy::Key(key) => item.get(&**key).ok_or_else(|| no_key(item, key)),
@@ -18,8 +19,8 @@ fn all_known<'a>(strategy: &Strategy, list: &'a [Value]) -> Result<Vec<&'a Value
     list.iter().map(|item| known(strategy, item)).collect()
 }
 
-/// Items that `wanted` names come in its order, the others in that of `stored`; between the two, the order of
-/// `stored` decides where it can.
+/// Sorts items. Items in `wanted` have its order, and the other items have the order of `stored`.
+/// Between both groups, the order of `stored` decides if possible.
 pub(crate) fn arranged(
     strategy: &Strategy,
     merged: Vec<Value>,
@@ -53,7 +54,7 @@ pub(crate) fn arranged(
     }
 }
 
-/// The items of the patch must be among those whose order it says, and in that order.
+/// Checks that the items of the patch are in its order list, and in the same order.
 pub(crate) fn check(strategy: &Strategy, patch: &[Value], wanted: &[Value]) -> Result<(), Status> {
     if patch.is_empty() || wanted.is_empty() {
         return Ok(());
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patch_orders_its_items_and_the_others_keep_their_place() {
+    fn items_of_the_patch_are_ordered_and_others_keep_their_position() {
         let arrange = |merged: Value, wanted: Value, stored: Value| {
             arranged(&Strategy::Values, values(&merged), &values(&wanted), &values(&stored)).unwrap()
         };
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_contradicts_its_order_is_refused() {
+    fn patch_that_contradicts_its_order_is_rejected() {
         let check = |patch: Value, wanted: Value| check(&Strategy::Values, &values(&patch), &values(&wanted));
         assert!(check(json!(["a", "b"]), json!(["a", "x", "b"])).is_ok());
         let message = check(json!(["b", "a"]), json!(["a", "b"])).unwrap_err().message().to_owned();

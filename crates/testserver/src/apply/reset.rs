@@ -1,4 +1,4 @@
-//! Which fields a write to a part of an object does not own, because that part does not write them.
+//! The fields that a write to a part of an object does not own, because it does not change them.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use crate::apply::fields::FieldSet;
 use crate::kinds::kind::Kind;
 use crate::write::Part;
 
-/// Fields that no manager ever owns. Of the metadata only what is below.
+/// The fields without owners. The metadata itself has no owner, but fields within it can have owners.
 pub(crate) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of(&[
         &["apiVersion"],
@@ -24,8 +24,8 @@ pub(crate) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// The fields, each with all below it, that a write to this part leaves as they are.
-pub(crate) fn left_alone(kind: &Kind, part: Part) -> FieldSet {
+/// Returns the fields that a write to this part does not change, with all nested fields.
+pub(crate) fn unchanged_fields(kind: &Kind, part: Part) -> FieldSet {
     match part {
         Part::Main | Part::Finalize if kind.rules.status => FieldSet::of(&[&["status"]]),
         Part::Main | Part::Finalize | Part::Scale | Part::Binding | Part::Eviction => FieldSet::default(),
@@ -33,7 +33,7 @@ pub(crate) fn left_alone(kind: &Kind, part: Part) -> FieldSet {
     }
 }
 
-/// The paths of what a write to the status leaves alone.
+/// Returns the paths that a write to the status does not change.
 pub(crate) fn beside_status(kind: &Kind) -> &'static [&'static [&'static str]] {
     const SPEC: &[&str] = &["spec"];
     const METADATA: &[&str] = &["metadata"];
@@ -50,12 +50,12 @@ pub(crate) fn beside_status(kind: &Kind) -> &'static [&'static [&'static str]] {
     }
 }
 
-/// The fields of a new object that the server itself fills in.
+/// Returns the fields of a new object that the server sets.
 pub(crate) fn made_by_the_server(kind: &Kind) -> FieldSet {
     if kind.is_namespace() { FieldSet::of(&[&["spec"]]) } else { FieldSet::default() }
 }
 
-/// What the managers of writes to this part carry as `subresource`.
+/// Returns the `subresource` of managers that write this part.
 pub(crate) fn subresource(part: Part) -> &'static str {
     match part {
         Part::Main | Part::Binding | Part::Eviction => "",

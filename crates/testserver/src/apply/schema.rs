@@ -1,66 +1,66 @@
-//! What is known of the values of a kind: which objects and lists are owned as a whole, by what the items of the others
-//! are known, and how patches merge them.
+//! The merge rules of a kind: which objects and lists are atomic, the keys of list items, and the patch
+//! strategies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// What is known of the values at one place.
+/// The merge rules of the values at one path.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
-    /// An object here is owned as a whole.
+    /// True if an object is atomic. One manager then owns all fields of the object.
     pub atomic: bool,
-    /// How a list here is owned.
+    /// The ownership of a list.
     pub list: List,
-    /// How a strategic merge patch treats what is here.
+    /// The strategy of a strategic merge patch.
     pub patch: Strategy,
-    /// The real server always has an (empty) value here if it has the object around it.
+    /// True if the real server always adds an empty value to the enclosing object.
     pub always: bool,
     pub scalar: Option<Scalar>,
-    /// Fields of an object here of which something is known.
+    /// The fields of an object with specific rules.
     pub fields: BTreeMap<Box<str>, Arc<Schema>>,
-    /// The other keys of an object here.
+    /// The other keys of an object.
     pub others: Others,
-    /// The items of a list here.
+    /// The items of a list.
     pub items: Option<Arc<Schema>>,
 }
 
-/// How a list is owned.
+/// The ownership of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum List {
-    /// As a whole.
+    /// A manager owns the entire list.
     #[default]
     Atomic,
-    /// Each of its values by itself.
+    /// Each value has separate owners.
     Set,
-    /// Each item, known by the values of these fields.
+    /// Each item has separate owners. The values of these fields identify an item.
     Keyed(Vec<Key>),
 }
 
-/// A field by which items are known.
+/// A key field of list items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub name: Box<str>,
-    /// Its value in items that lack it.
+    /// The value for items without this field.
     pub default: Option<Value>,
 }
 
-/// What a strategic merge patch does with a list or an object.
+/// The strategy of a strategic merge patch for a list or an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// Replaces lists, merges objects.
     #[default]
     Plain,
-    /// Replaces objects, too.
+    /// Replaces lists and objects.
     Replace,
     /// Merges a list of values.
     Values,
-    /// Merges a list of objects that are known by this field.
+    /// Merges a list of objects with this key field.
     Key(Box<str>),
 }
 
-/// The type of a value that is neither object nor list.
+/// The type of a scalar value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Text,
@@ -69,24 +69,24 @@ pub(crate) enum Scalar {
     Any,
 }
 
-/// What keys are that `fields` does not name.
+/// The meaning of keys that are not in `fields`.
 #[derive(Debug, Default)]
 pub(crate) enum Others {
-    /// Fields like the named ones, of which nothing more is known.
+    /// Fields without specific rules.
     #[default]
     Fields,
     /// Entries of a map.
     Entries(Arc<Schema>),
-    /// Entries of a map of anything.
+    /// Entries of a map with any values.
     Anything,
-    /// There are none.
+    /// Other keys are invalid.
     Unknown,
 }
 
-/// A value of which nothing is known.
+/// A value without specific rules.
 pub(crate) static PLAIN: Schema = bare(Others::Fields);
 
-/// A value that may be anything: its objects are maps, its lists are owned as a whole.
+/// A value of any type. Its objects are maps, and its lists are atomic.
 pub(crate) static ANYTHING: Schema = bare(Others::Anything);
 
 const fn bare(others: Others) -> Schema {
@@ -103,7 +103,7 @@ const fn bare(others: Others) -> Schema {
 }
 
 impl Schema {
-    /// What is known of the value of a key.
+    /// Returns the rules for the value of a key.
     pub(crate) fn field(&self, name: &str) -> &Self {
         match (self.fields.get(name), &self.others) {
             (Some(field), _) => field,
@@ -113,17 +113,17 @@ impl Schema {
         }
     }
 
-    /// Whether a key is the name of a field, not of an entry of a map.
+    /// Returns whether a key is a field name and not the key of a map entry.
     pub(crate) fn is_field(&self, name: &str) -> bool {
         matches!(self.others, Others::Fields) || self.fields.contains_key(name)
     }
 
-    /// Whether there can be such a key.
+    /// Returns whether the schema permits the key.
     pub(crate) fn declares(&self, name: &str) -> bool {
         !matches!(self.others, Others::Unknown) || self.fields.contains_key(name)
     }
 
-    /// What is known of the items of a list.
+    /// Returns the rules for the items of a list.
     pub(crate) fn item(&self) -> &Self {
         self.items.as_deref().unwrap_or(if matches!(self.others, Others::Anything) {
             &ANYTHING
@@ -132,7 +132,7 @@ impl Schema {
         })
     }
 
-    /// Whether a value here has parts that are owned each by itself.
+    /// Returns whether the parts of a value have separate owners.
     pub(crate) fn is_owned_in_parts(&self, value: &Value) -> bool {
         match value {
             Value::Object(map) => !self.atomic && !map.is_empty(),

@@ -1,4 +1,4 @@
-//! Server-side apply: who applies says which fields an object should have, and owns them.
+//! Server-side apply. A manager applies the fields that it wants, and owns them.
 
 use serde_json::{Map, Value};
 
@@ -16,19 +16,20 @@ use crate::write::Object;
 use crate::write::decode::{json_or_yaml, meta, metadata_mut, type_name};
 use crate::write::options::FieldValidation;
 
-/// An object to be applied.
+/// An object that a manager applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub object: Object,
-    /// Takes fields from their owners instead of giving up.
+    /// Takes fields from their owners instead of returning a conflict.
     pub force: bool,
 }
 
-/// The manager that owns what an object had before anybody's ownership was known.
+/// The manager of the fields of an object that had no managers before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl Applied {
-    /// The object as it is after the apply, with its owners; `live` is `None` where there is none yet.
+    /// Returns the object after the apply, with its owners. `live` is `None` if the object does not
+    /// exist.
     pub(crate) fn over(&self, write: Write<'_>, live: Option<&Object>) -> Result<Object, Status> {
         self.check(write)?;
         let mut owners = owners(write, live)?;
@@ -56,7 +57,7 @@ impl Applied {
         if self.object.get("metadata").and_then(|metadata| metadata.get(KEY)).is_some_and(|m| !m.is_null()) {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
-        let complaints = valid::complaints(&write.kind.merging, Typed::of(write.kind), &self.object);
+        let complaints = valid::errors(&write.kind.merging, Typed::of(write.kind), &self.object);
         let text = match complaints.as_slice() {
             [] => return self.check_convertible(write.kind, &shown),
             [one] => one.clone(),
@@ -68,7 +69,8 @@ impl Applied {
         )))
     }
 
-    /// Refuses values of a built-in kind that are of the right type and can't be read, such as a time that is none.
+    /// Rejects values of a built-in kind that have the correct JSON type but are invalid, such as an
+    /// invalid time.
     fn check_convertible(&self, kind: &Kind, shown: &str) -> Result<(), Status> {
         if kind.rules.custom {
             return Ok(());
@@ -85,7 +87,7 @@ impl Applied {
     }
 }
 
-/// The owners of the stored object. If nobody is known, a manager of that name gets all there is.
+/// Returns the owners of the stored object. If it has no owners, `before-first-apply` owns all fields.
 fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     let Some(live) = live else { return Ok(Managers::default()) };
     if let Some(value) = track::managed_fields(live) {
@@ -106,11 +108,11 @@ fn apply(
     allowed: &FieldSet,
 ) -> Result<Object, Status> {
     let schema = &write.kind.merging;
-    let left_alone = reset::left_alone(write.kind, write.part);
-    let me = write.manager(Operation::Apply);
-    let last = owners.remove(&me);
+    let unchanged_fields = reset::unchanged_fields(write.kind, write.part);
+    let manager = write.manager(Operation::Apply);
+    let last = owners.remove(&manager);
     let mut set = fields(schema, applied);
-    set.subtract_all_below(&left_alone);
+    set.subtract_all_below(&unchanged_fields);
     let merged = merge(schema, live, applied);
     let mut after = match &last {
         Some(last) => prune(schema, merged, owners, &set, &last.fields),
@@ -120,26 +122,26 @@ fn apply(
         drop_nulls(&mut after);
     }
     let mut changes = diff::changes(schema, live, &after);
-    changes.written.subtract_all_below(&left_alone);
-    changes.removed.subtract_all_below(&left_alone);
+    changes.written.subtract_all_below(&unchanged_fields);
+    changes.removed.subtract_all_below(&unchanged_fields);
     let mut forbidden = changes.written.clone();
     forbidden.subtract(allowed);
     if !force {
-        refuse_conflicts(owners, &forbidden)?;
+        reject_conflicts(owners, &forbidden)?;
     }
-    owners.take(&changes.written);
-    owners.take(&changes.removed);
+    owners.remove_fields(&changes.written);
+    owners.remove_fields(&changes.removed);
     set.subtract(&reset::NEVER_OWNED);
     if !set.is_empty() {
-        // An apply that changes nothing leaves the time of the last that did, if there was one.
+        // An apply without a change keeps the time of the previous apply.
         let time =
             if after == *live { last.map(|last| last.time).unwrap_or_default() } else { write.now.into() };
-        owners.0.push(Entry { manager: me, time, fields: set });
+        owners.0.push(Entry { manager, time, fields: set });
     }
     Ok(after)
 }
 
-/// Takes out what the applier has applied before and does not any more, unless others own it.
+/// Removes fields that the manager applied before and does not apply now. Fields with other owners stay.
 fn prune(schema: &Schema, merged: Object, owners: &Managers, set: &FieldSet, last: &FieldSet) -> Object {
     if last.is_empty() {
         return merged;
@@ -148,27 +150,27 @@ fn prune(schema: &Schema, merged: Object, owners: &Managers, set: &FieldSet, las
     let last = named(last.clone());
     let all = named(fields(schema, &merged));
     let pruned = without(schema, &merged, &last);
-    // What others own comes back,
+    // Keep the fields of other owners.
     let mut kept = named(fields(schema, &pruned));
     kept.add(named(set.clone()));
     for owner in &owners.0 {
         kept.add(named(owner.fields.clone()));
     }
-    let mut gone = all.clone();
-    gone.subtract(&kept);
-    let pruned = without(schema, &merged, &gone);
-    // and what only stood inside something that went.
-    let mut gone = all;
-    gone.subtract(&named(fields(schema, &pruned)));
-    without(schema, &merged, &gone.intersection(&last))
+    let mut removed = all.clone();
+    removed.subtract(&kept);
+    let pruned = without(schema, &merged, &removed);
+    // Keep fields that are missing only because an enclosing value was removed.
+    let mut removed = all;
+    removed.subtract(&named(fields(schema, &pruned)));
+    without(schema, &merged, &removed.intersection(&last))
 }
 
-/// Gives up where others own what would change.
-fn refuse_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Status> {
+/// Returns a conflict if other managers own changed fields.
+fn reject_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Status> {
     let mut conflicts: Vec<(String, Vec<String>)> = owners
         .0
         .iter()
-        .map(|owner| (owner.manager.shown(), owner.fields.intersection(forbidden).paths()))
+        .map(|owner| (owner.manager.in_message(), owner.fields.intersection(forbidden).paths()))
         .filter(|(_, paths)| !paths.is_empty())
         .collect();
     conflicts.sort();
@@ -190,7 +192,7 @@ fn refuse_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Statu
     Err(Status::apply_conflict(&format!("Apply failed with {message}"), causes))
 }
 
-/// The body of an apply: YAML, of which JSON is a part.
+/// Parses the body of an apply. It is YAML, which includes JSON.
 pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
     let bad = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
     let value = json_or_yaml(body).map_err(|why| bad(&format!("error converting YAML to JSON: {why}")))?;
@@ -213,7 +215,7 @@ pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, S
     }
 }
 
-/// What an applied Scale asks of the object that it scales.
+/// Converts an applied Scale to an apply of the scaled object.
 pub(crate) fn scaled(kind: &Kind, scale: &Object) -> Result<Object, Status> {
     let text = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or("");
     let (version, shown) = (text("apiVersion"), text("kind"));

@@ -1,7 +1,8 @@
-//! Strategic merge patches: maps are merged, lists as their kind says, and directives in the patch say the rest.
+//! Strategic merge patches. Maps are merged, and lists are merged by the rules of their kind.
 //!
-//! `$patch` replaces or deletes, `$retainKeys` names the keys that stay, `$deleteFromPrimitiveList/x` takes values out of
-//! the list `x`, and `$setElementOrder/x` says in which order its items are.
+//! A patch can contain directives. `$patch` replaces or deletes a value, and `$retainKeys` lists the
+//! keys that stay. `$deleteFromPrimitiveList/x` removes values of the list `x`, and
+//! `$setElementOrder/x` sets the order of its items.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ const RETAIN: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// The object with the patch applied.
+/// Applies a patch to an object.
 pub(crate) fn patched(schema: &Schema, object: Object, patch: &Object) -> Result<Object, Status> {
     map(schema, object, patch.clone())
 }
@@ -54,7 +55,7 @@ fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, S
             }
             (Some(Value::Array(old)), Value::Array(new)) => Some(Value::Array(list(below, old, new)?)),
             (Some(Value::Object(_)), new @ Value::Object(_)) => Some(new),
-            (_, new) => bare(new),
+            (_, new) => without_directives(new),
         };
         if let Some(merged) = merged {
             out.insert(key, merged);
@@ -63,7 +64,7 @@ fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, S
     Ok(out)
 }
 
-/// Carries out `$retainKeys`: what it does not name goes, and the patch may not name anything else.
+/// Executes `$retainKeys`: removes all other keys. The patch must not contain other keys.
 fn retain(mut original: Object, patch: &mut Object) -> Result<Object, Status> {
     let Some(keys) = patch.remove(RETAIN) else { return Ok(original) };
     let Value::Array(keys) = keys else { return Err(bad_format("retainKeys")) };
@@ -78,7 +79,7 @@ fn retain(mut original: Object, patch: &mut Object) -> Result<Object, Status> {
     Ok(original)
 }
 
-/// Merges the lists whose order the patch says, and takes them out of the patch.
+/// Merges the lists with `$setElementOrder`, and removes them from the patch.
 fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Result<(), Status> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
     for directive in directives {
@@ -96,7 +97,7 @@ fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Resul
         let merged = match (found, added) {
             (true, true) => list(below, old.clone(), new)?,
             (true, false) => old.clone(),
-            (false, _) => array(bare(Value::Array(new)))?,
+            (false, _) => array(without_directives(Value::Array(new)))?,
         };
         out.insert(name.into(), Value::Array(order::arranged(&below.patch, merged, &wanted, &old)?));
     }
@@ -144,7 +145,7 @@ fn list(schema: &Schema, old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>,
     }
 }
 
-/// Merges a list of objects that are known by `key`.
+/// Merges a list of objects with the key field `key`.
 fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, Status> {
     let mut patch = Vec::with_capacity(new.len());
     let mut replaced = false;
@@ -185,25 +186,27 @@ fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Re
     order::arranged(&schema.patch, merged, &patch, &old)
 }
 
-/// The refusal of an item that lacks what it is known by.
+/// Creates the rejection of an item without its key.
 pub(crate) fn no_key(item: &Value, key: &str) -> Status {
     Status::internal(format!("map: {} does not contain declared merge key: {key}", printed(item)))
 }
 
-/// A part of a patch that meets nothing it could be merged with: without nulls and directives.
-fn bare(value: Value) -> Option<Value> {
+/// Returns a part of a patch without nulls and directives, for a value that does not exist in the object.
+fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
         Value::Object(map) => {
             let kept = map.into_iter().filter(|(key, value)| !value.is_null() && !key.starts_with('$'));
-            Some(Value::Object(kept.filter_map(|(key, value)| Some((key, bare(value)?))).collect()))
+            Some(Value::Object(
+                kept.filter_map(|(key, value)| Some((key, without_directives(value)?))).collect(),
+            ))
         }
-        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(bare).collect())),
+        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(without_directives).collect())),
         other => Some(other),
     }
 }
 
-/// A value as Go prints it: `map[a:1 b:[x y]]`.
+/// Formats a value like Go: `map[a:1 b:[x y]]`.
 pub(crate) fn printed(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_merged_by_name_and_new_ones_come_first() {
+    fn new_containers_precede_merged_containers() {
         let old = spec(&json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]));
         let new = spec(&json!([{"name": "b", "image": "2"}, {"name": "c", "image": null}]));
         let merged = spec(&json!([
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_deleted_replaced_and_put_in_order() {
+    fn items_are_deleted_replaced_and_ordered() {
         let old = spec(&json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]));
         let gone = patch(&old, &spec(&json!([{"name": "b", "$patch": "delete"}]))).unwrap();
         assert_eq!(gone, spec(&json!([{"name": "a"}, {"name": "c"}])));
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_refused_in_the_words_of_the_real_server() {
+    fn errors_of_invalid_patches_equal_the_real_server() {
         let old = spec(&json!([{"name": "a"}]));
         let message = |new: &Value| patch(&old, new).unwrap_err().message().to_owned();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Who owns what after a CREATE, an UPDATE or a PATCH that is no apply.
+//! The owners of fields after a CREATE, an UPDATE, or a PATCH other than an apply.
 
 use serde_json::Value;
 
@@ -12,12 +12,12 @@ use crate::write::{Mode, Object, Part, WriteOptions};
 
 pub(crate) const KEY: &str = "managedFields";
 
-/// A write, as far as ownership goes.
+/// The properties of a write that determine ownership.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
     pub kind: &'a Kind,
     pub part: Part,
-    /// Who writes; empty if nobody said.
+    /// The field manager. Empty if the request does not set it.
     pub manager: &'a str,
     /// The time of the write.
     pub now: &'a str,
@@ -34,7 +34,7 @@ impl Write<'_> {
     }
 }
 
-/// Puts the owners into an object that is created. An apply has already done so.
+/// Sets the owners of a new object. An apply has already set them.
 pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, object: &mut Object) {
     if options.operation == Operation::Apply {
         return;
@@ -50,13 +50,13 @@ pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, obje
     put(object, owners);
 }
 
-/// Puts the owners into an object whose status the server itself writes, as the real one does.
+/// Sets the owners after the server itself wrote the status, like the real server.
 pub(crate) fn status_by_the_server(shared: &Shared, kind: &Kind, before: &Object, after: &mut Object) {
     let now = shared.config.clock.timestamp(0);
     track(Write { kind, part: Part::Status, manager: "kube-apiserver", now: &now }, before, after);
 }
 
-/// The owners that an apply has computed, to be given to [`updated`].
+/// Returns the owners that an apply has computed, for [`updated`].
 pub(crate) fn owners_of_apply(mode: &Mode, after: &Object) -> Option<Value> {
     match mode.options.operation {
         Operation::Apply => managed_fields(after).cloned(),
@@ -64,7 +64,7 @@ pub(crate) fn owners_of_apply(mode: &Mode, after: &Object) -> Option<Value> {
     }
 }
 
-/// Puts the owners into `after`, which is stored next.
+/// Sets the owners of `after` before it is stored.
 pub(crate) fn updated(
     shared: &Shared,
     kind: &Kind,
@@ -74,7 +74,7 @@ pub(crate) fn updated(
     applied: Option<Value>,
 ) {
     match (mode.part, mode.options.operation) {
-        // The server itself binds and evicts; nobody comes to own anything by that.
+        // The server itself executes bindings and evictions, so no manager owns these changes.
         (Part::Binding | Part::Eviction, _) => return,
         (_, Operation::Apply) => {
             let metadata = metadata_mut(after);
@@ -94,7 +94,7 @@ pub(crate) fn updated(
 fn track(write: Write<'_>, before: &Object, after: &mut Object) {
     let sent = metadata_mut(after).remove(KEY);
     let Some(mut owners) = owners(write.part, managed_fields(before), sent) else { return };
-    // Nobody owned anything: the object was never tracked, or it was reset.
+    // Without owners, the object was never tracked, or its managers were reset.
     if !owners.is_empty() {
         update(write, Some(before), after, &mut owners);
         put(after, owners);
@@ -107,7 +107,8 @@ fn put(object: &mut Object, owners: Managers) {
     }
 }
 
-/// The owners so far. A client may send others with the object, but not to a subresource; `None` if it resets them.
+/// Returns the current owners. A client may replace them with the object, but not through a
+/// subresource. Returns `None` if the client resets them.
 fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Managers> {
     if part == Part::Main
         && let Some(sent) = sent
@@ -125,7 +126,7 @@ fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Manag
     Some(live.cloned().and_then(Managers::stored).unwrap_or_default())
 }
 
-/// Gives the changed fields to the writer and takes them from all others.
+/// Adds the changed fields to the writer, and removes them from all other managers.
 pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, owners: &mut Managers) {
     let schema = &write.kind.merging;
     let changes = match before {
@@ -136,27 +137,27 @@ pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, 
         }
     };
     let (mut written, mut removed) = (changes.written, changes.removed);
-    let left_alone = reset::left_alone(write.kind, write.part);
-    written.subtract_all_below(&left_alone);
-    removed.subtract_all_below(&left_alone);
+    let unchanged_fields = reset::unchanged_fields(write.kind, write.part);
+    written.subtract_all_below(&unchanged_fields);
+    removed.subtract_all_below(&unchanged_fields);
     if before.is_none() {
         written.subtract_all_below(&reset::made_by_the_server(write.kind));
     }
     written.subtract(&reset::NEVER_OWNED);
-    owners.take(&removed);
+    owners.remove_fields(&removed);
     if !written.is_empty() {
-        owners.take(&written);
-        owners.give(write.manager(Operation::Update), written, write.now);
+        owners.remove_fields(&written);
+        owners.add_fields(write.manager(Operation::Update), written, write.now);
     }
     owners.cap_updaters();
 }
 
-/// The `managedFields` of an object.
+/// Returns the `managedFields` of an object.
 pub(crate) fn managed_fields(object: &Object) -> Option<&Value> {
     object.get("metadata")?.get(KEY)
 }
 
-/// A write that changed nothing but the times of the owners keeps these, too.
+/// Keeps the previous times if a write changed only the times of the owners.
 pub(crate) fn keep_times(before: &Object, after: &mut Object) {
     let (old, new) = (managed_fields(before), managed_fields(after));
     if old == new || !is_same(before, after) || !managers::same_but_for_times(old, new) {
@@ -167,7 +168,7 @@ pub(crate) fn keep_times(before: &Object, after: &mut Object) {
     }
 }
 
-/// Whether two states of an object differ in nothing but the owners.
+/// Returns whether two states of an object are equal except for the owners.
 pub(crate) fn is_same(before: &Object, after: &Object) -> bool {
     before.len() == after.len()
         && before.iter().all(|(name, old)| match after.get(name) {

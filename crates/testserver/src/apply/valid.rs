@@ -1,4 +1,4 @@
-//! What an applied object may be: fields that its schema declares, values of their types, and no item twice.
+//! Validation of an applied object: declared fields, value types, and unique list items.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::apply::schema::{List, Others, Scalar, Schema};
 use crate::apply::strategic::printed;
 use crate::types::{ExpectedValue, Typed};
 
-/// What is known of a place: custom resources have all of it in their schema, of built-in kinds it is the type.
+/// The rules for a value. For custom resources, the schema contains them. For built-in kinds, the type
+/// does.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     schema: &'a Schema,
@@ -17,7 +18,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// What is known of the value of a key; `None` where there is no such key.
+    /// Returns the rules for the value of a key. Returns `None` for an unknown key.
     fn field(&self, name: &str, is_object: bool) -> Option<Self> {
         let typed = self.typed.field(name, is_object).filter(|_| self.schema.declares(name))?;
         Some(Self { schema: self.schema.field(name), typed })
@@ -42,8 +43,8 @@ impl Known<'_> {
     }
 }
 
-/// The complaints about an applied object, as the real server words them; empty if it is good.
-pub(crate) fn complaints(schema: &Schema, typed: Typed, object: &Map<String, Value>) -> Vec<String> {
+/// Returns the errors of an applied object, with the messages of the real server.
+pub(crate) fn errors(schema: &Schema, typed: Typed, object: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     map(Known { schema, typed }, object, "", &mut found);
     found
@@ -55,7 +56,7 @@ fn map(known: Known<'_>, map: &Map<String, Value>, path: &str, found: &mut Vec<S
         let path = format!("{path}.{name}");
         let Some(inner) = known.field(name, is_object) else {
             found.push(format!("{path}: field not declared in schema"));
-            // The real server looks no further in this object.
+            // The real server stops the validation of this object here.
             return;
         };
         value(inner, of, &path, found);
@@ -77,7 +78,7 @@ fn value(known: Known<'_>, of: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What should stand where something else does, and what does.
+/// Returns the message for a value of an unexpected type.
 fn unexpected(wanted: ExpectedValue, of: &Value) -> Option<String> {
     match wanted {
         ExpectedValue::Text if !of.is_string() => {
@@ -96,7 +97,7 @@ fn unexpected(wanted: ExpectedValue, of: &Value) -> Option<String> {
     }
 }
 
-/// A value as Go code.
+/// Formats a value as a Go literal.
 fn literal(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -114,7 +115,7 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// The type of a value as Go prints it.
+/// Returns the Go type of a value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "string",
@@ -136,7 +137,7 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
             continue;
         }
         let Some(step) = element::item(schema, item) else {
-            found.push(format!("{path}: element {place}: {}", no_step(schema, item)));
+            found.push(format!("{path}: element {place}: {}", missing_key(schema, item)));
             return;
         };
         let shown = element::notation(&step);
@@ -147,8 +148,8 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
     }
 }
 
-/// Why an item can't be told from the others.
-fn no_step(schema: &Schema, item: &Value) -> String {
+/// Returns the message for an item without a valid key.
+fn missing_key(schema: &Schema, item: &Value) -> String {
     match (&schema.list, item) {
         (List::Keyed(_), Value::Null) => "associative list with keys may not have a null element".into(),
         (List::Keyed(keys), Value::Object(_)) => {
@@ -173,10 +174,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn items_are_told_apart_and_fields_declared() {
+    fn items_must_be_unique_and_fields_declared() {
         let pod =
             json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}, "metadata": {"finalizers": [{}]}});
-        let found = complaints(&builtin::schema("", "Pod"), Typed::Open, pod.as_object().unwrap());
+        let found = errors(&builtin::schema("", "Pod"), Typed::Open, pod.as_object().unwrap());
         assert_eq!(
             found,
             [
@@ -189,7 +190,7 @@ mod tests {
         let schema = custom::schema(Some(&open_api));
         let wrong = json!({"spec": {"n": "x", "other": 1}});
         assert_eq!(
-            complaints(&schema, Typed::Open, wrong.as_object().unwrap()),
+            errors(&schema, Typed::Open, wrong.as_object().unwrap()),
             [
                 ".spec.n: expected numeric (int or float), got string",
                 ".spec.other: field not declared in schema",

@@ -1,12 +1,12 @@
-//! What an apply that is taken strictly may not be: YAML in which a key stands twice in a map.
+//! Strict validation of the YAML of an apply. A map must not contain repeated keys.
 
 use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// Checks that every key stands once in its map.
+/// Checks that each map contains each key once.
 ///
 /// # Errors
-/// Where one does not, in one line.
+/// Returns a one-line message with the position of a repeated key.
 pub(crate) fn check_keys(text: &[u8]) -> Result<(), String> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_key_is_found() {
+    fn repeated_key_is_an_error() {
         assert!(check_keys(b"a: 1\nb: {c: 1, d: 2}\n").is_ok());
         assert!(check_keys(b"").is_ok());
         assert!(check_keys(b"a: {b: 1, b: 2}\n").is_err());

@@ -98,8 +98,8 @@ pub(crate) fn check_applied(
         return fail(format!("{start}: failed to convert live object {who} {of_custom}"));
     }
     let who = who(namespace, name);
-    let complaints = valid::complaints(&SCALE_FIELDS, Typed::Open, wanted);
-    if let [first, ..] = complaints.as_slice() {
+    let errors = valid::errors(&SCALE_FIELDS, Typed::Open, wanted);
+    if let [first, ..] = errors.as_slice() {
         return fail(format!("failed to create typed patch object {who}: {first}"));
     }
     let count = wanted.get("spec").and_then(|spec| spec.get("replicas")).filter(|count| !count.is_null());

@@ -1,4 +1,4 @@
-//! The laws of sets, checked against plain sets of paths.
+//! Compares field sets with plain sets of paths.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn set(model: &Model) -> FieldSet {
     FieldSet::of(&paths)
 }
 
-/// The members of a set, as dotted paths.
+/// Returns the members of a set as dotted paths.
 fn members(set: &FieldSet) -> BTreeSet<String> {
     set.paths().into_iter().collect()
 }
@@ -31,7 +31,8 @@ fn dotted(model: &Model) -> BTreeSet<String> {
     model.iter().map(|path| path.iter().map(|step| format!(".{step}")).collect()).collect()
 }
 
-/// No step leads to nothing, and `.` stands only where something else does.
+/// Checks the invariant of a set. Each step is a member or has nested steps, and `.` appears only with
+/// other steps.
 fn is_tidy(set: &FieldSet) -> bool {
     fn tidy(map: &Map<String, Value>) -> bool {
         map.iter().all(|(step, node)| match node.as_object() {
@@ -46,7 +47,7 @@ fn is_tidy(set: &FieldSet) -> bool {
 
 proptest! {
     #[test]
-    fn a_set_has_the_members_that_were_put_in(a in model()) {
+    fn set_contains_the_added_members(a in model()) {
         let set = set(&a);
         prop_assert_eq!(members(&set), dotted(&a));
         prop_assert!(is_tidy(&set));
@@ -54,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn union_difference_and_intersection_are_those_of_sets_of_paths(a in model(), b in model()) {
+    fn set_operations_equal_operations_on_path_sets(a in model(), b in model()) {
         let mut union = set(&a);
         union.add(set(&b));
         prop_assert_eq!(members(&union), dotted(&a.union(&b).cloned().collect()));
@@ -69,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_subtracted_with_all_below_leaves_only_paths_beside_it(a in model(), b in model()) {
+    fn subtract_all_below_removes_members_and_nested_paths(a in model(), b in model()) {
         let mut left = set(&a);
         left.subtract_all_below(&set(&b));
         let expected = a.iter().filter(|path| !b.iter().any(|taken| path.starts_with(taken)));
@@ -79,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn a_set_is_written_as_the_real_server_writes_it() {
+fn serialised_set_equals_the_real_server() {
     let set = FieldSet::of(&[&["data"], &["data", "a"], &["metadata", "labels", "x"]]);
     let written = json!({
         "f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"f:x": {}}}
@@ -89,7 +90,7 @@ fn a_set_is_written_as_the_real_server_writes_it() {
 }
 
 #[test]
-fn what_is_no_set_is_not_read() {
+fn invalid_set_is_rejected() {
     assert_eq!(FieldSet::read(json!([])), None);
     assert_eq!(FieldSet::read(json!({"f:a": 1})), None);
     assert_eq!(FieldSet::read(json!({"a": {}})), None);
