@@ -5,7 +5,7 @@ use std::io;
 use parking_lot::Mutex;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// The fastest level. With a dictionary, higher levels save little.
+/// The fastest compression level. With a dictionary, higher levels save only little memory.
 const LEVEL: i32 = 1;
 
 /// The maximum capacity of the buffer between two objects, in bytes.

@@ -12,7 +12,8 @@ use crate::decoded::{Decoded, Shared, decoded};
 /// other fields are decoded when a reader needs them.
 ///
 /// This representation suits programs that cache many objects but read only few objects. It needs
-/// the memory of the JSON. A change is much cheaper than decoding.
+/// the memory of the JSON. For each change, the JSON is only copied, which is much cheaper than
+/// decoding.
 ///
 /// An object that does not decode as `K` is also cached, and [`Lazy::get`] returns the error. A
 /// typed cache would reject this object.

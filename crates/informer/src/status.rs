@@ -12,7 +12,7 @@ use kube_reflector::ReflectorStatus;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// The name of the informer. The default consists of kind, path and selectors.
+    /// The name of the informer. The default contains kind, path and selectors.
     pub name: String,
     /// The URL path of its requests, without a query.
     pub path: String,
@@ -52,7 +52,7 @@ pub struct HandlerStatus {
     /// The number of queued events, without the current delivery. Coalesced events count once per
     /// object.
     pub pending: usize,
-    /// Whether events are coalesced, because the handler lags.
+    /// True if events are coalesced, because the handler lags.
     pub coalescing: bool,
     /// The number of panics of the handler.
     pub panics: u64,

@@ -9,7 +9,7 @@ use crate::{JsonError, RawObject, from_slice};
 
 /// Decodes one object from the bytes of the server. Implementors may hold options or a dictionary.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// Decodes the object. The caller has checked its kind.
+    /// Decodes the object. The caller must check the kind of the object first.
     ///
     /// # Errors
     /// Returns an error if the bytes do not decode as `T`. The error contains the reason and the

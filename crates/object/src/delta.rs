@@ -28,7 +28,7 @@ pub enum Delta<T> {
         /// with another uid, and the reflector repeats the list.
         complete: bool,
     },
-    /// The object was added or modified. The store compares it with its own content to decide.
+    /// The object was added or modified. The store determines the kind of the change.
     Put(Entry<T>),
     /// The object was deleted.
     Remove {

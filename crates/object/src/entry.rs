@@ -130,7 +130,7 @@ pub enum VersionTrust {
 
 /// Finds the cached state of a listed object.
 ///
-/// The decoder of a list uses a probe to avoid that unchanged objects are decoded and allocated
+/// The decoder of a list uses a probe, so that unchanged objects are not decoded and allocated
 /// again. The store implements this trait. In a program without a store, use [`NoCache`].
 pub trait CacheProbe<T>: Send + Sync {
     /// Returns the cached entry with this key if the listed object is unchanged.

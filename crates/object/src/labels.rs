@@ -23,7 +23,8 @@ pub struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// Reads the labels from the result of [`RawObject::labels`](crate::RawObject::labels).
+    /// Creates labels from the result of [`RawObject::labels`](crate::RawObject::labels), or from
+    /// the bytes in the range [`RawObject::labels_in_json`](crate::RawObject::labels_in_json).
     pub fn new(texts: &'a [u8]) -> Self {
         let delimiter = if texts.first() == Some(&DELIMITER) { DELIMITER } else { b'"' };
         Self { texts, delimiter }

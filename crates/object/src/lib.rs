@@ -1,15 +1,15 @@
 //! Contains the data types that the other crates share: identities of objects, resourceVersions,
 //! entries, deltas, events, and the decoders of JSON.
 //!
-//! Other crates of the workspace depend on this one:
+//! All crates of the pipeline depend on this crate:
 //!
 //! ```text
 //! listwatch --WatchEvent--> reflector --Delta--> delta-fifo --batch--> store --Event--> informer
 //! ```
 //!
 //! The reflector sends [`Delta`]s to the store, and the store returns [`Event`]s. Both contain
-//! objects as [`Entry`]: an identity and an `Arc` of the object. No layer reads or clones an
-//! object.
+//! objects as [`Entry`]: an identity and an `Arc` of the object. The layers share the `Arc` and do
+//! not clone the object.
 //!
 //! A [`CacheProbe`] finds the cached entry of an unchanged object, so that the object is not
 //! decoded again. If a resourceVersion may belong to another history of the server, an equal

@@ -20,7 +20,7 @@ pub(crate) struct CowVec<E, const LEAF: usize> {
 
 #[derive(Clone)]
 enum Node<E> {
-    /// No element below was written.
+    /// A node without written elements.
     Empty,
     Leaf(Arc<[E]>),
     Inner(Arc<[Node<E>]>),
@@ -40,7 +40,8 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
         Self::LEAF_BITS + FAN_BITS * self.height
     }
 
-    /// Returns the leaf that contains this index; empty if it was not written.
+    /// Returns the leaf that contains this index. Returns an empty slice if the leaf was not
+    /// written.
     pub(crate) fn leaf(&self, at: usize) -> &[E] {
         let mut bits = self.bits();
         if at >> bits != 0 {

@@ -80,8 +80,9 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> IndexState<T, V> 
         Self { name, function: Arc::new(function), postings: Postings::default() }
     }
 
-    /// Appends the values of an object, or none if the function panics. Returns whether it
-    /// panicked. The panic message is not logged, because it may contain data of the object.
+    /// Appends the values of an object. Appends no values if the function panics. Returns whether
+    /// the function panicked. The panic message is not logged, because it may contain data of the
+    /// object.
     fn add_values(&self, entry: &Entry<T>, values: &mut Vec<(u64, V)>) -> bool {
         let before = values.len();
         let panicked = catch_unwind(AssertUnwindSafe(|| (self.function)(&entry.object, values))).is_err();
@@ -180,7 +181,7 @@ impl<T: 'static> Indexes<T> {
         Evaluated { of_index, panics: panics.iter().sum() }
     }
 
-    /// Reads the memory that setting the values of these slots will need.
+    /// Loads the memory that `set` needs for these slots into the processor's cache.
     pub(crate) fn prefetch(&self, slots: &[u32]) {
         for index in &self.0 {
             index.prefetch(slots);

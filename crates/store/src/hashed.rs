@@ -1,9 +1,9 @@
 //! `HashedNumbers`: maps hashes to numbers. The owner of the numbers holds the keys.
 //!
-//! An open-addressing table in a [`CowVec`]. A bucket stores 32 bits of the hash with the number.
-//! The table grows without reading keys, and a lookup rarely compares a wrong key. The hasher is
-//! seeded in each process, so that users cannot choose names with colliding hashes. The table is
-//! never iterated for a list.
+//! The table uses open addressing in a [`CowVec`]. A bucket stores 32 bits of the hash and the
+//! number. The table grows without reading keys, and a lookup rarely compares a wrong key. The
+//! hasher is seeded in each process, so that users cannot choose names with colliding hashes. The
+//! table is never iterated for a list.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -14,7 +14,7 @@ use foldhash::quality::RandomState;
 
 use crate::cow::CowVec;
 
-/// Plain numbers, 512 bytes per leaf. A copy changes no reference counts.
+/// The buckets of a leaf, which has 512 bytes. A copy of a leaf does not change reference counts.
 const LEAF: usize = 64;
 
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);

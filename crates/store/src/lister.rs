@@ -47,7 +47,8 @@ impl<T: Object> Lister<T> {
         self.store.get(key)
     }
 
-    /// Returns the cluster-scoped object with this name.
+    /// Returns the cluster-scoped object with this name. For a namespaced object, use
+    /// [`Lister::namespace`] or [`Lister::get_by_key`].
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.store.get(KeyRef::new(None, name))
     }

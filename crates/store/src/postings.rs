@@ -7,7 +7,7 @@ use std::{borrow::Borrow, hash::Hash, hint::black_box, sync::Arc};
 
 use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
 
-/// A leaf of numbers, rarely with reference counts.
+/// The elements of a leaf. Most elements are plain numbers without reference counts.
 const LEAF: usize = 32;
 
 #[derive(Clone)]
@@ -91,7 +91,7 @@ impl<V: Hash + Eq> Postings<V> {
         self.values.iter().map(|(_, posting)| &posting.value)
     }
 
-    /// Reads the memory that setting the values of these slots will need. See
+    /// Loads the memory that `set` needs for these slots into the processor's cache. See
     /// [`Root::prefetch`](crate::root::Root::prefetch).
     pub(crate) fn prefetch(&self, slots: &[u32]) {
         let numbers: Vec<u32> =
@@ -137,7 +137,7 @@ impl<V: Hash + Eq + Clone> Postings<V> {
         }
     }
 
-    /// The numbers are ascending and unique.
+    /// Sets the values of a slot by their numbers. The numbers must be ascending and unique.
     fn set_numbers(&mut self, slot: u32, new: &[u32]) {
         if self.numbers(slot) == new {
             return;

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-/// The maximum size of a chunk. A larger set is divided into chunks, and a larger chunk in two.
+/// The maximum number of slots in a chunk. A larger set is stored in several chunks. A larger chunk
+/// is divided into two chunks.
 const CHUNK: usize = 512;
 
 #[derive(Clone)]

@@ -1,14 +1,14 @@
 //! `Slots`: elements in numbered slots, which are found by hash.
 //!
 //! A slot keeps its number while its element exists, so indexes can contain numbers instead of
-//! keys. A new element reuses the slot that was freed last. The memory of freed slots is not
+//! keys. A new element reuses the most recently freed slot. The memory of freed slots is not
 //! released.
 
 use crate::{cow::CowVec, hashed::HashedNumbers};
 
 /// The elements of a leaf. Small, because a copy increments two reference counts per element.
 const LEAF: usize = 8;
-/// No slot: the end of the free list.
+/// The end of the free list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone)]

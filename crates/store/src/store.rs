@@ -35,18 +35,18 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 /// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
 ///
 /// # Contract
-/// 1. [`apply`](Store::apply) is the only write path; the other writing methods call it. It applies
-///    a batch to objects, indexes and watermark atomically, before it returns.
+/// 1. [`apply`](Store::apply) is the only write path. The other writing methods call `apply`. It
+///    applies a batch to objects, indexes and watermark atomically, before it returns.
 /// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference
 ///    count. While a snapshot is held, writers copy the parts that they change, and never wait for
 ///    readers. A reader waits at most while a batch of up to 256 deltas is written in place.
 /// 3. The uid identifies an object. Another uid under the same key is a deletion and an addition.
 ///    An empty uid is unknown.
-/// 4. Outside of a relist, the store ignores a state whose resourceVersion is not higher than the
-///    cached version. An opaque version always counts as changed. A list replaces cached objects
-///    even if the list is older.
-/// 5. The order of iteration is unspecified, but the same history produces the same order. The
-///    store keeps the memory for its highest number of objects.
+/// 4. Outside of a relist, the store ignores a state of an object if its resourceVersion is not
+///    higher than the cached version. An opaque version always counts as changed. A list replaces
+///    cached objects even if the list is older.
+/// 5. The order of iteration is unspecified, but the same history produces the same order.
+/// 6. The tables of the store do not shrink when objects are deleted.
 ///
 /// Writers are serialized. Index functions run under the lock of the writers. An index function may
 /// read the store, but must not write to the store.
@@ -56,10 +56,10 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 /// deltas and uses the last delta of each key. If another `Begin` is received, the store discards
 /// the collected deltas.
 ///
-/// `End` applies the list. First, it deletes the objects that are not in the list, in the order of
-/// their keys. These deletions have `final_state_unknown`, unless the deletion was received during
-/// the relist with its last state. Then it applies the changes in the order in which they were
-/// received. Unchanged objects keep their `Arc` and cause no event.
+/// At `End`, the store applies the list. First, it deletes the objects that are not in the list, in
+/// the order of their keys. These deletions have `final_state_unknown`, unless the deletion was
+/// received during the relist with its last state. Then the store applies the changes in the order
+/// in which they were received. Unchanged objects keep their `Arc` and cause no event.
 ///
 /// If `End` is not `complete`, the store deletes only objects that were replaced by an object with
 /// another uid. After `Begin { history_lost: true }`, an equal version does not prove that an

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kube_object::{Entry, Event, ObjectKey};
 
 /// The pending events of one key, as the shortest history from the delivered state to the newest
-/// state. An `Add` means that no object with this key is delivered. The other variants mean that
-/// the handler has received an object with this key.
+/// state. Before an `Add`, the handler has no object with this key. Before the other variants, the
+/// handler has received an object with this key.
 pub(super) enum PendingChange<T> {
     Add {
         object: Entry<T>,

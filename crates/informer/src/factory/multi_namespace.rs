@@ -119,8 +119,8 @@ impl<T: Cached> Clone for MultiNamespaceInformer<T> {
 }
 
 impl<T: Cached> Selection<T> {
-    /// Returns an informer for each of these namespaces. They replace the namespace of the factory.
-    /// More namespaces can be added later.
+    /// Returns an informer for each of these namespaces. The namespaces replace the namespace of
+    /// the factory. More namespaces can be added later.
     ///
     /// # Errors
     /// Returns the errors of [`MultiNamespaceInformer::add_namespace`].
@@ -153,8 +153,8 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// removed, the method waits until its handlers have received all deletes.
     ///
     /// If the informer of the namespace was stopped, it is replaced. In this case, and unlike with
-    /// [`MultiNamespaceInformer::remove_namespace`], the handlers receive no deletes. They receive the
-    /// objects of the new informer as initial adds.
+    /// [`MultiNamespaceInformer::remove_namespace`], the handlers receive no deletes. They receive
+    /// the objects of the new informer as initial adds.
     ///
     /// # Errors
     /// Returns [`FactoryError::ShutDown`] if the factory is shut down, and

@@ -63,12 +63,12 @@ impl InformerKey {
     }
 }
 
-/// The owner that keeps an informer alive.
+/// The references that keep an informer alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The registry.
+    /// The registry keeps the informer alive.
     Factory,
-    /// Only its users.
+    /// Only the users of the informer keep it alive.
     Users,
 }
 
@@ -255,7 +255,7 @@ impl Registry {
 
     /// Rejects all later requests for informers. Returns the informers that the caller must stop.
     pub(super) fn shut_down(&self) -> Vec<Arc<dyn AnyInformer>> {
-        // Locked, so that a concurrent adoption is either returned here or rejected.
+        // Under this lock, a concurrent adoption is either returned here or rejected.
         let adopted = self.adopted.lock();
         self.shut_down.store(true, Ordering::Release);
         drop(adopted);
@@ -304,7 +304,8 @@ impl<T: Object> AnyInformer for Informer<T> {
     }
 }
 
-/// The key contains the type id, so the informer has that type.
+/// Converts the informer to its type. The key of the informer contains the type id, so the
+/// conversion succeeds.
 fn downcast<T: Object>(informer: &dyn AnyInformer) -> Informer<T> {
     match informer.as_any().downcast_ref::<Informer<T>>() {
         Some(informer) => informer.clone(),

@@ -62,7 +62,7 @@ pub enum CachedReadError {
     ServerRestored {
         /// The name of the informer.
         informer: String,
-        /// The version of the last write of the lost history.
+        /// The resourceVersion of the last write of the lost history.
         written: ResourceVersion,
     },
     /// A namespaced object was read by its name through an `Api` of all namespaces. This read

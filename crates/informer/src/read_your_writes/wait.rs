@@ -1,4 +1,4 @@
-//! `Informer::wait_for_writes`.
+//! `Informer::wait_for_writes`: waits until the writes of this program are visible in the cache.
 
 use std::time::Duration;
 

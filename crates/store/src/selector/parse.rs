@@ -69,7 +69,8 @@ impl<'a> Parser<'a> {
         if self.take(token) { Ok(()) } else { Err(ParseSelectorError { expected, position: self.at }) }
     }
 
-    /// Takes the characters up to the next whitespace or operator; may be empty.
+    /// Consumes and returns the characters up to the next whitespace or operator. The result may be
+    /// empty.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c: char| c.is_whitespace() || "=!,()<>".contains(c)).unwrap_or(rest.len());

@@ -10,7 +10,7 @@ use kube_object::{ObjectKey, ResourceVersion, Uid};
 /// Indexes the changes by key and by version. Reads are more frequent than writes, and a lagging
 /// cache can have many pending writes, so a read must not scan all writes.
 ///
-/// Invariant: each change is in both indexes, and its version is not opaque.
+/// Invariants: each change is in both indexes, and no version is opaque.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     by_key: HashMap<ObjectKey, (ResourceVersion, Uid)>,
