@@ -102,8 +102,7 @@ impl FieldSet {
         (!below.is_empty()).then_some(Self(below))
     }
 
-    /// Returns the steps. For each step, the values are the step, whether it is a member, and its
-    /// nested set.
+    /// Returns each step, with its membership and its nested set.
     pub(crate) fn into_steps(self) -> impl Iterator<Item = (String, bool, Self)> {
         self.0.into_iter().map(|(step, node)| {
             let member = is_member(&node);

@@ -35,8 +35,8 @@ fn value(schema: &Schema, live: Option<&Value>, applied: &Value) -> Value {
     }
 }
 
-/// Merges two lists. Items in both lists have the order of the applied list. An item of only the stored
-/// list stays before its successor there.
+/// Merges two lists. Items in both lists have the order of the applied list. An item that
+/// exists only in the stored list stays before the next item of the stored list.
 fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let steps = |list: &[Value]| -> Vec<String> {
         list.iter().map(|item| element::item(schema, item).unwrap_or_default()).collect()

@@ -1,4 +1,4 @@
-//! Field ownership in `managedFields`, server-side apply, and strategic merge patches. All of them
+//! Field ownership in `managedFields`, server-side apply, and strategic merge patches. These features
 //! depend on the merge rules of the lists of a kind.
 //!
 //! `schema` contains the merge rules of a kind, `fields` contains sets of fields, and `diff` returns

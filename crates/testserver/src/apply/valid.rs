@@ -9,8 +9,8 @@ use crate::apply::schema::{List, Others, Scalar, Schema};
 use crate::apply::strategic::printed;
 use crate::types::{ExpectedValue, Typed};
 
-/// The rules for a value. For custom resources, the schema contains them. For built-in kinds, the type
-/// does.
+/// The rules for a value. The schema contains the rules of custom resources, and the type contains the
+/// rules of built-in kinds.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     schema: &'a Schema,
