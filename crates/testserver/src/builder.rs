@@ -60,8 +60,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the number of events of each resource that are kept for watches and paged lists. Default:
-    /// 65,536.
+    /// Sets the number of retained events of each resource, for watches and paged lists. Default: 65,536.
     ///
     /// The server drops older events. A watch fails with 410 if it has not read an event before the event
     /// expires. With 0, each watch fails. Each event holds the previous state of its object, and the

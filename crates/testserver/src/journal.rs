@@ -17,7 +17,7 @@ pub const JOURNAL_CAPACITY: usize = 16_384;
 
 /// Records the last [`JOURNAL_CAPACITY`] requests of a server.
 ///
-/// A record contains the URL and a few headers, but not the body. Its size is typically some hundred
+/// A record contains the URL and a few headers, but not the body. A record typically has some hundred
 /// bytes.
 #[derive(Debug)]
 pub struct Journal {

@@ -42,7 +42,7 @@
 //! - Each watch holds at most 256 frames and 1,024 commands of a test. The initial state of a watch or a
 //!   list holds references to stored objects, and a slow reader keeps those objects in memory.
 //! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents. Faults, users and
-//!   rules are kept until they are removed. Clients hold the tokens of paged lists.
+//!   rules stay in memory until they are removed. Clients hold the tokens of paged lists.
 //!
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
 

@@ -104,7 +104,7 @@ impl Cause {
         self
     }
 
-    /// Whether the value is missing, of the wrong type, too long or unsupported.
+    /// Returns whether the value is missing, of the wrong type, too long or unsupported.
     pub(crate) fn is_blocking(&self) -> bool {
         let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.reason.strip_prefix("FieldValue").is_some_and(|reason| blocking.contains(&reason))

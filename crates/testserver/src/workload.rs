@@ -276,7 +276,7 @@ fn create(server: &Server, object: Value) {
 /// A write is rejected if another client wrote first; the workload ignores it.
 fn note(done: &Result<(), Status>) {
     if let Err(status) = done {
-        tracing::debug!(%status, "workload write refused");
+        tracing::debug!(%status, "workload write rejected");
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_gives_same_writes() {
+    fn same_seed_produces_same_writes() {
         let (one, version) = run(5, 200);
         let (two, same) = run(5, 200);
         assert_eq!(version, same);

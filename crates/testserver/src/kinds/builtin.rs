@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
 use crate::kinds::names::NameRule;
 
-/// A row of the table. Scope and subresources in `flags`: `c` cluster-scoped, `s` has `/status`, `g` counts
-/// generations. Writes: `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE returns the object.
-/// Names: `l` names without dots, `r` names are only path segments, `j` names leave room for the names of
-/// jobs.
+/// A row of the table. Scope and subresources in `flags`: `c` cluster-scoped, `s` has `/status`, `g`
+/// counts generations. Writes: `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE returns
+/// the object. Names: `l` names without dots, `r` names are only path segments, `j` names leave room
+/// for the names of jobs.
 struct Row {
     group: &'static str,
     version: &'static str,

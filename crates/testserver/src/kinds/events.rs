@@ -20,12 +20,13 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// Whether events of this kind are converted, which is the case for events.k8s.io.
+/// Returns whether events of this kind are converted, which is the case for events.k8s.io.
 pub(crate) fn is_converted(kind: &Kind) -> bool {
     kind.is_event() && !kind.group.is_empty()
 }
 
-/// Returns the selectable fields. The order is the same in both groups, because both read the stored form.
+/// Returns the selectable fields. The order is the same in both groups, because both read the stored
+/// form.
 pub(crate) fn fields(group: &str) -> Vec<Field> {
     let core = group.is_empty();
     let mut fields = vec![Field::at_path("metadata.name"), Field::at_path("metadata.namespace")];

@@ -47,7 +47,7 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// Whether this version is the storage version.
+    /// Returns whether this version is the storage version.
     pub(crate) fn is_storage(&self) -> bool {
         Arc::ptr_eq(&self.own, &self.storage)
     }
@@ -185,7 +185,7 @@ impl Kind {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
-    /// Whether this is the event kind of either group; both serve the same objects.
+    /// Returns whether this is the event kind of either group; both serve the same objects.
     pub(crate) fn is_event(&self) -> bool {
         self.plural == "events" && matches!(self.group.as_str(), "" | "events.k8s.io")
     }

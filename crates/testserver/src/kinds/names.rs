@@ -97,8 +97,8 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The letters of generated names: vowels and similar characters are excluded, so that names do not contain
-/// words.
+/// The letters of generated names: vowels and similar characters are excluded, so that names do not
+/// contain words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Appends five random letters to `base`, truncated to the length of a label.

@@ -38,7 +38,8 @@ fn complete(spec: &mut Object, defaults: &Value) {
     }
 }
 
-/// Whether the update strategy is a rolling update, the default. Only a rolling update has parameters.
+/// Returns whether the update strategy is a rolling update, the default. Only a rolling update has
+/// parameters.
 fn is_rolling(object: &Object, key: &str) -> bool {
     let kind = object.get("spec").and_then(|spec| spec.get(key)).and_then(|strategy| strategy.get("type"));
     kind.and_then(Value::as_str).is_none_or(|kind| kind == "RollingUpdate")

@@ -55,13 +55,13 @@ impl ExpectedBody {
         }
     }
 
-    /// Whether the body is optional.
+    /// Returns whether the body is optional.
     pub(super) fn is_options(&self) -> bool {
         self.kind == DELETE_OPTIONS
     }
 
-    /// Returns the type that the body names; the expected type fills the gaps. Options of a DELETE may have
-    /// the version of any group.
+    /// Returns the type that the body names; the expected type fills the gaps. Options of a DELETE may
+    /// have the version of any group.
     pub(super) fn complete(&self, envelope: &Envelope<'_>) -> (String, String) {
         let named = &envelope.api_version;
         let kind = if envelope.kind.is_empty() { &self.kind } else { &envelope.kind };

@@ -1,7 +1,7 @@
 //! Converts a message to the JSON that the real server would produce.
 //!
-//! Memory is bounded by the length of the body: a message may have only a plausible number of parts for its
-//! length. Otherwise two bytes could encode an empty object, which needs hundreds.
+//! Memory is bounded by the length of the body: a message may have only a plausible number of parts for
+//! its length. Otherwise two bytes could encode an empty object, which needs hundreds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,8 +44,8 @@ enum FieldContent<'a> {
 }
 
 impl FieldContent<'_> {
-    /// Whether Go considers the value empty, and omits it from JSON if the tag of the field contains
-    /// `omitempty`.
+    /// Returns whether Go considers the value empty, and omits it from JSON if the tag of the field
+    /// contains `omitempty`.
     fn is_zero(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -263,7 +263,8 @@ impl Reader {
         };
         Ok(match base {
             Base::Bool => (number != 0).into(),
-            // Negative numbers are sent as two's complement; the upper bits of longer numbers are dropped.
+            // Negative numbers are sent as two's complement; the upper bits of longer numbers are
+            // dropped.
             Base::Int32 => {
                 u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default().cast_signed().into()
             }

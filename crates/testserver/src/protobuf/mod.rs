@@ -1,5 +1,5 @@
-//! Request bodies in Kubernetes protobuf, which Go clients prefer for built-in types. They are converted to
-//! JSON before all other processing.
+//! Request bodies in Kubernetes protobuf, which Go clients prefer for built-in types. They are
+//! converted to JSON before all other processing.
 
 mod envelope;
 mod expected_body;
@@ -21,9 +21,9 @@ use expected_body::ExpectedBody;
 
 const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// Converts a protobuf body to JSON and updates the headers, if the request may have a protobuf body. Other
-/// bodies stay unchanged. Custom resources do not support protobuf; their bodies are rejected like any
-/// unknown format.
+/// Converts a protobuf body to JSON and updates the headers, if the request may have a protobuf body.
+/// Other bodies stay unchanged. Custom resources do not support protobuf; their bodies are rejected
+/// like any unknown format.
 ///
 /// # Errors
 /// Returns `BadRequest` if the bytes are malformed, or if the type differs from the type in the URL.

@@ -73,7 +73,7 @@ fn empty_object_has_required_json_fields() {
 }
 
 #[test]
-fn pointer_to_zero_is_kept_and_inline_fields_are_merged() {
+fn pointer_to_zero_is_retained_and_inline_fields_are_merged() {
     // An HTTP probe: the handler is inline in JSON, and its port is a number or a text.
     let http = [sub(1, "/"), sub(2, [int(1, 1), int(2, 0), sub(3, "web")].concat())].concat();
     let probe = [sub(1, sub(2, http)), int(3, 9)].concat();
@@ -98,7 +98,7 @@ fn times_have_digits_of_type_and_empty_time_is_year_1() {
 }
 
 #[test]
-fn message_pieces_are_joined_and_last_value_wins() {
+fn message_parts_are_joined_and_last_value_applies() {
     let raw = [sub(1, sub(1, "a")), sub(1, sub(3, "ns")), int(4, 0), sub(1, sub(1, "b")), int(4, 2)].concat();
     let config_map = object("v1", "ConfigMap", raw);
     assert_eq!(config_map["metadata"], json!({"name": "b", "namespace": "ns"}));

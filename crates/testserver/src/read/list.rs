@@ -59,8 +59,8 @@ pub(crate) async fn list(
     };
     shared.age();
     let prefix = prefix(namespace);
-    // Limits apply to reads from etcd. A watch cache that may serve any version returns all objects in one
-    // page.
+    // Limits apply to reads from etcd. A watch cache that may serve any version returns all objects in
+    // one page.
     let unlimited = ListOptions { limit: None, ..options.clone() };
     let cached = options.at == ListPosition::Any && shared.config.watch_cache;
     // A single object is fetched by its key, so there is no next page.

@@ -81,7 +81,7 @@ impl OpenWatch {
         &self.arrival.request
     }
 
-    /// Whether a plan makes this watch lose or repeat events.
+    /// Returns whether a plan makes this watch lose or repeat events.
     fn has_misleading_fault(&self) -> bool {
         let misleads =
             matches!(self.arrival.fault, Some(Fault::Silence | Fault::LoseEvent(_) | Fault::RepeatEvent(_)));
@@ -110,7 +110,7 @@ impl OpenWatch {
         self.inbox.lock().event_faults.pop_front()
     }
 
-    /// Whether the connection must break before the next frame.
+    /// Returns whether the connection must break before the next frame.
     pub(crate) fn is_aborted(&self) -> bool {
         self.inbox.lock().aborted
     }
@@ -192,7 +192,8 @@ impl OpenWatches {
         }
     }
 
-    /// Sets the fault of the next event on all watches that `wanted` selects. Returns how many accepted it.
+    /// Sets the fault of the next event on all watches that `wanted` selects. Returns how many accepted
+    /// it.
     pub(crate) fn event_fault(&self, event_fault: EventFault, wanted: impl Fn(&Request) -> bool) -> usize {
         let watches = self.picked(wanted);
         let takes = |watch: &&Arc<OpenWatch>| {
@@ -211,7 +212,7 @@ impl OpenWatches {
     }
 }
 
-/// Whether the plan behind this signal has stopped or was dropped.
+/// Returns whether the plan behind this signal has stopped or was dropped.
 pub(crate) fn is_over(plan: &watch::Receiver<()>) -> bool {
     plan.has_changed().unwrap_or(true)
 }

@@ -302,7 +302,7 @@ impl FieldSelector {
         self
     }
 
-    /// Whether the selector requires exactly one name, which has index 0.
+    /// Returns whether the selector requires exactly one name, which has index 0.
     pub(crate) fn is_one_name(&self) -> bool {
         self.0.iter().any(|test| test.place == 0 && test.equal)
     }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_tokens_are_refused() {
+    fn malformed_tokens_are_rejected() {
         let message = |text| Token::decode(text).unwrap_err().message().to_owned();
         assert_eq!(
             message("bad"),

@@ -54,7 +54,7 @@ enum Order {
 }
 
 impl Replicas {
-    /// Puts replicas of one server behind one address.
+    /// Combines replicas of one server behind one address.
     pub fn new(first: &Replica, others: impl IntoIterator<Item = Replica>, balancing: LoadBalancing) -> Self {
         let order = match balancing {
             LoadBalancing::RoundRobin | LoadBalancing::PerConnection => Order::Next(0),

@@ -1,5 +1,4 @@
-//! Several API servers over the same storage: watch caches of different staleness, and the address in front
-//! of them.
+//! Several API servers over the same storage, with watch caches of different staleness and a shared address.
 
 mod balance;
 mod cache;

@@ -9,7 +9,7 @@ use crate::replicas::{Backend, Cache};
 use crate::server::Server;
 use crate::storage::watch_cache::Lag;
 
-/// An additional API server over the same storage, whose watch cache may lag behind.
+/// An additional API server over the same storage, with a separate watch cache that may lag behind.
 ///
 /// Its cache serves LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH. Reads
 /// that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is served
@@ -80,7 +80,7 @@ impl Replica {
         self.server.shared.lag(self.cache.id(), lag);
     }
 
-    /// Restarts the replica: its watches break, and its cache begins with the current state. No watch can
+    /// Restarts the replica. Its watches break, and its cache starts with the current state. No watch can
     /// then start from an earlier version. Lists that read from storage are not affected.
     pub fn restart(&self) {
         self.server.shared.restart(self.cache.id());

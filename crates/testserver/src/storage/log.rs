@@ -161,7 +161,7 @@ impl Store {
         self.undecodable.is_empty() || !self.undecodable.contains_key(&entry.revision)
     }
 
-    /// Whether both states of an event are readable.
+    /// Returns whether both states of an event are readable.
     pub(crate) fn decodes_event(&self, event: &Event) -> bool {
         self.decodes(&event.object) && event.previous.as_ref().is_none_or(|previous| self.decodes(previous))
     }

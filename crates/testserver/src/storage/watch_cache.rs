@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn restarted_cache_begins_at_current_revision() {
+    async fn restarted_cache_starts_at_current_revision() {
         let mut cache = WatchCache::new(Lag::Revisions(3), 0);
         cache.restart(10);
         let sight = cache.sight(10, Instant::now());

@@ -17,7 +17,7 @@ pub(crate) fn nothing(kind: &Kind) -> Object {
     Types::of(kind).map(|message| Types::get().nothing(message)).unwrap_or_default()
 }
 
-/// Whether Go considers the value empty. Messages are never empty.
+/// Returns whether Go considers the value empty. Messages are never empty.
 pub(super) fn is_zero(value: &Value, base: Base) -> bool {
     match base {
         Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => match value {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_metadata_fields_are_kept_or_reported() {
+    fn unknown_metadata_fields_are_retained_or_reported() {
         let owner = json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u"});
         let mut sent = json!({"name": "x", "foo": 1, "kind": "x", "ownerReferences": [owner]});
         sent["ownerReferences"][0]["bar"] = 1.into();

@@ -135,7 +135,7 @@ impl Unit {
     }
 }
 
-/// Whether the real server keeps the text without normalization.
+/// Returns whether the real server keeps the text without normalization.
 fn is_canonical(whole: &str, fraction: &str, digits: &str, unit: Unit, exponent: i64) -> bool {
     if let Unit::Binary(power) = unit {
         // Approximates how many of fifteen digits the power uses.
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_quantities_are_refused() {
+    fn invalid_quantities_are_rejected() {
         for text in ["1.2.3", "", "zz", " 1", "0x1", "1 ", "1mm2x", "é"] {
             assert_eq!(canonical(text), Err(InvalidQuantity::Format), "{text}");
         }

@@ -82,12 +82,12 @@ pub(super) enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Whether a field of this name in this object determines the type of the object.
+    /// Returns whether a field of this name in this object determines the type of the object.
     fn is_type(&self, name: &str) -> bool {
         matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
     }
 
-    /// Whether this is the field with the object's field managers.
+    /// Returns whether this is the field with the object's field managers.
     fn is_owners(&self) -> bool {
         matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
     }

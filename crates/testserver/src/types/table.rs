@@ -34,7 +34,7 @@ pub(crate) struct JsonField {
     pub field: Field,
     /// The embedded messages that contain the field, outermost first.
     pub embedded: Vec<&'static str>,
-    /// Whether JSON contains the field even if it is empty.
+    /// True if JSON contains the field even if it is empty.
     pub always: bool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) enum Base {
 }
 
 impl Base {
-    /// Whether Go has an empty value for the type. Messages and similar types are never empty.
+    /// Returns whether Go has an empty value for the type. Messages and similar types are never empty.
     pub(crate) fn is_scalar(self) -> bool {
         match self {
             Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes => true,
@@ -123,7 +123,7 @@ pub(crate) enum Empty {
 }
 
 impl Field {
-    /// Whether JSON contains the field even if it is empty.
+    /// Returns whether JSON contains the field even if it is empty.
     fn is_always_there(&self) -> bool {
         match (self.empty, self.shape) {
             (Empty::Kept, _) => true,

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_yaml_is_refused_with_excerpt() {
+    fn invalid_yaml_is_rejected_with_excerpt() {
         let status = to_json("metadata: [\n").unwrap_err();
         assert_eq!((status.code(), status.reason()), (400, "BadRequest"));
         let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";

@@ -86,7 +86,7 @@ fn number(budget: &Object, key: &str) -> i64 {
     budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Whether the eviction counts as a disruption. The eviction of an unready pod may not count.
+/// Returns whether the eviction counts as a disruption. The eviction of an unready pod may not count.
 fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
     let name = meta(budget, "name");
     let [allowed, desired, healthy, observed] =

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_document_can_only_be_replaced_and_tested() {
+    fn root_document_can_only_be_replaced_and_tested() {
         let whole = |op: &str, value: Value| patched(&json!([{"op": op, "path": "", "value": value}]));
         assert_eq!(whole("replace", json!({"a": 1})).unwrap(), json!({"a": 1}));
         assert!(whole("test", json!({"map": {"a": 1, "b~": 2, "c/d": 3}, "list": ["x", "y", "z"]})).is_ok());

@@ -143,7 +143,7 @@ pub(crate) fn populate(shared: &Shared) {
     }
 }
 
-/// Whether an object is marked as being deleted.
+/// Returns whether an object is marked as being deleted.
 pub(crate) fn is_being_deleted(entry: &Entry) -> bool {
     !meta(&entry.object(), "deletionTimestamp").is_empty()
 }

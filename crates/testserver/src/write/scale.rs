@@ -65,7 +65,7 @@ impl Scale {
         parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Returns the whole response.
+    /// Returns the complete response.
     pub(crate) fn json(&self) -> Value {
         Value::Object(self.object())
     }

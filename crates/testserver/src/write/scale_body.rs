@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn non_scale_bodies_are_refused() {
+    fn non_scale_bodies_are_rejected() {
         assert!(refused("deployments", "{").ends_with("unexpected end of JSON input ({)"));
         let cannot =
             |kind: &str, why: &str| format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}");

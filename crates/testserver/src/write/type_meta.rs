@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_types_are_refused() {
+    fn invalid_types_are_rejected() {
         assert_eq!(
             sent("configmaps", &json!({"kind": 1})),
             "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \

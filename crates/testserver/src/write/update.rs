@@ -171,7 +171,7 @@ fn commit(
     })
 }
 
-/// Whether this update removes the last finalizer of an object that is being deleted.
+/// Returns whether this update removes the last finalizer of an object that is being deleted.
 pub(crate) fn is_last_finalizer(kind: &Kind, before: &Object, after: &Object) -> bool {
     let deleted = !meta(before, "deletionTimestamp").is_empty();
     if kind.is_namespace() {

@@ -44,7 +44,7 @@ fn group<'a>(name: &'a str, versions: BTreeMap<&'a str, BTreeMap<&'a str, &'a Ki
     Group { name, versions }
 }
 
-/// Whether objects of this kind are stored; reviews are not.
+/// Returns whether objects of this kind are stored; reviews are not.
 pub(crate) fn is_stored(kind: &Kind) -> bool {
     !matches!(kind.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }

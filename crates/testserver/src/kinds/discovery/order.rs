@@ -4,7 +4,8 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::kinds::kind::Kind;
 
-/// The groups of the real server by priority. All other groups belong to CRDs and follow, ordered by name.
+/// The groups of the real server by priority. All other groups belong to CRDs and follow, ordered by
+/// name.
 const RANKED: [&str; 21] = [
     "",
     "apiregistration.k8s.io",
@@ -29,7 +30,7 @@ const RANKED: [&str; 21] = [
     "flowcontrol.apiserver.k8s.io",
 ];
 
-/// Whether the real server has this group without any CRD.
+/// Returns whether the real server has this group without any CRD.
 pub(crate) fn is_builtin(group: &str) -> bool {
     RANKED.contains(&group)
 }
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn crd_groups_come_last() {
+    fn crd_groups_follow_all_other_groups() {
         assert!(group_rank("") < group_rank("apps") && group_rank("apps") < group_rank("batch"));
         assert_eq!(group_rank("example.com"), group_rank("other.dev"));
         assert!(group_rank("flowcontrol.apiserver.k8s.io") < group_rank("a.io"));

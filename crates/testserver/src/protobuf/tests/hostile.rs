@@ -69,7 +69,7 @@ fn nested_groups_need_no_stack() {
 }
 
 #[test]
-fn flood_of_empty_messages_is_refused() {
+fn flood_of_empty_messages_is_rejected() {
     let containers = sub(2, "").repeat(200_000);
     let message = message_of(read(&body("v1", "Pod", sub(2, containers)), "v1", "Pod"));
     assert!(message.ends_with("the message has too many parts for its length"), "{message}");

@@ -1,4 +1,5 @@
-//! `shardSelector`: restricts a list or watch to objects whose uid or namespace hashes into certain ranges.
+//! `shardSelector`: restricts a list or watch to objects whose uid or namespace hashes into certain
+//! ranges.
 
 mod expression;
 
@@ -58,7 +59,7 @@ impl ShardSelector {
         })
     }
 
-    /// Whether the hash of a uid or namespace is in one of the ranges.
+    /// Returns whether the hash of a uid or namespace is in one of the ranges.
     fn holds(&self, value: &str) -> bool {
         let hash = u128::from(fnv1a(value));
         self.ranges.iter().any(|range| (range.start..range.end).contains(&hash))

@@ -109,7 +109,7 @@ fn shard_selector_errors_equal_real_server() {
 }
 
 #[test]
-fn malformed_expressions_are_refused_without_panic() {
+fn malformed_expressions_are_rejected_without_panic() {
     for text in
         ["(", "((((", "'", "r'", "a.", "a.(", "||", "\u{e9}", "a[", "f(,", "?", "x ?", "/", "a(b).c(d"]
     {

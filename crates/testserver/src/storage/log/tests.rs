@@ -81,7 +81,7 @@ fn list_at_each_revision_equals_replay() {
 }
 
 #[test]
-fn compaction_refuses_only_compacted_revisions() {
+fn compaction_rejects_only_compacted_revisions() {
     let (mut store, id) = store(10_000, None);
     let kind = configmaps();
     for value in 0..5 {
@@ -168,7 +168,7 @@ fn separate_windows_bound_lists_and_watches() {
 }
 
 #[test]
-fn events_not_seen_by_a_cache_are_kept() {
+fn events_not_read_by_a_cache_are_retained() {
     let (mut store, id) = store(2, None);
     let behind = store.add_cache(Lag::Revisions(6));
     for value in 0..10 {
