@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     codec::Codec,
-    decoded::{Decoded, Shared, decoded},
+    decoded::{Decoded, SharedDecoded, decoded},
     dictionary::DictionaryTrainer,
 };
 
@@ -24,11 +24,11 @@ pub struct Compressed<K> {
     id: ObjectId,
     labels: Box<[u8]>,
     kind: Arc<TypeMeta>,
-    body: Body,
-    shared: Shared<K>,
+    body: StoredJson,
+    shared: SharedDecoded<K>,
 }
 
-enum Body {
+enum StoredJson {
     /// The compressed JSON would not be smaller.
     Plain(Box<[u8]>),
     Packed {
@@ -52,8 +52,8 @@ impl<K> Compressed<K> {
     /// Returns the size of the compressed JSON in bytes.
     pub fn compressed_bytes(&self) -> usize {
         match &self.body {
-            Body::Plain(json) => json.len(),
-            Body::Packed { packed, .. } => packed.len(),
+            StoredJson::Plain(json) => json.len(),
+            StoredJson::Packed { packed, .. } => packed.len(),
         }
     }
 
@@ -64,8 +64,8 @@ impl<K> Compressed<K> {
     /// Returns an error only if the memory for the JSON cannot be allocated.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
         match &self.body {
-            Body::Plain(json) => Ok(Cow::Borrowed(json)),
-            Body::Packed { packed, length, codec } => match codec.unpack(packed, *length as usize) {
+            StoredJson::Plain(json) => Ok(Cow::Borrowed(json)),
+            StoredJson::Packed { packed, length, codec } => match codec.unpack(packed, *length as usize) {
                 Ok(json) => Ok(Cow::Owned(json)),
                 Err(_) => Err(DecodeError::Syntax { position: 0 }),
             },
@@ -134,21 +134,21 @@ impl<K: Send + Sync + 'static> Decode<Compressed<K>> for CompressedDecoder {
             labels: object.labels().into(),
             kind: Arc::clone(object.kind()),
             body: self.body(object.json()),
-            shared: Shared::new(),
+            shared: SharedDecoded::new(),
         })
     }
 }
 
 impl CompressedDecoder {
-    fn body(&self, json: Cow<'_, [u8]>) -> Body {
+    fn body(&self, json: Cow<'_, [u8]>) -> StoredJson {
         let (codec, length) = (self.0.codec_for(&json), u32::try_from(json.len()));
         if let (Some(codec), Ok(length)) = (codec, length)
             && let Ok(packed) = codec.pack(&json)
             && packed.len() < json.len()
         {
-            return Body::Packed { packed, length, codec };
+            return StoredJson::Packed { packed, length, codec };
         }
-        Body::Plain(json.into())
+        StoredJson::Plain(json.into())
     }
 }
 

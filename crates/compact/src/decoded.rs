@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 /// object.
 ///
 /// The value is dropped with its last reference. The next read decodes the object again.
-pub struct Decoded<K>(Arc<Outer<K>>);
+pub struct Decoded<K>(Arc<DecodedBox<K>>);
 
 impl<K> Deref for Decoded<K> {
     type Target = K;
@@ -41,7 +41,7 @@ impl<K> fmt::Debug for Decoded<K> {
 
 /// The content of the shared `Arc`. A weak reference keeps only this pointer in memory. The value
 /// is dropped with the last strong reference.
-struct Outer<K>(Box<K>);
+struct DecodedBox<K>(Box<K>);
 
 /// Decodes the JSON of an object. Catches panics, because the `Deserialize` of `F` can be code of
 /// the program.
@@ -50,9 +50,9 @@ pub(crate) fn decoded<F: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMet
 }
 
 /// Refers to the decoded value while a reader holds it.
-pub(crate) struct Shared<K>(Mutex<Weak<Outer<K>>>);
+pub(crate) struct SharedDecoded<K>(Mutex<Weak<DecodedBox<K>>>);
 
-impl<K> Shared<K> {
+impl<K> SharedDecoded<K> {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Weak::new()))
     }
@@ -67,7 +67,7 @@ impl<K> Shared<K> {
         if let Some(value) = shared.upgrade() {
             return Ok(Decoded(value));
         }
-        let value = Arc::new(Outer(Box::new(decode()?)));
+        let value = Arc::new(DecodedBox(Box::new(decode()?)));
         *shared = Arc::downgrade(&value);
         Ok(Decoded(value))
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn concurrent_readers_share_one_decoded_value() {
-        let (shared, decoded) = (Shared::new(), Mutex::new(0));
+        let (shared, decoded) = (SharedDecoded::new(), Mutex::new(0));
         let read = || {
             shared.get(|| {
                 *decoded.lock() += 1;
@@ -118,7 +118,7 @@ mod tests {
     fn failed_decode_is_retried() {
         let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
         assert_eq!(decoded::<Panicking>(b"{}", &kind).unwrap_err(), DecodeError::Panicked);
-        let shared = Shared::new();
+        let shared = SharedDecoded::new();
         assert_eq!(
             shared.get(|| decoded::<u8>(b"", &kind)).unwrap_err(),
             DecodeError::Syntax { position: 0 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn unread_object_holds_no_decoded_value() {
-        let shared = Shared::new();
+        let shared = SharedDecoded::new();
         let counted = Arc::new(());
         let value = shared.get(|| Ok((Arc::clone(&counted), [0_u8; 4096]))).unwrap();
         assert_eq!(Arc::strong_count(&counted), 2);

@@ -6,7 +6,7 @@ use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::decoded::{Decoded, Shared, decoded};
+use crate::decoded::{Decoded, SharedDecoded, decoded};
 
 /// Caches the JSON of an object. Key, uid, version and labels are available without decoding. The
 /// other fields are decoded when a reader needs them.
@@ -23,7 +23,7 @@ pub struct Lazy<K> {
     kind: Arc<TypeMeta>,
     /// The JSON. The capacity is a multiple of [`ALLOCATION_STEP_BYTES`].
     json: Vec<u8>,
-    shared: Shared<K>,
+    shared: SharedDecoded<K>,
 }
 
 /// The granularity of allocations, in bytes. Objects of a type have many slightly different sizes.
@@ -134,7 +134,7 @@ impl<K: Send + Sync + 'static> Decode<Lazy<K>> for LazyDecoder {
             labels: LabelTexts::of(object),
             kind: Arc::clone(object.kind()),
             json: concat_rounded(object.json_parts()),
-            shared: Shared::new(),
+            shared: SharedDecoded::new(),
         })
     }
 }

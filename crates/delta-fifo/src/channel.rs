@@ -28,7 +28,7 @@ use crate::DeltaFifo;
 /// only one more check. If a waiter is cancelled after its wake-up, the next call checks the queue
 /// before it waits.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ChannelState {
         fifo: Mutex::new(DeltaFifo::new(capacity)),
         // Notified after a batch was removed or the receiver was dropped.
         room: Notify::new(),
@@ -38,7 +38,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 
-struct Shared<T> {
+struct ChannelState<T> {
     fifo: Mutex<DeltaFifo<T>>,
     room: Notify,
     data: Notify,
@@ -53,7 +53,7 @@ pub struct Closed;
 ///
 /// After the sender is dropped, the receiver returns the queued deltas, and then `None`.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelState<T>>,
 }
 
 impl<T> Sender<T> {
@@ -109,7 +109,7 @@ impl<T> Drop for Sender<T> {
 ///
 /// If the receiver is dropped, the queue is discarded, and calls of the sender fail.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelState<T>>,
 }
 
 impl<T> Receiver<T> {

@@ -179,14 +179,14 @@ async fn shared_informer_survives_removal_of_its_namespace() {
     let server = server();
     let factory = factory(&server);
     let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
+    let informer_of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
     let recorder = Recorder::default();
     let registration = recorder.register(&informers);
     assert!(registration.wait_for_sync(WITHIN).await);
     assert_eq!(server.journal().count(Verb::Watch, "configmaps"), 2, "the informer is shared");
     assert!(informers.remove_namespace("a").await);
     config_map(&server, "a", "second");
-    while of_a.lister().len() < 2 {
+    while informer_of_a.lister().len() < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     recorder.wait_for(&server_objects(&server, &["b"])).await;
@@ -268,17 +268,17 @@ async fn index_function_can_read_namespaces_during_changes() {
     for adds_handler in [true, false] {
         let server = server();
         let factory = factory(&server);
-        let of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
-        of_a.wait_for_sync(WITHIN).await.unwrap();
+        let informer_of_a = factory.select::<ConfigMap>().namespace("a").ref_counted_informer().unwrap();
+        informer_of_a.wait_for_sync(WITHIN).await.unwrap();
         let informers = factory.select::<ConfigMap>().namespaces(adds_handler.then_some("a")).unwrap();
         let _registration = Recorder::default().register(&informers);
         let (entered, mut inside) = tokio::sync::mpsc::channel(16);
-        let (begins, begun) = std::sync::mpsc::channel::<()>();
-        let (begun, all) = (Mutex::new(begun), informers.clone());
+        let (change_starts, change_started) = std::sync::mpsc::channel::<()>();
+        let (change_started, all) = (Mutex::new(change_started), informers.clone());
         let read_all = move |map: &ConfigMap| {
             if map.metadata.name.as_deref() == Some("second") {
                 entered.try_send(()).unwrap();
-                begun.lock().recv().unwrap();
+                change_started.lock().recv().unwrap();
                 for _ in 0..10_000 {
                     std::thread::yield_now();
                     all.list(&LabelSelector::everything());
@@ -286,12 +286,12 @@ async fn index_function_can_read_namespaces_during_changes() {
             }
             Some(())
         };
-        of_a.add_index("reads all", read_all).unwrap();
+        informer_of_a.add_index("reads all", read_all).unwrap();
         config_map(&server, "a", "second");
         inside.recv().await.unwrap();
         let all = informers.clone();
         let adding = tokio::spawn(async move {
-            begins.send(()).unwrap();
+            change_starts.send(()).unwrap();
             if adds_handler {
                 drop(Recorder::default().register(&all));
             } else {

@@ -137,11 +137,12 @@ async fn expired_watch_costs_one_list_and_broken_watch_none() {
         costs.into_iter().flat_map(|(loss, lists)| [(loss, lists, false), (loss, lists, true)])
     {
         let stack = Stack::watching(streaming).await;
-        let listed = |stack: &Stack| match streaming {
-            false => stack.server.journal().count(Verb::List, "configmaps"),
-            true => {
+        let listed = |stack: &Stack| {
+            if streaming {
                 let requests = stack.server.journal().requests();
                 requests.iter().filter(|request| request.query.contains("sendInitialEvents=true")).count()
+            } else {
+                stack.server.journal().count(Verb::List, "configmaps")
             }
         };
         let watches = RequestMatch::verb(Verb::Watch);

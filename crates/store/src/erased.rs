@@ -45,10 +45,10 @@ impl<V> BatchValues<V> {
     /// Returns the values of the object at this place. Drops the values of the objects that precede
     /// this object.
     fn values_at(&mut self, at: usize) -> impl ExactSizeIterator<Item = (u64, V)> {
-        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.values.by_ref().take(begin - self.taken).for_each(drop);
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.values.by_ref().take(start - self.taken).for_each(drop);
         self.taken = self.ends[at];
-        self.values.by_ref().take(self.ends[at] - begin)
+        self.values.by_ref().take(self.ends[at] - start)
     }
 }
 

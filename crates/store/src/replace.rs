@@ -11,13 +11,13 @@ use std::{
 
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
 
-use crate::root::{Batch, Outcome, Root, Source};
+use crate::root::{ApplyOutcome, Root, StateSource, WriteBatch};
 
 /// The number of changes that are written as one batch, with one evaluation of the indexes.
 const PUTS_PER_BATCH: usize = 256;
 
 /// The collected state of one key, which `Delta::End` applies.
-enum Change<T> {
+enum CollectedChange<T> {
     Put {
         entry: Entry<T>,
         /// A later state of the same object could not be decoded.
@@ -31,13 +31,13 @@ enum Change<T> {
     Gone(Option<Entry<T>>),
 }
 
-impl<T> Clone for Change<T> {
+impl<T> Clone for CollectedChange<T> {
     fn clone(&self) -> Self {
         match self {
-            Change::Put { entry, stale, before } => {
-                Change::Put { entry: entry.clone(), stale: *stale, before: before.clone() }
+            CollectedChange::Put { entry, stale, before } => {
+                CollectedChange::Put { entry: entry.clone(), stale: *stale, before: before.clone() }
             }
-            Change::Gone(last) => Change::Gone(last.clone()),
+            CollectedChange::Gone(last) => CollectedChange::Gone(last.clone()),
         }
     }
 }
@@ -47,7 +47,7 @@ impl<T> Clone for Change<T> {
 /// Invariant: each key has one place in `changes`, and `places` contains this place. A list that
 /// repeats its items therefore does not need more memory.
 struct Changes<T> {
-    changes: Vec<Option<Change<T>>>,
+    changes: Vec<Option<CollectedChange<T>>>,
     places: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
 }
 
@@ -62,20 +62,20 @@ impl<T> Changes<T> {
         Self { changes: Vec::new(), places: HashMap::default() }
     }
 
-    fn get(&self, key: &ObjectKey) -> Option<&Change<T>> {
+    fn get(&self, key: &ObjectKey) -> Option<&CollectedChange<T>> {
         self.changes[*self.places.get(key)?].as_ref()
     }
 
-    fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Change<T>> {
+    fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut CollectedChange<T>> {
         self.changes[*self.places.get(key)?].as_mut()
     }
 
     /// Removes the change of a key. A later change of the key is stored at the same place.
-    fn take(&mut self, key: &ObjectKey) -> Option<Change<T>> {
+    fn take(&mut self, key: &ObjectKey) -> Option<CollectedChange<T>> {
         self.changes[*self.places.get(key)?].take()
     }
 
-    fn set(&mut self, key: ObjectKey, change: Change<T>) {
+    fn set(&mut self, key: ObjectKey, change: CollectedChange<T>) {
         match self.places.entry(key) {
             hash_map::Entry::Occupied(place) => self.changes[*place.get()] = Some(change),
             hash_map::Entry::Vacant(place) => {
@@ -88,7 +88,7 @@ impl<T> Changes<T> {
 
 /// The result of the relist for one cached object, by its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum RelistMark {
     /// The object was not received, or was deleted.
     Missing,
     /// The object, in any version, is part of the new state.
@@ -108,26 +108,26 @@ struct Marks {
 }
 
 impl Marks {
-    fn set(&mut self, slot: u32, mark: Mark) {
-        if mark == Mark::Missing {
+    fn set(&mut self, slot: u32, mark: RelistMark) {
+        if mark == RelistMark::Missing {
             self.present.remove(slot);
         } else {
             self.present.insert(slot);
         }
-        if mark == Mark::Undecodable {
+        if mark == RelistMark::Undecodable {
             self.undecodable.insert(slot);
         } else {
             self.undecodable.remove(&slot);
         }
     }
 
-    fn get(&self, slot: u32) -> Mark {
+    fn get(&self, slot: u32) -> RelistMark {
         if !self.present.contains(slot) {
-            Mark::Missing
+            RelistMark::Missing
         } else if self.undecodable.contains(&slot) {
-            Mark::Undecodable
+            RelistMark::Undecodable
         } else {
-            Mark::Present
+            RelistMark::Present
         }
     }
 }
@@ -169,13 +169,15 @@ impl<T: Object> Relist<T> {
         let mut before = self.discard(entry.key(), held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&entry.id.uid)) {
             before = None;
-            self.cached.set(slot, Mark::Present);
+            self.cached.set(slot, RelistMark::Present);
             if self.is_unchanged(slot, &entry, root) {
                 return;
             }
         }
-        self.changes
-            .set(entry.key().clone(), Change::Put { entry, stale: false, before: before.map(Box::new) });
+        self.changes.set(
+            entry.key().clone(),
+            CollectedChange::Put { entry, stale: false, before: before.map(Box::new) },
+        );
     }
 
     /// Returns whether a listed object is equal to the cached object.
@@ -201,11 +203,11 @@ impl<T: Object> Relist<T> {
         let held = root.held(id.key.as_ref());
         let before = self.discard(&id.key, held);
         let of_held = |last: &Entry<T>| held.is_some_and(|(_, held)| !held.uid.differs_from(&last.id.uid));
-        self.changes.set(id.key.clone(), Change::Gone(last.filter(of_held).or(before)));
+        self.changes.set(id.key.clone(), CollectedChange::Gone(last.filter(of_held).or(before)));
     }
 
     fn undecodable(&mut self, id: &ObjectId, root: &Root<T>) {
-        if let Some(Change::Put { entry, stale, .. }) = self.changes.get_mut(&id.key)
+        if let Some(CollectedChange::Put { entry, stale, .. }) = self.changes.get_mut(&id.key)
             && !entry.id.uid.differs_from(&id.uid)
         {
             *stale = true;
@@ -214,17 +216,17 @@ impl<T: Object> Relist<T> {
         let held = root.held(id.key.as_ref());
         let before = self.discard(&id.key, held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
-            self.cached.set(slot, Mark::Undecodable);
+            self.cached.set(slot, RelistMark::Undecodable);
         } else if before.is_some() {
-            self.changes.set(id.key.clone(), Change::Gone(before));
+            self.changes.set(id.key.clone(), CollectedChange::Gone(before));
         }
     }
 
     /// Returns the collected identity of this key. If there is none, returns the cached identity.
     fn current<'a>(&'a self, key: &ObjectKey, root: &'a Root<T>) -> Option<&'a ObjectId> {
         match self.changes.get(key) {
-            Some(Change::Put { entry, .. }) => Some(&entry.id),
-            Some(Change::Gone(_)) => None,
+            Some(CollectedChange::Put { entry, .. }) => Some(&entry.id),
+            Some(CollectedChange::Gone(_)) => None,
             None => root.held(key.as_ref()).map(|(_, held)| held),
         }
     }
@@ -233,11 +235,11 @@ impl<T: Object> Relist<T> {
     /// the cached object, if its deletion was received.
     fn discard(&mut self, key: &ObjectKey, held: Option<(u32, &ObjectId)>) -> Option<Entry<T>> {
         if let Some((slot, _)) = held {
-            self.cached.set(slot, Mark::Missing);
+            self.cached.set(slot, RelistMark::Missing);
         }
         match self.changes.take(key)? {
-            Change::Gone(last) => last,
-            Change::Put { before, .. } => before.map(|before| *before),
+            CollectedChange::Gone(last) => last,
+            CollectedChange::Put { before, .. } => before.map(|before| *before),
         }
     }
 
@@ -248,7 +250,7 @@ impl<T: Object> Relist<T> {
         version: ResourceVersion,
         complete: bool,
         root: &mut Root<T>,
-        outcome: &mut Outcome<T>,
+        outcome: &mut ApplyOutcome<T>,
     ) {
         self.delete_missing(complete, root, outcome);
         outcome.lists += 1;
@@ -260,9 +262,9 @@ impl<T: Object> Relist<T> {
 
     /// Deletes the objects that are not part of the new state. After an incomplete list, deletes
     /// only the objects that were replaced by an object with another uid.
-    fn delete_missing(&self, complete: bool, root: &mut Root<T>, outcome: &mut Outcome<T>) {
-        for (key, slot) in root.slots_by_key(|slot| self.cached.get(slot) == Mark::Missing) {
-            if !complete && !matches!(self.changes.get(&key), Some(Change::Put { .. })) {
+    fn delete_missing(&self, complete: bool, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
+        for (key, slot) in root.slots_by_key(|slot| self.cached.get(slot) == RelistMark::Missing) {
+            if !complete && !matches!(self.changes.get(&key), Some(CollectedChange::Put { .. })) {
                 continue;
             }
             let last = self.last_state(&key, root);
@@ -275,8 +277,8 @@ impl<T: Object> Relist<T> {
     fn last_state(&self, key: &ObjectKey, root: &Root<T>) -> Option<Entry<T>> {
         let (_, held) = root.held(key.as_ref())?;
         let last = match self.changes.get(key)? {
-            Change::Gone(last) => last.as_ref(),
-            Change::Put { before, .. } => before.as_deref(),
+            CollectedChange::Gone(last) => last.as_ref(),
+            CollectedChange::Put { before, .. } => before.as_deref(),
         };
         last.filter(|last| !held.uid.differs_from(&last.id.uid)).cloned()
     }
@@ -284,7 +286,8 @@ impl<T: Object> Relist<T> {
     /// Updates the stale marks: an object is stale if its listed state could not be decoded.
     fn refresh_stale(&self, root: &mut Root<T>) {
         let stale = root.stale.iter().copied();
-        let refreshed: Vec<u32> = stale.filter(|slot| self.cached.get(*slot) == Mark::Present).collect();
+        let refreshed: Vec<u32> =
+            stale.filter(|slot| self.cached.get(*slot) == RelistMark::Present).collect();
         for slot in refreshed {
             root.set_stale(slot, false);
         }
@@ -293,12 +296,12 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    fn put_changes(self, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+    fn put_changes(self, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
         outcome.events.reserve(self.changes.changes.len());
-        let source = Source::List { initial: !root.watermark.synced };
+        let source = StateSource::List { initial: !root.watermark.synced };
         let mut changes = self.changes.changes.into_iter().flatten().filter_map(|change| match change {
-            Change::Put { entry, stale, .. } => Some((entry, stale)),
-            Change::Gone(_) => None,
+            CollectedChange::Put { entry, stale, .. } => Some((entry, stale)),
+            CollectedChange::Gone(_) => None,
         });
         loop {
             let puts: Vec<(Entry<T>, bool)> = changes.by_ref().take(PUTS_PER_BATCH).collect();
@@ -312,12 +315,12 @@ impl<T: Object> Relist<T> {
 
 fn put_all<T: Object>(
     puts: Vec<(Entry<T>, bool)>,
-    source: Source,
+    source: StateSource,
     root: &mut Root<T>,
-    outcome: &mut Outcome<T>,
+    outcome: &mut ApplyOutcome<T>,
 ) {
     let entries: Vec<&Entry<T>> = puts.iter().map(|(entry, _)| entry).collect();
-    let mut batch = Batch::new(root, &entries, source, outcome);
+    let mut batch = WriteBatch::new(root, &entries, source, outcome);
     for (entry, stale) in puts {
         let key = stale.then(|| entry.key().clone());
         root.put(entry, &mut batch);

@@ -52,7 +52,7 @@ impl<T> Default for Root<T> {
 }
 
 /// Collects the results of one call of `Store::apply`.
-pub(crate) struct Outcome<T> {
+pub(crate) struct ApplyOutcome<T> {
     pub(crate) events: Vec<Event<T>>,
     /// Entries that are no longer needed. They are dropped after the write, when readers are not
     /// blocked.
@@ -67,7 +67,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) lists_after_lost_history: u64,
 }
 
-impl<T> Outcome<T> {
+impl<T> ApplyOutcome<T> {
     pub(crate) fn new(expected: usize) -> Self {
         Self {
             events: Vec::with_capacity(expected),
@@ -91,7 +91,7 @@ impl<T> Outcome<T> {
 
 /// The origin of an object's state.
 #[derive(Clone, Copy)]
-pub(crate) enum Source {
+pub(crate) enum StateSource {
     /// A watch event. It is ignored if it is not newer than the cached state.
     Live,
     /// A list. It replaces the cached state even if it is older.
@@ -100,22 +100,22 @@ pub(crate) enum Source {
 
 /// The context in which several objects are stored: the evaluated index values, and the outcome.
 ///
-/// The index functions run in [`Batch::new`], before the root is locked for the write.
-pub(crate) struct Batch<'a, T> {
+/// The index functions run in [`WriteBatch::new`], before the root is locked for the write.
+pub(crate) struct WriteBatch<'a, T> {
     evaluated: Evaluated,
     /// The position of the next object in `evaluated`.
     next: usize,
-    source: Source,
-    pub(crate) outcome: &'a mut Outcome<T>,
+    source: StateSource,
+    pub(crate) outcome: &'a mut ApplyOutcome<T>,
 }
 
-impl<'a, T: Object> Batch<'a, T> {
+impl<'a, T: Object> WriteBatch<'a, T> {
     /// Evaluates the indexes for these objects. The caller must store the objects in this order.
     pub(crate) fn new(
         root: &Root<T>,
         puts: &[&Entry<T>],
-        source: Source,
-        outcome: &'a mut Outcome<T>,
+        source: StateSource,
+        outcome: &'a mut ApplyOutcome<T>,
     ) -> Self {
         let evaluated = root.indexes.evaluate(puts);
         outcome.panics += evaluated.panics;
@@ -158,7 +158,7 @@ impl<T: Object> Root<T> {
     }
 
     /// Applies a delta outside of a relist.
-    pub(crate) fn apply_live(&mut self, delta: Delta<T>, batch: &mut Batch<'_, T>) {
+    pub(crate) fn apply_live(&mut self, delta: Delta<T>, batch: &mut WriteBatch<'_, T>) {
         match delta {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
@@ -180,7 +180,7 @@ impl<T: Object> Root<T> {
     }
 
     /// Deletes all objects, in the order of their keys, with `final_state_unknown`.
-    pub(crate) fn clear(&mut self, outcome: &mut Outcome<T>) {
+    pub(crate) fn clear(&mut self, outcome: &mut ApplyOutcome<T>) {
         for (_, slot) in self.slots_by_key(|_| true) {
             self.delete(slot, None, true, outcome);
         }
@@ -197,14 +197,14 @@ impl<T: Object> Root<T> {
     }
 
     /// Stores this state of an object. Ignores a repeat.
-    pub(crate) fn put(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
+    pub(crate) fn put(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         self.put_next(entry, batch);
         batch.next += 1;
     }
 
-    fn put_next(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
+    fn put_next(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         let held = self.held(entry.key().as_ref());
-        if let (Some((_, held)), Source::Live) = (held, batch.source)
+        if let (Some((_, held)), StateSource::Live) = (held, batch.source)
             && is_repeat(held, &entry.id)
             && !self.belongs_to_new_history(held, &entry.id)
         {
@@ -232,17 +232,17 @@ impl<T: Object> Root<T> {
         self.watermark.version.as_ref().is_some_and(both_above)
     }
 
-    fn insert(&mut self, entry: Entry<T>, batch: &mut Batch<'_, T>) {
+    fn insert(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         let slot = self.objects.insert(hash_of(entry.key()), entry.clone());
         if let Some(namespace) = entry.key().namespace() {
             self.namespaces.set(slot, std::iter::once((hash_of(namespace), namespace.into())));
         }
         self.indexes.set(slot, &mut batch.evaluated, batch.next);
-        let initial = matches!(batch.source, Source::List { initial: true });
+        let initial = matches!(batch.source, StateSource::List { initial: true });
         batch.outcome.events.push(Event::Added { object: entry, initial });
     }
 
-    fn update(&mut self, slot: u32, new: Entry<T>, batch: &mut Batch<'_, T>) {
+    fn update(&mut self, slot: u32, new: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         let Some(held) = self.objects.get_mut(slot) else { return };
         let old = std::mem::replace(held, new.clone());
         self.indexes.set(slot, &mut batch.evaluated, batch.next);
@@ -250,7 +250,7 @@ impl<T: Object> Root<T> {
         batch.outcome.events.push(Event::Updated { old, new });
     }
 
-    fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, outcome: &mut Outcome<T>) {
+    fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((slot, held)) if !held.uid.differs_from(&id.uid) => self.delete(slot, last, false, outcome),
             _ => outcome.repeated(last),
@@ -263,7 +263,7 @@ impl<T: Object> Root<T> {
         slot: u32,
         last: Option<Entry<T>>,
         final_state_unknown: bool,
-        outcome: &mut Outcome<T>,
+        outcome: &mut ApplyOutcome<T>,
     ) {
         let Some(hash) = self.objects.get(slot).map(|entry| hash_of(entry.key())) else { return };
         let Some(cached) = self.objects.remove(hash, slot) else { return };
@@ -279,7 +279,7 @@ impl<T: Object> Root<T> {
         }
     }
 
-    fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut Outcome<T>) {
+    fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((_, held)) if is_repeat(held, id) => outcome.repeated(None),
             Some((slot, held)) if held.uid.differs_from(&id.uid) => self.delete(slot, None, true, outcome),

@@ -25,7 +25,7 @@ use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
     erased::IndexState,
     replace::Relist,
-    root::{Batch, Outcome, Root, Source},
+    root::{ApplyOutcome, Root, StateSource, WriteBatch},
 };
 
 /// The maximum number of deltas that are written in place. Readers are blocked during this write. A
@@ -206,7 +206,7 @@ impl<T: Object> Store<T> {
     ///
     /// Only additions by the initial list have `initial: true`.
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
-        let mut outcome = Outcome::new(batch.len());
+        let mut outcome = ApplyOutcome::new(batch.len());
         let mut relist = self.shared.writer.lock();
         if relist.is_none() && batch.len() <= MAX_IN_PLACE_DELTAS && batch.iter().all(is_single) {
             self.apply_live(batch, &mut outcome);
@@ -222,8 +222,8 @@ impl<T: Object> Store<T> {
         outcome.events
     }
 
-    fn apply_live(&self, batch: Vec<Delta<T>>, outcome: &mut Outcome<T>) {
-        let mut context = Batch::new(&self.snapshot().root, &puts(&batch), Source::Live, outcome);
+    fn apply_live(&self, batch: Vec<Delta<T>>, outcome: &mut ApplyOutcome<T>) {
+        let mut context = WriteBatch::new(&self.snapshot().root, &puts(&batch), StateSource::Live, outcome);
         let write = |root: &mut Root<T>| {
             for delta in batch {
                 root.apply_live(delta, &mut context);
@@ -239,7 +239,12 @@ impl<T: Object> Store<T> {
         self.publish(Arc::new(copy));
     }
 
-    fn apply_to_copy(&self, batch: Vec<Delta<T>>, relist: &mut Option<Relist<T>>, outcome: &mut Outcome<T>) {
+    fn apply_to_copy(
+        &self,
+        batch: Vec<Delta<T>>,
+        relist: &mut Option<Relist<T>>,
+        outcome: &mut ApplyOutcome<T>,
+    ) {
         let before = self.snapshot().root;
         let mut root = Arc::clone(&before);
         for delta in batch {
@@ -378,9 +383,9 @@ fn puts<T>(batch: &[Delta<T>]) -> Vec<&Entry<T>> {
     batch.iter().filter_map(|delta| if let Delta::Put(entry) = delta { Some(entry) } else { None }).collect()
 }
 
-fn apply_one<T: Object>(delta: Delta<T>, root: &mut Root<T>, outcome: &mut Outcome<T>) {
+fn apply_one<T: Object>(delta: Delta<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
     let puts = puts(std::slice::from_ref(&delta));
-    let mut context = Batch::new(root, &puts, Source::Live, outcome);
+    let mut context = WriteBatch::new(root, &puts, StateSource::Live, outcome);
     root.apply_live(delta, &mut context);
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Deletion<T> {
 
 /// The state of a key after an event. Because the rules use this state, they also cover
 /// inconsistent events, for example an Add of an existing object.
-enum Outcome<T> {
+enum StateAfter<T> {
     Present { object: Entry<T>, initial: bool },
     Absent(Deletion<T>),
 }
@@ -48,9 +48,9 @@ enum Outcome<T> {
 ///   object is also deleted, the first Delete remains unchanged, because only the first object was
 ///   delivered.
 pub(super) fn coalesce<T>(older: PendingChange<T>, newer: Event<T>) -> Option<PendingChange<T>> {
-    use Outcome::{Absent, Present};
     use PendingChange::{Add, Delete, Replace, Update};
-    match (older, Outcome::from(newer)) {
+    use StateAfter::{Absent, Present};
+    match (older, StateAfter::from(newer)) {
         (Add { initial, .. }, Present { object, .. }) => Some(Add { object, initial }),
         (Add { .. }, Absent(_)) => None,
         (Update { old, .. }, Present { object: new, .. }) => Some(Update { old, new }),
@@ -64,13 +64,13 @@ pub(super) fn coalesce<T>(older: PendingChange<T>, newer: Event<T>) -> Option<Pe
     }
 }
 
-impl<T> From<Event<T>> for Outcome<T> {
+impl<T> From<Event<T>> for StateAfter<T> {
     fn from(event: Event<T>) -> Self {
         match event {
-            Event::Added { object, initial } => Outcome::Present { object, initial },
-            Event::Updated { new, .. } => Outcome::Present { object: new, initial: false },
+            Event::Added { object, initial } => StateAfter::Present { object, initial },
+            Event::Updated { new, .. } => StateAfter::Present { object: new, initial: false },
             Event::Deleted { last, final_state_unknown } => {
-                Outcome::Absent(Deletion { last, final_state_unknown })
+                StateAfter::Absent(Deletion { last, final_state_unknown })
             }
         }
     }

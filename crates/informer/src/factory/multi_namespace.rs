@@ -47,18 +47,18 @@ use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 /// ```
 pub struct MultiNamespaceInformer<T: Cached> {
     selection: Selection<T>,
-    inner: Arc<Inner<T>>,
+    inner: Arc<MultiNamespaceState<T>>,
 }
 
 /// Refers to a handler of a [`MultiNamespaceInformer`]. If it is dropped, the handler remains
 /// registered, like with a [`HandlerRegistration`].
 pub struct MultiNamespaceRegistration<T> {
     id: usize,
-    inner: Arc<Inner<T>>,
+    inner: Arc<MultiNamespaceState<T>>,
 }
 
 /// No lock is held across an await, or while a handler is called or dropped.
-struct Inner<T> {
+struct MultiNamespaceState<T> {
     /// Locked while namespaces or handlers are added or removed. The holder of this lock calls
     /// methods of informers, which can wait for index functions.
     changes: Mutex<()>,
@@ -143,7 +143,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
             let active = NamespaceEntry::Active { informer, registrations: BTreeMap::new() };
             table.namespaces.insert(namespace, active);
         }
-        let inner = Inner { changes: Mutex::new(()), table: Mutex::new(table) };
+        let inner = MultiNamespaceState { changes: Mutex::new(()), table: Mutex::new(table) };
         Ok(Self { selection, inner: Arc::new(inner) })
     }
 
@@ -284,7 +284,7 @@ enum InsertOutcome<T> {
     RemovedStopped(RemovedNamespace<T>),
 }
 
-impl<T: Object> Inner<T> {
+impl<T: Object> MultiNamespaceState<T> {
     fn insert(&self, namespace: &str, informer: &Informer<T>) -> InsertOutcome<T> {
         let _change = self.changes.lock();
         let mut table = self.table.lock();

@@ -26,7 +26,7 @@ use crate::{Informer, InformerStatus, UnsyncedInformer};
 /// entries first.
 #[derive(Default)]
 pub(super) struct Registry {
-    informers: DashMap<InformerKey, Slot>,
+    informers: DashMap<InformerKey, InformerSlot>,
     /// The adopted informers. The registry holds them until the shutdown.
     adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
     /// The number of created slots.
@@ -72,7 +72,7 @@ pub(super) enum Ownership {
     Users,
 }
 
-struct Slot {
+struct InformerSlot {
     /// The position in the order of creation.
     number: u64,
     /// Keeps the informer alive.
@@ -84,7 +84,7 @@ struct Slot {
     find: Box<dyn Fn() -> Option<Arc<dyn AnyInformer>> + Send + Sync>,
 }
 
-impl Slot {
+impl InformerSlot {
     fn new<T: Object>(informer: &Informer<T>, number: u64) -> Self {
         let weak = informer.downgrade();
         Self {
@@ -160,12 +160,12 @@ impl Registry {
         let number = self.slots.fetch_add(1, Ordering::Relaxed);
         let mut slot = match self.informers.entry(key) {
             Entry::Occupied(slot) => slot.into_ref(),
-            Entry::Vacant(vacant) => vacant.insert(Slot::new(&informer, number)),
+            Entry::Vacant(vacant) => vacant.insert(InformerSlot::new(&informer, number)),
         };
         let (informer, replaced) = match slot.usable() {
             Some(first) => (downcast(first.as_ref()), None),
             None => {
-                let new = Slot::new(&informer, number);
+                let new = InformerSlot::new(&informer, number);
                 (informer, Some(std::mem::replace(slot.value_mut(), new)))
             }
         };

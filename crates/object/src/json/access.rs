@@ -2,17 +2,17 @@
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
-use super::{deserializer::Deserializer, error::Fault, key::Key, nesting::Nested};
+use super::{deserializer::Deserializer, error::Fault, key::FieldName, nesting::Nested};
 
 /// Reads the elements of an array after its opening bracket. Does not consume the closing bracket.
-pub(super) struct Elements<'a, 'de> {
+pub(super) struct ArrayElements<'a, 'de> {
     deserializer: &'a mut Deserializer<'de>,
     /// The number of remaining elements.
     left: usize,
     is_first: bool,
 }
 
-impl<'a, 'de> Elements<'a, 'de> {
+impl<'a, 'de> ArrayElements<'a, 'de> {
     pub(super) fn new(array: &'a mut Nested<'_, 'de>, length: usize) -> Self {
         Self { deserializer: &mut *array.deserializer, left: length, is_first: true }
     }
@@ -35,7 +35,7 @@ impl<'a, 'de> Elements<'a, 'de> {
     }
 }
 
-impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
+impl<'de> SeqAccess<'de> for ArrayElements<'_, 'de> {
     type Error = Fault;
 
     #[inline]
@@ -49,12 +49,12 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
 }
 
 /// Reads the fields of an object after its opening bracket. Does not consume the closing bracket.
-pub(super) struct Fields<'a, 'de> {
+pub(super) struct ObjectFields<'a, 'de> {
     deserializer: &'a mut Deserializer<'de>,
     is_first: bool,
 }
 
-impl<'a, 'de> Fields<'a, 'de> {
+impl<'a, 'de> ObjectFields<'a, 'de> {
     pub(super) fn new(object: &'a mut Nested<'_, 'de>) -> Self {
         Self { deserializer: &mut *object.deserializer, is_first: true }
     }
@@ -87,12 +87,16 @@ impl<'a, 'de> Fields<'a, 'de> {
     }
 }
 
-impl<'de> MapAccess<'de> for Fields<'_, 'de> {
+impl<'de> MapAccess<'de> for ObjectFields<'_, 'de> {
     type Error = Fault;
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        if self.has_next()? { seed.deserialize(Key(&mut *self.deserializer)).map(Some) } else { Ok(None) }
+        if self.has_next()? {
+            seed.deserialize(FieldName(&mut *self.deserializer)).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     #[inline]

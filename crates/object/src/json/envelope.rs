@@ -2,7 +2,7 @@
 
 use super::{
     Outline, from_slice,
-    walk::{Fields, value_end},
+    walk::{FieldScanner, value_end},
 };
 
 /// Holds the parts of a watch event: `{"type":"MODIFIED","object":{..}}`.
@@ -21,7 +21,7 @@ impl<'a> Envelope<'a> {
     /// other JSON, the method returns `None`. It does not validate the value of `object`.
     pub fn scan(frame: &'a [u8]) -> Option<Self> {
         let (mut event_type, mut object) = (None, None);
-        let mut fields = Fields::of(frame, 0).ok()?;
+        let mut fields = FieldScanner::of(frame, 0).ok()?;
         while let Some(field) = fields.next().ok()? {
             let end = match &*field.name {
                 b"object" if object.is_none() => {

@@ -5,9 +5,9 @@ use serde::{de::Visitor, forward_to_deserialize_any};
 use super::{deserializer::Deserializer, error::Fault, serde_impl::RAW_VALUE};
 
 /// Reads a field name. The next byte is its opening quotation mark.
-pub(super) struct Key<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
+pub(super) struct FieldName<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
-impl Key<'_, '_> {
+impl FieldName<'_, '_> {
     /// Consumes the quotation mark before a number.
     fn open_number(&mut self) -> Result<(), Fault> {
         self.0.at += 1;
@@ -42,7 +42,7 @@ macro_rules! numbers {
     };
 }
 
-impl<'de> serde::Deserializer<'de> for Key<'_, 'de> {
+impl<'de> serde::Deserializer<'de> for FieldName<'_, 'de> {
     type Error = Fault;
 
     #[inline]

@@ -12,7 +12,7 @@ use super::{
     managed,
     plain::plain,
     repeat::may_repeat,
-    walk::{Field, Fields, UnusualJson, value_end},
+    walk::{FieldScanner, ScannedField, UnusualJson, value_end},
 };
 use crate::{ObjectId, ObjectIdRef};
 
@@ -115,10 +115,10 @@ impl<'a> Outline<'a> {
         self.parts_from(self.body, keep_managed_fields)
     }
 
-    fn parts_from(&self, begin: usize, keep_managed_fields: bool) -> [&'a [u8]; 2] {
+    fn parts_from(&self, start: usize, keep_managed_fields: bool) -> [&'a [u8]; 2] {
         match self.managed_fields.clone() {
-            Some(cut) if !keep_managed_fields => [&self.bytes[begin..cut.start], &self.bytes[cut.end..]],
-            _ => [&self.bytes[begin..], &[]],
+            Some(cut) if !keep_managed_fields => [&self.bytes[start..cut.start], &self.bytes[cut.end..]],
+            _ => [&self.bytes[start..], &[]],
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Outline<'a> {
     fn find(&mut self, scan_end: ScanEnd) -> Result<usize, UnusualJson> {
         let bytes = self.bytes;
         let (mut has_kind, mut has_metadata) = (false, false);
-        let mut fields = Fields::of(bytes, 0)?;
+        let mut fields = FieldScanner::of(bytes, 0)?;
         let mut is_body = false;
         while let Some(field) = fields.next()? {
             if !is_body {
@@ -161,7 +161,7 @@ impl<'a> Outline<'a> {
         }
         let mut identity = Identity::default();
         let mut has_managed_fields = false;
-        let mut fields = Fields::of(self.bytes, at)?;
+        let mut fields = FieldScanner::of(self.bytes, at)?;
         while let Some(field) = fields.next()? {
             let end = match &*field.name {
                 b"managedFields" => managed::end(self.bytes, field.value)?,
@@ -207,7 +207,7 @@ impl fmt::Debug for Outline<'_> {
 }
 
 /// Returns the range that must be removed with a field: the field and one comma.
-fn with_comma(field: &Field<'_>, end: usize, fields: &Fields<'_>) -> Range<usize> {
+fn with_comma(field: &ScannedField<'_>, end: usize, fields: &FieldScanner<'_>) -> Range<usize> {
     match (field.comma, fields.comma()) {
         (Some(before), _) => before..end,
         (None, Some(after)) => field.start..after + 1,

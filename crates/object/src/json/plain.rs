@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{scan::special, walk::Fields};
+use super::{scan::special, walk::FieldScanner};
 
 /// Returns the text of a plain string. Returns `None` for other JSON, and for a string with control
 /// characters, which is invalid.
@@ -21,7 +21,7 @@ pub(crate) fn is_plain_map(json: &[u8]) -> bool {
 }
 
 fn walk(json: &[u8]) -> Option<()> {
-    let mut fields = Fields::of(json, 0).ok()?;
+    let mut fields = FieldScanner::of(json, 0).ok()?;
     let mut before: Option<&[u8]> = None;
     while let Some(field) = fields.next().ok()? {
         let Cow::Borrowed(name) = field.name else { return None };

@@ -8,11 +8,11 @@ use serde::de::{
 };
 
 use super::{
-    access::{Elements, Fields},
+    access::{ArrayElements, ObjectFields},
     deserializer::Deserializer,
     error::Fault,
-    string::Text,
-    variant::Unit,
+    string::JsonString,
+    variant::StringVariant,
 };
 
 /// The name of the struct that serde_json uses to read a raw value, and of the only field of this
@@ -24,8 +24,8 @@ impl<'de> Deserializer<'de> {
     #[inline]
     pub(super) fn visit_string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         match self.string()? {
-            Text::Borrowed(text) => visitor.visit_borrowed_str(text),
-            Text::Decoded(text) => visitor.visit_str(text),
+            JsonString::Borrowed(text) => visitor.visit_borrowed_str(text),
+            JsonString::Decoded(text) => visitor.visit_str(text),
         }
     }
 
@@ -34,14 +34,14 @@ impl<'de> Deserializer<'de> {
     fn visit_array<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let length = self.counts.enter(self.bytes(), self.at);
         let mut array = self.nested(b']')?;
-        visitor.visit_seq(Elements::new(&mut array, length))
+        visitor.visit_seq(ArrayElements::new(&mut array, length))
     }
 
     /// Reads an object. The next byte is its opening bracket.
     #[inline]
     fn visit_object<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let mut object = self.nested(b'}')?;
-        visitor.visit_map(Fields::new(&mut object))
+        visitor.visit_map(ObjectFields::new(&mut object))
     }
 
     pub(super) fn visit_raw<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
@@ -231,7 +231,7 @@ impl<'de> de::Deserializer<'de> for &mut Deserializer<'de> {
     ) -> Result<V::Value, Fault> {
         match self.value()? {
             b'{' => self.visit_tagged(visitor),
-            b'"' => visitor.visit_enum(Unit(self)),
+            b'"' => visitor.visit_enum(StringVariant(self)),
             _ => Err(Fault::Syntax),
         }
     }

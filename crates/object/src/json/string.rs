@@ -3,7 +3,7 @@
 use super::{deserializer::Deserializer, error::Fault, scan};
 
 /// A string in the text.
-pub(super) enum Text<'de, 's> {
+pub(super) enum JsonString<'de, 's> {
     Borrowed(&'de str),
     Decoded(&'s str),
 }
@@ -11,14 +11,14 @@ pub(super) enum Text<'de, 's> {
 impl<'de> Deserializer<'de> {
     /// Consumes a string. The next byte is its opening quotation mark.
     #[inline(always)]
-    pub(super) fn string(&mut self) -> Result<Text<'de, '_>, Fault> {
+    pub(super) fn string(&mut self) -> Result<JsonString<'de, '_>, Fault> {
         let start = self.at + 1;
         let end = scan::special(self.bytes(), start);
         if self.bytes().get(end) != Some(&b'"') {
-            return self.string_with_escapes(start, end).map(Text::Decoded);
+            return self.string_with_escapes(start, end).map(JsonString::Decoded);
         }
         self.at = end + 1;
-        self.text.get(start..end).map(Text::Borrowed).ok_or(Fault::Syntax)
+        self.text.get(start..end).map(JsonString::Borrowed).ok_or(Fault::Syntax)
     }
 
     /// Decodes a string with escapes. `special` is the position of the first escape or invalid

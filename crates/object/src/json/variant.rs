@@ -2,23 +2,23 @@
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer as _, EnumAccess, VariantAccess, Visitor};
 
-use super::{deserializer::Deserializer, error::Fault, key::Key};
+use super::{deserializer::Deserializer, error::Fault, key::FieldName};
 
 /// Reads a variant that is a string. The next byte is its opening quotation mark.
-pub(super) struct Unit<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
+pub(super) struct StringVariant<'a, 'de>(pub(super) &'a mut Deserializer<'de>);
 
 /// Reads a variant with content, after its opening bracket. Does not consume the closing bracket.
-struct Tagged<'a, 'de>(&'a mut Deserializer<'de>);
+struct ObjectVariant<'a, 'de>(&'a mut Deserializer<'de>);
 
 impl<'de> Deserializer<'de> {
     /// Reads a variant with content. The next byte is its opening bracket.
     pub(super) fn visit_tagged<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let object = self.nested(b'}')?;
-        visitor.visit_enum(Tagged(&mut *object.deserializer))
+        visitor.visit_enum(ObjectVariant(&mut *object.deserializer))
     }
 }
 
-impl<'de> EnumAccess<'de> for Unit<'_, 'de> {
+impl<'de> EnumAccess<'de> for StringVariant<'_, 'de> {
     type Error = Fault;
     type Variant = Self;
 
@@ -28,7 +28,7 @@ impl<'de> EnumAccess<'de> for Unit<'_, 'de> {
     }
 }
 
-impl<'de> VariantAccess<'de> for Unit<'_, 'de> {
+impl<'de> VariantAccess<'de> for StringVariant<'_, 'de> {
     type Error = Fault;
 
     fn unit_variant(self) -> Result<(), Fault> {
@@ -52,7 +52,7 @@ impl<'de> VariantAccess<'de> for Unit<'_, 'de> {
     }
 }
 
-impl<'de> EnumAccess<'de> for Tagged<'_, 'de> {
+impl<'de> EnumAccess<'de> for ObjectVariant<'_, 'de> {
     type Error = Fault;
     type Variant = Self;
 
@@ -60,13 +60,13 @@ impl<'de> EnumAccess<'de> for Tagged<'_, 'de> {
         if self.0.value()? != b'"' {
             return Err(Fault::Syntax);
         }
-        let variant = seed.deserialize(Key(&mut *self.0))?;
+        let variant = seed.deserialize(FieldName(&mut *self.0))?;
         self.0.expect(b':')?;
         Ok((variant, self))
     }
 }
 
-impl<'de> VariantAccess<'de> for Tagged<'_, 'de> {
+impl<'de> VariantAccess<'de> for ObjectVariant<'_, 'de> {
     type Error = Fault;
 
     fn unit_variant(self) -> Result<(), Fault> {

@@ -16,7 +16,7 @@ pub(super) struct UnusualJson;
 
 /// Iterates over the fields of one object.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
+pub(super) struct FieldScanner<'a> {
     bytes: &'a [u8],
     at: usize,
     /// The position of the last consumed comma.
@@ -33,7 +33,7 @@ enum Expected {
     End,
 }
 
-pub(super) struct Field<'a> {
+pub(super) struct ScannedField<'a> {
     /// The name. Escapes are decoded.
     pub(super) name: Cow<'a, [u8]>,
     /// The position of the opening quotation mark of the name.
@@ -44,7 +44,7 @@ pub(super) struct Field<'a> {
     pub(super) comma: Option<usize>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldScanner<'a> {
     /// Starts the iteration. The object starts at `at`, after optional whitespace.
     pub(super) fn of(bytes: &'a [u8], at: usize) -> Result<Self, UnusualJson> {
         let at = past_space(bytes, at);
@@ -54,10 +54,10 @@ impl<'a> Fields<'a> {
         Ok(Self { bytes, at: past_space(bytes, at + 1), comma: None, expected: Expected::FieldOrEnd })
     }
 
-    /// Returns the next field. The caller must call [`Fields::skip_value`] before the next call.
+    /// Returns the next field. The caller must call [`FieldScanner::skip_value`] before the next call.
     /// Consumes the closing bracket and returns `None` after the last field.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, UnusualJson> {
+    pub(super) fn next(&mut self) -> Result<Option<ScannedField<'a>>, UnusualJson> {
         match (self.bytes.get(self.at), self.expected) {
             (Some(b'"'), Expected::FieldOrEnd | Expected::Field) => {}
             (Some(b'}'), Expected::FieldOrEnd | Expected::End) => {
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         if self.bytes.get(colon) != Some(&b':') {
             return Err(UnusualJson);
         }
-        Ok(Some(Field { name, start, value: past_space(self.bytes, colon + 1), comma }))
+        Ok(Some(ScannedField { name, start, value: past_space(self.bytes, colon + 1), comma }))
     }
 
     /// Continues after a value. `end` is the position after the value.
