@@ -1,11 +1,11 @@
-# What the commands beside this file may use besides kubectl, which the runner puts on PATH with the topic's namespace.
+# Functions for the commands of the topics. The runner adds kubectl, with the namespace of the topic, to PATH.
 
-# Built-in kinds that only mean something with a component behind them, so that the embedded server has none of them.
+# Built-in kinds that require a component of a cluster. The embedded server does not serve them.
 ABSENT='bindings|componentstatuses|mutatingadmissionpolic(ies|ybindings)|tokenreviews|ipaddresses|servicecidrs'
 ABSENT="$ABSENT|deviceclasses|resourceclaims|resourceclaimtemplates|resourceslices|volumeattributesclasses"
 ABSENT_VERSIONS='autoscaling/v1|resource.k8s.io/v1'
 
-# watching LINES ACTION ARGS...: what `kubectl ARGS` prints until it has printed LINES lines; ACTION runs after the first.
+# watching LINES ACTION ARGS...: the first LINES lines of `kubectl ARGS`; ACTION runs after the first line.
 watching() {
     local lines=$1 action=$2 printed line
     shift 2
@@ -20,7 +20,7 @@ watching() {
     return 0
 }
 
-# meanwhile ACTION ARGS...: `kubectl ARGS` with its output and exit code; ACTION happens as soon as it watches.
+# meanwhile ACTION ARGS...: the output and the exit code of `kubectl ARGS`; ACTION runs when its watch is open.
 meanwhile() {
     local action=$1 log waiting
     shift

@@ -22,11 +22,11 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// How the program is run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Whether the embedded server uses TLS. The real server always does.
+    /// True if the embedded server uses TLS. The real server always uses TLS.
     tls: bool,
     /// The content type of bodies. Empty selects the default of client-go, protobuf.
     content_type: &'static str,
-    /// Whether informers use streaming lists.
+    /// True if informers use streaming lists.
     streaming: bool,
 }
 

@@ -189,7 +189,7 @@ async fn a_controller_works_with_events_that_are_merged_and_resynced() {
 
 type Reconciled = Arc<Mutex<Vec<String>>>;
 
-/// A controller that records its reconciles. It stops with the informer.
+/// A controller that records its reconciles. The controller stops with the informer.
 fn run_controller(maps: &Informer<ConfigMap>) -> (Reconciled, JoinHandle<()>) {
     let reconciled = Reconciled::default();
     let (reader, writer) = reflector::store::<ConfigMap>();

@@ -1,4 +1,5 @@
-//! What the testserver knows of the lists and maps of built-in kinds is what the real server's OpenAPI says.
+//! Compares the merge rules of the testserver for lists and maps of built-in kinds with the OpenAPI of
+//! the real server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +10,14 @@ use kube_informer_e2e::real::{Options, RealServer};
 use kube_testserver::Server;
 use serde_json::{Map, Value};
 
-/// The table; its notation is explained in `apply/builtin.rs`.
+/// The table. `apply/builtin.rs` explains its notation.
 const TABLE: &str = include_str!("../../../crates/testserver/src/apply/builtin.txt");
 
 /// The marks of each field that has some, by its path.
 type Rules = BTreeMap<String, String>;
 
 #[tokio::test]
-async fn the_table_of_merge_rules_says_what_the_openapi_of_the_real_server_says() -> Result<()> {
+async fn merge_rules_match_openapi_of_real_server() -> Result<()> {
     let Some(server) = RealServer::start_or_skip("merge_rules", 1, Options::default()).await? else {
         return Ok(());
     };
@@ -70,7 +71,7 @@ async fn served(client: &Client) -> Result<BTreeMap<String, BTreeSet<String>>> {
         let resources = get(client, &format!("/{path}")).await?;
         let all = resources["resources"].as_array().into_iter().flatten();
         let main = all.filter(|resource| !resource["name"].as_str().unwrap_or("/").contains('/'));
-        // Reviews are only asked, and never stored.
+        // Reviews are created and never stored.
         let stored = main.filter(|resource| resource["verbs"].to_string().contains("watch"));
         let kinds = stored.filter_map(|resource| resource["kind"].as_str()).map(str::to_owned).collect();
         served.insert(path, kinds);
@@ -93,7 +94,8 @@ fn root<'a>(schemas: &'a Map<String, Value>, path: &str, kind: &str) -> Option<&
     schemas.iter().find(|(_, schema)| matches(schema)).map(|(name, _)| name.as_str())
 }
 
-/// The lines of the table by their types; a line that starts with a space goes on with the one before.
+/// Returns the lines of the table by type. A line that starts with a space continues the preceding
+/// line.
 fn table() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut lines: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut last = "";
@@ -138,7 +140,7 @@ fn is_atomic(name: &str, schema: &Value) -> bool {
     text(schema, "x-kubernetes-map-type") == "atomic" || name.ends_with(".RawExtension")
 }
 
-/// The rules of a type, as far as parts of it are owned by themselves or merged.
+/// Reads the rules of a type for fields with separate owners or a merge strategy.
 fn read(schemas: &Map<String, Value>, name: &str, at: &str, rules: &mut Rules) {
     let schema = &schemas[name];
     for (field, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -189,7 +191,7 @@ fn read(schemas: &Map<String, Value>, name: &str, at: &str, rules: &mut Rules) {
     }
 }
 
-/// How a list is owned and merged.
+/// Returns the ownership and merge strategy of a list.
 fn list(property: &Value, items: Option<&Value>) -> String {
     let merge_key = text(property, "x-kubernetes-patch-merge-key");
     let merged = text(property, "x-kubernetes-patch-strategy").contains("merge");

@@ -1,5 +1,6 @@
-//! The story of the example `operator`, as a user runs it: on a real kube-apiserver with Kubernetes' own controllers, which roll
-//! out, count and collect what the operator makes, it goes as on the embedded server.
+//! Runs the example `operator` on a real kube-apiserver with the controllers of Kubernetes. They roll
+//! out, count and collect the objects of the operator. The output must be the same as on the embedded
+//! server.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -16,12 +17,12 @@ use kube_informer_e2e::{
 use serde_json::json;
 use tokio::{process::Command, time::sleep};
 
-/// The one deadline of this test, for the story and for what comes after it; steps of the story have their own.
+/// The deadline of this test. Steps of the example have their own deadlines.
 const STORY: Duration = Duration::from_secs(300);
-/// What the example's site is called, and so labels the Pods.
+/// The label of the Pods of the example's site.
 const PODS: &str = "app.kubernetes.io/name=kube-informer-example";
 
-/// Tells the story; gives what comes before the colon, in each line.
+/// Runs the example, and returns the text before the colon of each line.
 async fn story(flags: &[&str], kubeconfig: Option<&Path>) -> Result<Vec<String>> {
     let mut command = Command::new(example("operator").await?);
     command.args(flags).stdin(Stdio::null()).kill_on_drop(true);
@@ -64,7 +65,7 @@ async fn all_is_collected(server: &RealServer) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operator_s_story_goes_the_same_on_a_real_cluster_with_its_controllers() -> Result<()> {
+async fn operator_example_has_same_output_on_real_cluster() -> Result<()> {
     let embedded = story(&[], None).await?;
     let expected = [
         "created",

@@ -44,7 +44,7 @@ impl Example {
 
     async fn next_line(&mut self) -> Result<String> {
         let line = tokio::time::timeout(LINE, self.lines.next_line()).await;
-        line.with_context(|| format!("nothing after {:?}", self.events))??.context("the example has ended")
+        line.with_context(|| format!("no output after {:?}", self.events))??.context("the example has exited")
     }
 
     /// Reads up to and including this line.
@@ -58,9 +58,9 @@ impl Example {
         }
     }
 
-    /// Interrupts it, as Ctrl-C does, and gives its last words.
+    /// Interrupts the example like Ctrl-C, and returns its last lines.
     async fn ends(mut self) -> Result<(Vec<String>, Vec<String>)> {
-        let id = self.child.id().context("it has ended already")?;
+        let id = self.child.id().context("the process has already exited")?;
         Command::new("kill").args(["-INT", &id.to_string()]).status().await?;
         let mut summary = Vec::new();
         while let Some(line) = tokio::time::timeout(LINE, self.lines.next_line()).await?? {
@@ -71,7 +71,7 @@ impl Example {
     }
 }
 
-/// Pods come, change, go and come back under the same name.
+/// Creates, changes, deletes and recreates Pods.
 async fn drive(client: Client, kubeconfig: &Path) -> Result<(Vec<String>, Vec<String>)> {
     let namespace =
         Namespace { metadata: serde_json::from_value(json!({"name": "shop"}))?, ..Namespace::default() };
@@ -86,7 +86,7 @@ async fn drive(client: Client, kubeconfig: &Path) -> Result<(Vec<String>, Vec<St
     let label = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
     pods.patch("web-0", &PatchParams::default(), &label).await?;
     example.prints("MODIFIED : shop/web-0").await?;
-    pods.patch("web-0", &PatchParams::default(), &label).await?; // changes nothing, so nothing is told
+    pods.patch("web-0", &PatchParams::default(), &label).await?; // no change, so no event follows
     pods.delete("web-1", &DeleteParams::default().grace_period(0)).await?;
     example.prints("DELETED : shop/web-1").await?;
     pods.create(&PostParams::default(), &pod("web-1")?).await?;

@@ -1,4 +1,4 @@
-//! The harness for a real API server does what its page says. One server serves all checks, in this order.
+//! Checks the harness of the real API server. One server serves all checks, in this order.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -88,7 +88,7 @@ async fn the_administrator_lists_namespaces(server: &RealServer) -> Result<()> {
 async fn nobody_is_forbidden_to_list(server: &RealServer) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(server.client_as_nobody().await?);
     match namespaces.list(&ListParams::default()).await {
-        // A cluster that doesn't let in who is anonymous says 401.
+        // A cluster that rejects anonymous users responds with 401.
         Err(Error::Api(status)) if status.is_forbidden() || (!server.is_own() && status.code == 401) => {
             Ok(())
         }
@@ -99,12 +99,13 @@ async fn nobody_is_forbidden_to_list(server: &RealServer) -> Result<()> {
 async fn kubectl_answers(server: &RealServer) -> Result<()> {
     let names = server.kubectl(&["get", "namespaces", "--output=name"]).await?;
     ensure!(names.lines().any(|line| line == "namespace/default"), "{names}");
-    let error = server.kubectl(&["get", "configmaps", "absent"]).await.err().context("it found nothing")?;
+    let error =
+        server.kubectl(&["get", "configmaps", "absent"]).await.err().context("kubectl did not fail")?;
     ensure!(error.to_string().contains("NotFound"), "{error}");
     Ok(())
 }
 
-/// As an event, as a series, and anew when it is gone; with texts as long as they may be.
+/// Writes an event, a series, and a new event after a deletion, with texts of the maximum length.
 async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
     let client = server.client().await?;
     let (recorder, broadcaster) = EventRecorder::new(client.clone(), "example.com/tests", "i".repeat(128))?;
@@ -169,7 +170,7 @@ async fn an_apiserver_restart_keeps_data_and_clients(server: &mut RealServer) ->
     let configs: Api<ConfigMap> = Api::default_namespaced(server.client().await?);
     let before = configs.create(&PostParams::default(), &config_map("kept")).await?;
     server.stop_apiserver().await?;
-    ensure!(configs.get("kept").await.is_err(), "a stopped apiserver answered");
+    ensure!(configs.get("kept").await.is_err(), "a stopped apiserver responded");
     server.start_apiserver().await?;
     server.kill_apiserver().await?;
     server.start_apiserver().await?;
@@ -188,7 +189,7 @@ async fn etcd_restarts_under_a_running_apiserver(server: &mut RealServer) -> Res
         Ok(matches!(&created, Err(Error::Api(status)) if status.is_already_exists()) || created.is_ok())
     })
     .await?;
-    ensure!(configs.get("kept").await.is_ok(), "the data is gone");
+    ensure!(configs.get("kept").await.is_ok(), "the data is lost");
     Ok(())
 }
 
@@ -240,11 +241,11 @@ fn config_map(name: &str) -> ConfigMap {
     config
 }
 
-/// Asks until the answer is yes.
+/// Repeats the request until it returns true.
 async fn eventually(what: &str, mut ask: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + READY_DEADLINE;
     while !ask().await? {
-        ensure!(Instant::now() < deadline, "{what} didn't come within {READY_DEADLINE:?}");
+        ensure!(Instant::now() < deadline, "{what} did not happen within {READY_DEADLINE:?}");
         sleep(Duration::from_millis(100)).await;
     }
     Ok(())

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// The one deadline of this test, for each event that is waited for.
 const EVENT: Duration = Duration::from_secs(60);
 
-/// What an operator's author would write.
+/// The spec that an author of an operator would write.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "types.kube-informer.dev", version = "v1", kind = "Gadget", namespaced)]
 struct GadgetSpec {
@@ -32,7 +32,7 @@ struct GadgetSpec {
 /// The next event, in short.
 async fn next<T: Cached>(events: &mut EventStream<T>) -> Result<String> {
     let event = tokio::time::timeout(EVENT, events.next()).await.context("no event")?;
-    Ok(match event.context("the informer has ended")? {
+    Ok(match event.context("the informer has stopped")? {
         Event::Added { object, .. } => format!("+{}", object.key()),
         Event::Updated { new, .. } => format!("~{}", new.key()),
         Event::Deleted { last, .. } => format!("-{}", last.key()),
@@ -40,11 +40,11 @@ async fn next<T: Cached>(events: &mut EventStream<T>) -> Result<String> {
 }
 
 async fn all_types(client: Client) -> Result<()> {
-    // A type that is not there yet is looked for often, so that the test is short.
+    // The short maximum backoff shortens the test, because a missing type is requested often.
     let backoff_max = Duration::from_secs(1);
     let factory = InformerFactory::new(client.clone())
         .reflector_options(ReflectorOptions { backoff_max, ..ReflectorOptions::default() });
-    let fields = "metadata.name=types"; // a real cluster has ConfigMaps of its own
+    let fields = "metadata.name=types"; // a real cluster contains further ConfigMaps
     let own = factory.clone().fields(fields);
     let (typed, metadata) = (own.informer::<ConfigMap>()?, own.informer::<PartialObjectMeta<ConfigMap>>()?);
     let dynamic =
@@ -86,7 +86,7 @@ async fn all_types(client: Client) -> Result<()> {
     }
     factory.shutdown().await;
     own.shutdown().await;
-    ensure!(streams.0.next().await.is_none(), "a stream goes on after the shutdown");
+    ensure!(streams.0.next().await.is_none(), "a stream returned an item after the shutdown");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-# Server-side apply: field managers, conflicts, force, nothing to change; and kubectl's own three-way apply.
+# Server-side apply: field managers, conflicts, force, no changes; and the client-side apply of kubectl.
 kubectl apply --server-side --validate=false -f objects/configmap.yaml
 kubectl apply --server-side --validate=false -f objects/configmap.yaml -o json --show-managed-fields
 kubectl apply --server-side --validate=false --field-manager=other -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "three"}, "data": {"k": "w"}}'

@@ -1,4 +1,4 @@
-# Changing: patches, labels, annotations, set, scale.
+# Change: patches, labels, annotations, set, scale.
 kubectl create configmap one --from-literal=k=v
 kubectl patch configmap one --type=merge -p '{"data": {"k": "w", "l": "x"}}' -o json
 kubectl patch configmap one --type=merge -p '{"data": {"k": null}}' -o json

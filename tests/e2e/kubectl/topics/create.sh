@@ -1,4 +1,4 @@
-# Creating and replacing: files, generators, what is there already, what is not allowed.
+# Create and replace: files, generators, existing objects, rejected objects.
 kubectl create -f objects/configmap.yaml --validate=false -o json
 kubectl create -f objects/configmap.yaml --validate=false
 kubectl create -f objects/two-kinds.yaml --validate=false -o name

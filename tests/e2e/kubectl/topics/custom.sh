@@ -1,4 +1,4 @@
-# A kind of the user's: all of the verbs on its objects, and its end.
+# A custom kind: all verbs on its objects, and its removal.
 kubectl get widgets
 kubectl create -f objects/crd.yaml --validate=false
 kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=15s

@@ -1,4 +1,4 @@
-# Deleting: with and without waiting, by selector, with finalizers, by force.
+# Delete: with and without waiting, by selector, with finalizers, by force.
 kubectl create configmap one
 kubectl delete configmap one
 kubectl delete configmap one

@@ -1,4 +1,4 @@
-# What there is, and what one may do.
+# Discovery and permissions.
 kubectl api-resources --no-headers
 kubectl api-resources --no-headers | grep -vE "^($ABSENT) " | tr -s ' '
 kubectl api-resources --namespaced=false --no-headers -o name | grep -vE "^($ABSENT)(\.|$)"

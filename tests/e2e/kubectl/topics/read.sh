@@ -1,4 +1,4 @@
-# Reading: names, several of them, selectors, absent objects, watches.
+# Get: names, several names, selectors, missing objects, watches.
 kubectl create configmap one --from-literal=k=v -o json
 kubectl create configmap two --from-literal=a=1 --from-literal=b=2 -o yaml
 kubectl create -f objects/configmap.yaml --validate=false

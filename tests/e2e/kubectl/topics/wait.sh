@@ -1,4 +1,4 @@
-# Waiting: for conditions, values, creation and deletion; and its time running out.
+# Wait: for conditions, values, creation and deletion; and timeouts.
 kubectl create -f objects/pod.yaml --validate=false
 meanwhile 'kubectl patch pod web --subresource=status --type=merge -p "{\"status\": {\"phase\": \"Running\", \"conditions\": [{\"type\": \"Ready\", \"status\": \"True\"}]}}"' wait pod web --for=condition=Ready --timeout=15s
 kubectl wait pod web --for=condition=Ready=true -o name

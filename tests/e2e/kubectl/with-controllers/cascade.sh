@@ -1,4 +1,4 @@
-# What becomes of dependents: the garbage collector of kube-controller-manager decides that on the real server.
+# Dependents of deleted owners. On the real server, the garbage collector of kube-controller-manager deletes them.
 kubectl create configmap owner
 owned owner child
 kubectl delete configmap owner --cascade=orphan

@@ -1,4 +1,4 @@
-# A namespace that is deleted is emptied: by kube-controller-manager on the real server.
+# Delete of a namespace with its objects. On the real server, kube-controller-manager deletes them.
 kubectl create namespace "$NAMESPACE-gone"
 kubectl create configmap one -n "$NAMESPACE-gone"
 kubectl delete namespace "$NAMESPACE-gone"

@@ -118,7 +118,8 @@ async fn operator_converges_repairs_and_cleans_up() -> Result<()> {
     within(&shops, shows("open", None)).await?;
     ensure!(shops.get("corner").await?.finalizers() == [FINALIZER]);
 
-    // What it owns comes back; what it watches reaches it; what it is told to do is done.
+    // A deleted child is restored, a change of a watched object causes a reconcile, and a change of the
+    // spec is applied.
     let lost = signs.get("corner").await?.uid().context("an object has a uid")?;
     signs.delete("corner", &DeleteParams::default()).await?;
     within(&signs, move |sign: Option<&ConfigMap>| {

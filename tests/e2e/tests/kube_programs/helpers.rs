@@ -1,4 +1,4 @@
-//! What operators use besides: conditions to wait for, Events, discovery.
+//! Other helpers of operators: wait conditions, Events, discovery.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};

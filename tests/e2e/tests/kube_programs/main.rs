@@ -1,5 +1,5 @@
-//! Programs written with `kube`, in one process with the server and without a socket: each of `Api`'s verbs, watchers
-//! and reflectors, a `Controller`, and what else `kube-runtime` has for operators.
+//! Programs that use `kube` in the process of the server, without a socket: all methods of `Api`,
+//! watchers and reflectors, a `Controller`, and other helpers of `kube-runtime`.
 
 mod api;
 mod controller;
@@ -15,7 +15,7 @@ use kube::api::ObjectMeta;
 use kube::{Api, Client};
 use kube_testserver::Server;
 
-/// Bounds each wait for a change; tests run on a paused clock, so nobody waits for it.
+/// The deadline of each wait for a change. The clock is paused, so this costs no time.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn client(server: &Server) -> Client {

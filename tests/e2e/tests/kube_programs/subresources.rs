@@ -1,4 +1,4 @@
-//! Status and scale, of a built-in kind and of a derived one.
+//! The status and scale subresources of a built-in kind and of a derived kind.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -31,7 +31,7 @@ struct StageStatus {
 }
 
 #[tokio::test]
-async fn a_deployment_is_scaled_and_its_status_is_apart() -> Result<()> {
+async fn deployment_is_scaled_and_its_status_is_separate() -> Result<()> {
     let server = Server::new();
     let api: Api<Deployment> = Api::default_namespaced(client(&server));
     let deployment = serde_json::from_value(json!({

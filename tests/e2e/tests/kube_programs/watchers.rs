@@ -1,4 +1,4 @@
-//! `kube_runtime::watcher`, `reflector` and `wait`, through what servers do to them.
+//! `kube_runtime::watcher`, `reflector` and `wait` with faults of the server.
 
 use std::pin::pin;
 
@@ -61,7 +61,7 @@ async fn recovers(config: Config) -> Result<()> {
     api.patch("a", &PatchParams::default(), &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
     assert_eq!(events(&mut stream, 1).await?, ["applies a"]);
 
-    // While nobody reads, the history behind the watch goes away with the connection.
+    // While the connection is closed, the history after the version of the watch is also dropped.
     let cut = server.cut_watches(&RequestMatch::any());
     assert_eq!(cut, 1);
     api.delete("a", &DeleteParams::default()).await?;
@@ -74,7 +74,7 @@ async fn recovers(config: Config) -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_resumes_where_its_watch_was_cut() -> Result<()> {
+async fn watcher_resumes_after_closed_watch() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     let mut stream = pin!(watcher(api.clone(), Config::default()).default_backoff());
@@ -90,7 +90,7 @@ async fn a_watcher_resumes_where_its_watch_was_cut() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selective_watcher_sees_objects_come_and_go() -> Result<()> {
+async fn watcher_with_selector_gets_objects_that_start_and_stop_matching() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     let config = Config::default().labels("app=web").fields("metadata.name!=hidden");

@@ -1,15 +1,15 @@
-//! Holds the outcomes of two servers against each other and says, line by line, what differs.
+//! Compares the results of two servers line by line.
 
 use std::fmt::Write as _;
 
 use crate::differences;
 use crate::side::Outcome;
 
-/// What the comparison of one command came to.
+/// The result of a comparison of one command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Same,
-    /// As the table of differences has it.
+    /// The difference is in the table of differences, with this reason.
     Known(&'static str),
     /// The lines that differ.
     Differs(String),
@@ -89,7 +89,7 @@ fn common(real: &[String], ours: &[String]) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn a_diff_shows_what_only_one_side_says() {
+fn diff_contains_lines_of_only_one_side() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(diff(&lines("a\nb\nc"), &lines("a\nx\nc")), "    a\n  - b\n  + x\n");
     assert_eq!(diff(&lines("a"), &lines("a\nb")), "    a\n  + b\n");

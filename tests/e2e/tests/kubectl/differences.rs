@@ -1,27 +1,28 @@
-//! The one table of commands that may answer differently, and why. A line here that no longer differs is an error.
+//! The table of commands with different results, and the reasons. A listed command without a difference
+//! is an error.
 
-/// Why a command differs, and the commands as they stand in the topics.
+/// The reasons of differences, with the commands as written in the topics.
 pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
     (
-        "some kinds are not served, as docs/testserver.md says",
+        "some kinds are not served, see docs/testserver.md",
         &["kubectl api-resources --no-headers", "kubectl api-versions"],
     ),
     (
-        "specs of built-in kinds are not validated, as docs/testserver.md says",
+        "specs of built-in kinds are not validated, see docs/testserver.md",
         &[
             "sed 's/replicas: 2/replicas: -1/' objects/deployment.yaml | kubectl apply --server-side --validate=false -f -",
         ],
     ),
     (
-        "fields of a patched object that is refused stand in another order",
+        "the fields of a rejected patched object have a different order",
         &[r#"kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'"#],
     ),
     (
-        "tables are made by kubectl, as docs/testserver.md says",
+        "kubectl prints the tables, see docs/testserver.md",
         &["kubectl get configmap one", "kubectl get configmaps -o wide"],
     ),
     (
-        "OpenAPI is not served, as docs/testserver.md says",
+        "OpenAPI is not served, see docs/testserver.md",
         &["kubectl explain configmap", "kubectl create -f objects/configmap.yaml --dry-run=server"],
     ),
 ];

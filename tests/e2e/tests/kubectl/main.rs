@@ -1,7 +1,7 @@
-//! kubectl on both servers: the same commands, then exit codes and output side by side.
+//! Runs the same kubectl commands on both servers, and compares exit codes and output.
 //!
-//! The commands stand in `tests/e2e/kubectl/topics`, and in `tests/e2e/kubectl/with-controllers` where the real server needs its
-//! controllers to do what they ask. `KUBE_INFORMER_KUBECTL=read` runs one topic only.
+//! The commands are in `tests/e2e/kubectl/topics`. Commands that require controllers on the real server
+//! are in `tests/e2e/kubectl/with-controllers`. `KUBE_INFORMER_KUBECTL=read` runs only one topic.
 
 use std::io::Write as _;
 
@@ -19,22 +19,22 @@ use compare::Verdict;
 use side::Side;
 use topic::Topic;
 
-/// Names the variable that chooses topics: those whose name contains its value.
+/// The variable that selects topics by a part of their name.
 const CHOICE: &str = "KUBE_INFORMER_KUBECTL";
 
 /// The topics that run on the embedded server with TLS and users; the others on the one without.
 const OVER_TLS: [&str; 2] = ["custom", "discover"];
 
 #[tokio::test]
-async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<()> {
+async fn kubectl_has_same_results_on_both_servers() -> Result<()> {
     let (topics, with_controllers) = (topic::read("topics")?, topic::read("with-controllers")?);
     let commands = topics.iter().chain(&with_controllers).map(|topic| topic.commands.len()).sum();
     let Some(mut real) = RealServer::start_or_skip("kubectl", commands, Options::default()).await? else {
         return Ok(());
     };
     if !real.is_own() {
-        // Its controllers act on what the commands create.
-        return skip_or_fail("kubectl, which needs a server of its own", commands);
+        // The controllers of an existing cluster change the objects of the commands.
+        return skip_or_fail("kubectl, which requires a separate server", commands);
     }
     let plain = EmbeddedProgram::start(&[]).await?;
     let secure = EmbeddedProgram::start(&["--tls", "--users"]).await?;
@@ -49,7 +49,7 @@ async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<(
         let ours = if OVER_TLS.contains(&topic.name.as_str()) { &secure } else { &plain };
         failures += compared(topic, &real_side, ours).await?;
     }
-    // Only now, so that nothing but the commands above has changed objects.
+    // The controllers start late, so that only the earlier commands have changed objects.
     real.start_controllers().await?;
     for topic in with_controllers.iter().filter(chosen) {
         failures += compared(topic, &real_side, &collecting).await?;
@@ -59,7 +59,8 @@ async fn kubectl_cannot_tell_the_embedded_server_from_the_real_one() -> Result<(
     Ok(())
 }
 
-/// Runs a topic on both servers at once and reports each command; gives how many failed.
+/// Runs a topic on both servers in parallel and reports each command. Returns the number of failed
+/// commands.
 async fn compared(topic: &Topic, real: &Side, ours: &Side) -> Result<usize> {
     let (real, ours) = tokio::join!(real.run(topic), ours.run(topic));
     let (real, ours) = (real.context("kube-apiserver")?, ours.context("kube-testserver")?);
@@ -69,7 +70,7 @@ async fn compared(topic: &Topic, real: &Side, ours: &Side) -> Result<usize> {
         .zip(real.iter().zip(&ours))
         .map(|(command, (real, ours))| Verdict::of(command, real, ours))
         .collect();
-    // In one piece, so that lines of other tests don't come in between.
+    // Prints all lines with one call, so that lines of other tests do not occur between them.
     let report: String = topic
         .commands
         .iter()

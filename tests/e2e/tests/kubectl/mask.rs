@@ -1,25 +1,26 @@
-//! What two servers may say differently: each such thing is replaced by a name, the same value by the same name.
+//! Masks the permitted differences of two servers: each value is replaced by a name, and equal values
+//! by the same name.
 
 use std::collections::HashMap;
 
 use regex::{Captures, Regex};
 
-/// What is masked, in this order, and why. The first group is what differs.
+/// The masked patterns, in this order, with reasons. The first group is masked.
 const MASKS: [(&str, &str, &str); 6] = [
     ("SERVER", r"https?://(127\.0\.0\.1:[0-9]+)", "each server has its address"),
     ("UID", r"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b", "uids are random"),
-    ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks go on"),
-    ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes count, too"),
+    ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks differ"),
+    ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes also increment the version"),
     ("EDITED", r#"([^" ]*/kubectl-edit-[0-9]+\.(?:yaml|json))"#, "the name of a temporary file"),
     (
         "",
         r"(?m)^([EWIF][0-9]{4} [0-9:.]+ +[0-9]+ .*\n)",
-        "kubectl's log tells what its requests met, and when",
+        "the log of kubectl contains times and details of its requests",
     ),
 ];
 
-/// The masks of one topic on one server: they remember which values they have seen, so that what is equal on one
-/// server has to be equal on the other.
+/// The masks of one topic on one server. They store the masked values, so that equal values of one
+/// server must be equal on the other server.
 pub(crate) struct Masks {
     expressions: Vec<(&'static str, Regex)>,
     seen: HashMap<(&'static str, String), usize>,
@@ -43,8 +44,8 @@ impl Masks {
     }
 }
 
-/// The match with its first group replaced by a name. Times are not told apart: whether two fall into the same second
-/// is chance.
+/// Returns the match with a name in place of its first group. All times have the same name, because
+/// times may be equal by chance.
 fn replaced(
     name: &'static str,
     found: &Captures<'_>,

@@ -1,4 +1,4 @@
-//! One of the two servers: its kubeconfig, and a shell in which `kubectl` talks to it.
+//! One of the two servers: its kubeconfig, and a shell with `kubectl` for this server.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use tokio::time::timeout;
 use crate::mask::Masks;
 use crate::topic::{Topic, folder};
 
-/// How long one command may take. Those that wait for something end by themselves after at most 15 s.
+/// The deadline of a command. Commands that wait have a timeout of at most 15 s.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What a command did, masked.
+/// The masked result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// None after [`DEADLINE`].
+    /// `None` after [`DEADLINE`].
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Outcome {
-    /// All of it as lines, for a comparison line by line.
+    /// Returns the complete result as lines, for a comparison line by line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let code = self.code.map_or("still running".to_owned(), |code| format!("exit code {code}"));
         let (out, err) = (self.stdout.lines(), self.stderr.lines().map(|line| format!("stderr: {line}")));
@@ -38,7 +38,7 @@ impl Outcome {
 /// A server as kubectl sees it.
 pub(crate) struct Side {
     kubeconfig: PathBuf,
-    /// Holds the program `kubectl` and its cache of what the server knows.
+    /// Contains the program `kubectl` and its discovery cache.
     dir: TempDir,
 }
 
@@ -46,7 +46,7 @@ impl Side {
     pub(crate) fn new(kubeconfig: &Path) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubectl = kubectl_program();
-        // By its bare name the script would find itself.
+        // With a relative path, the script would call itself.
         ensure!(kubectl.is_absolute(), "no kubectl; .ci/real-apiserver builds one");
         let script = format!("#!/bin/sh\nexec '{}' --namespace=\"$NAMESPACE\" \"$@\"\n", kubectl.display());
         let program = dir.path().join("kubectl");
@@ -74,7 +74,8 @@ impl Side {
         shell.args(["-c", &format!("source prelude.sh\n{line}\n")]).current_dir(folder());
         shell.env("PATH", format!("{}:{path}", self.dir.path().display()));
         shell.env("KUBECONFIG", &self.kubeconfig).env("NAMESPACE", namespace);
-        // Neither the user's preferences nor a cache of another server's resources; and one language.
+        // Disables the preferences of the user and the discovery cache of other servers, and sets the
+        // language.
         shell.env("KUBERC", "off").env("KUBECACHEDIR", self.dir.path().join("cache")).env("LC_ALL", "C");
         shell.env("TMPDIR", self.dir.path());
         let running = shell.stdin(Stdio::null()).kill_on_drop(true).output();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// A file of commands, which run in this order in a namespace of their own.
+/// A file of commands, which run in this order in a separate namespace.
 pub(crate) struct Topic {
     /// The file's name without its ending; also the namespace's.
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! What the server itself says of who has written what: its audit log.
+//! The writes and their users, from the audit log of the server.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -10,16 +10,16 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Whose Lease decides.
+/// The name of the Lease of the election.
 pub(crate) const LEASE: &str = "website-operator";
 
 /// The log of a server that was started with its [`options`](Self::options), read as it grows.
 pub(crate) struct Audit {
     dir: TempDir,
     file: Option<BufReader<File>>,
-    /// The beginning of a line that is not there as a whole.
+    /// The start of an incomplete line.
     line: String,
-    /// When requests were answered, and the newest version that was known by then.
+    /// The times of responses, and the newest version at each time.
     known: Vec<(String, u64)>,
     pub(crate) writes: Vec<Write>,
 }
@@ -28,10 +28,10 @@ pub(crate) struct Audit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) by: String,
-    /// That it has made: the order of all writes.
+    /// The version that the write created. Versions order all writes.
     pub(crate) version: u64,
     pub(crate) what: String,
-    /// Of the Lease: who holds it from then on, or nobody.
+    /// For the Lease: the holder after the write, or `None`.
     pub(crate) holder: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl Audit {
         self.dir.path().join("log")
     }
 
-    /// The server notes each request before it answers it.
+    /// Returns options of a server that logs each request before the response.
     pub(crate) fn options(&self) -> Options {
         let policy = self.dir.path().join("policy");
         let apiserver_flags = vec![
@@ -122,7 +122,7 @@ impl Audit {
         Options { apiserver_flags }
     }
 
-    /// Reads what has come.
+    /// Reads new lines.
     pub(crate) fn read(&mut self) -> Result<()> {
         if self.file.is_none() && self.log().exists() {
             self.file = Some(BufReader::new(File::open(self.log())?));
@@ -141,7 +141,7 @@ impl Audit {
         let Some(object) = entry.response_object.filter(|_| is_done) else { return Ok(()) };
         let Some(version) = object.metadata.resource_version else { return Ok(()) };
         let version: u64 = version.parse()?;
-        // What changes nothing is answered with the version that was there before.
+        // A write without changes returns the earlier version.
         let before = self.known.partition_point(|(answered, _)| *answered < entry.request_received_timestamp);
         let is_write = before.checked_sub(1).is_none_or(|before| self.known[before].1 < version);
         let newest = self.known.last().map_or(version, |(_, newest)| version.max(*newest));
@@ -157,7 +157,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Whether this one has written anything but the Lease.
+    /// Returns whether this user has written objects other than the Lease.
     pub(crate) fn has_worked(&self, by: &str) -> bool {
         self.writes.iter().any(|write| write.by == by && write.holder.is_none())
     }
@@ -167,13 +167,13 @@ impl Audit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reign {
     pub(crate) of: String,
-    /// What it has written, but for the Lease.
+    /// The number of writes except writes of the Lease.
     pub(crate) writes: usize,
-    /// Whether it has given the Lease back.
+    /// True if the user has released the Lease.
     pub(crate) is_over: bool,
 }
 
-/// Who held the Lease, one after the other; fails where anybody has written who did not hold it then.
+/// Returns the successive holders of the Lease. Fails if a user wrote without the Lease.
 pub(crate) fn reigns(writes: &[Write]) -> Result<Vec<Reign>> {
     let mut writes: Vec<&Write> = writes.iter().collect();
     writes.sort_by_key(|write| write.version);
@@ -191,7 +191,10 @@ pub(crate) fn reigns(writes: &[Write]) -> Result<Vec<Reign>> {
             (Some(holder), _) => bail!("{by} has given the Lease to {holder:?} at {version}"),
         }
     }
-    ensure!(reigns.iter().all(|reign| reign.writes > 0), "one has held the Lease for nothing: {reigns:?}");
+    ensure!(
+        reigns.iter().all(|reign| reign.writes > 0),
+        "a replica held the Lease without a write: {reigns:?}"
+    );
     Ok(reigns)
 }
 
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_without_the_lease_is_found_in_whatever_order_the_log_is() {
+    fn writer_without_lease_is_detected_in_any_order_of_log() {
         let fine = [
             lease(1, "a", "a"),
             write(2, "a"),
@@ -231,7 +234,7 @@ mod tests {
             (write(0, "a"), "a has written at 0"),
             (lease(7, "b", "a"), "b has given the Lease to \"a\" at 7"),
             (lease(10, "a", ""), "a has given the Lease to \"\" at 10"),
-            (lease(10, "c", "c"), "held the Lease for nothing"),
+            (lease(10, "c", "c"), "held the Lease without a write"),
         ] {
             let all = [&fine[..], &[wrong]].concat();
             let error = reigns(&all).unwrap_err().to_string();
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_no_write() -> Result<()> {
+    fn write_without_change_is_ignored() -> Result<()> {
         let mut audit = Audit::new()?;
         let line = |user: &str, version: u64, received: u32, answered: u32| {
             json!({
@@ -254,7 +257,8 @@ mod tests {
             .to_string()
                 + "\n"
         };
-        // The third changes nothing; the fourth was under way with the second and was answered after it.
+        // The third write changes no field. The fourth was sent during the second, and its response
+        // arrived later.
         let lines = [line("a", 5, 1, 2), line("a", 7, 3, 6), line("b", 5, 7, 8), line("b", 6, 4, 9)];
         std::fs::write(audit.log(), lines.concat())?;
         audit.read()?;

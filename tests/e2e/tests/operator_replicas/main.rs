@@ -1,6 +1,7 @@
-//! Replicas of the example `operator` on a real kube-apiserver: whatever becomes of the one that leads, another takes over in
-//! time, and no two work at once. Somebody makes, changes, deletes and tampers with sites all the time; who has written what is
-//! asked of the server's audit log.
+//! Replicas of the example `operator` on a real kube-apiserver. After each failure of the leader, the
+//! second replica takes over in time, and two replicas never write concurrently. A client creates,
+//! changes, deletes and modifies sites all the time. The audit log of the server contains the writer of
+//! each object.
 
 mod audit;
 mod replica;
@@ -20,14 +21,14 @@ use crate::audit::{Audit, LEASE, reigns};
 use crate::replica::{Replica, Replicas, SOON};
 use crate::sites::Sites;
 
-/// How much later than the lease allows another one may write: the one deadline of this test.
+/// The only deadline of this test: the maximum delay of a takeover after the lease expired.
 const MARGIN: Duration = Duration::from_secs(3);
-/// So often the leader is killed.
+/// The number of times that the leader is killed.
 const KILLS: usize = 3;
-/// Between two looks.
+/// The interval between checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Two replicas and all that they are watched with.
+/// Two replicas with their observers.
 struct Pair {
     replicas: Replicas,
     leader: Replica,
@@ -35,7 +36,7 @@ struct Pair {
     sites: Sites,
     audit: Audit,
     leases: Api<Lease>,
-    /// How long the others leave a lease alone.
+    /// The duration of the lease.
     lease: Duration,
 }
 
@@ -45,7 +46,7 @@ async fn another_replica_takes_over_in_time_and_no_two_work_at_once() -> Result<
     let checks = KILLS + 2;
     // It takes no flags for an audit log.
     if let Some(Source::Cluster(_)) = Source::find()? {
-        return skip_or_fail("operator_replicas, with a server of their own", checks);
+        return skip_or_fail("operator_replicas, which requires a separate server", checks);
     }
     let Some(server) = RealServer::start_or_skip("operator_replicas", checks, audit.options()).await? else {
         return Ok(());
@@ -70,7 +71,9 @@ impl Pair {
     async fn start(mut replicas: Replicas, client: Client, mut audit: Audit) -> Result<Self> {
         let leader = replicas.start().await?;
         let sites = Sites::start(client.clone()).await?;
-        timeout(SOON, has_worked(&mut audit, &leader.name)).await.context("the first one does nothing")??;
+        timeout(SOON, has_worked(&mut audit, &leader.name))
+            .await
+            .context("the first replica does not work")??;
         let leases: Api<Lease> = Api::default_namespaced(client);
         let spec = leases.get(LEASE).await?.spec.unwrap_or_default();
         let seconds = spec.lease_duration_seconds.context("a lease without a duration")?;
@@ -97,7 +100,7 @@ impl Pair {
         Ok(())
     }
 
-    /// For longer than its lease; then it goes on, where it was.
+    /// Pauses the leader for longer than its lease, and resumes it.
     async fn the_leader_is_paused(&mut self) -> Result<()> {
         self.work_goes_on().await?;
         let since = Instant::now();
@@ -115,10 +118,10 @@ impl Pair {
         Ok(())
     }
 
-    /// Waits until the leader is the one that it is taken for, and has written something more.
+    /// Waits until the expected leader holds the lease and has written again.
     async fn work_goes_on(&mut self) -> Result<()> {
         let holder = self.leases.get(LEASE).await?.spec.unwrap_or_default().holder_identity;
-        ensure!(holder.as_deref() == Some(&self.leader.name), "{holder:?} leads");
+        ensure!(holder.as_deref() == Some(&self.leader.name), "the leader is {holder:?}");
         self.audit.read()?;
         let before = self.audit.writes.len();
         let more = async {
@@ -148,14 +151,15 @@ impl Pair {
         say(&format!("{after}: {} writes after {:.1} s", follower.name, since.elapsed().as_secs_f64()))
     }
 
-    /// Starts another follower; gives who has led before.
+    /// Starts a new follower, and returns the earlier leader.
     async fn another_follows(&mut self) -> Result<Replica> {
         let another = self.replicas.start().await?;
         let leader = std::mem::replace(&mut self.follower, another);
         Ok(std::mem::replace(&mut self.leader, leader))
     }
 
-    /// All is as was asked for at last, and each of the leaders, and nobody else, has written in its time.
+    /// Checks that all sites have their final state, and that only the leaders wrote, each during its
+    /// term.
     async fn end(self, leaders: &[String]) -> Result<()> {
         let Self { mut leader, mut follower, sites, mut audit, .. } = self;
         let sites = sites.settle(&leader.name).await.with_context(|| leader.log())?;
@@ -167,7 +171,7 @@ impl Pair {
         audit.read()?;
         let reigns = reigns(&audit.writes)?;
         let of: Vec<&str> = reigns.iter().map(|reign| &*reign.of).collect();
-        ensure!(of == leaders, "{of:?} have led instead of {leaders:?}");
+        ensure!(of == leaders, "the leaders were {of:?}, expected {leaders:?}");
         let gave_back: Vec<bool> = reigns.iter().map(|reign| reign.is_over).collect();
         let killed = [false; KILLS];
         let expected = [&killed[..], &[true, false, true]].concat();

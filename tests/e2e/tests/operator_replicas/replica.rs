@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take that has no deadline of its own.
+/// The deadline of operations without a separate deadline.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Where replicas come from.
@@ -25,7 +25,7 @@ pub(crate) struct Replicas {
 
 /// A process, which is killed when this is dropped.
 pub(crate) struct Replica {
-    /// Its name in the election, and its user's.
+    /// The name of the replica in the election, and of its user.
     pub(crate) name: String,
     child: Child,
     printed: Lines<BufReader<ChildStdout>>,
@@ -38,8 +38,8 @@ impl Replicas {
         Ok(Self { program, kubeconfig, dir: dir.to_owned(), started: 0 })
     }
 
-    /// Starts another one and waits until it could take over. It is another user than the others, so that the server can
-    /// say who has written what.
+    /// Starts a new replica and waits until it is a follower. Each replica has a different user, so
+    /// that the audit log identifies the writer.
     pub(crate) async fn start(&mut self) -> Result<Replica> {
         self.started += 1;
         let name = format!("replica-{}", self.started);
@@ -73,7 +73,7 @@ impl Replica {
     async fn could_take_over(&mut self) -> Result<()> {
         let line = timeout(SOON, self.printed.next_line()).await??.unwrap_or_default();
         let page = line.strip_prefix("serving ").and_then(|line| line.split("/metrics").next());
-        let page = page.with_context(|| format!("{} said {line:?}; {}", self.name, self.log()))?;
+        let page = page.with_context(|| format!("{} printed {line:?}; {}", self.name, self.log()))?;
         let client = Client::try_from(Config::new(page.parse()?))?;
         let is_ready = async || {
             let asked = http::Request::get("/readyz").body(Vec::new())?;
@@ -90,13 +90,13 @@ impl Replica {
 
     /// Sends it a signal: `KILL`, `TERM`, `STOP`, `CONT`.
     pub(crate) async fn signal(&self, signal: &str) -> Result<()> {
-        let id = self.child.id().with_context(|| format!("{} has ended; {}", self.name, self.log()))?;
+        let id = self.child.id().with_context(|| format!("{} has exited; {}", self.name, self.log()))?;
         let sent = Command::new("kill").args([&format!("-{signal}"), &id.to_string()]).status().await?;
         ensure!(sent.success(), "no process {id}");
         Ok(())
     }
 
-    /// Waits for its end; gives what it has printed since its start.
+    /// Waits until the process exits, and returns its output.
     pub(crate) async fn ends(&mut self) -> Result<(ExitStatus, Vec<String>)> {
         let ended = async {
             let mut printed = Vec::new();
@@ -108,16 +108,16 @@ impl Replica {
         timeout(SOON, ended).await.with_context(|| format!("{} does not end", self.name))?
     }
 
-    /// Fails if it has ended.
+    /// Fails if the process has exited.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "{} has ended: {ended:?}; {}", self.name, self.log());
+        ensure!(ended.is_none(), "{} has exited: {ended:?}; {}", self.name, self.log());
         Ok(())
     }
 
-    /// What it has logged.
+    /// Returns the log of the process.
     pub(crate) fn log(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_else(|error| error.to_string());
-        format!("its log:\n{log}")
+        format!("log of the process:\n{log}")
     }
 }

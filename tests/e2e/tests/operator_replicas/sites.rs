@@ -1,5 +1,5 @@
-//! Websites that somebody makes, changes, deletes and tampers with all the time; and the part of the cluster that is not
-//! there: who makes Deployments serve.
+//! Websites that a client creates, changes, deletes and modifies all the time. This module also
+//! replaces the Deployment controller.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,21 +20,21 @@ use crate::replica::SOON;
 
 const NAMESPACE: &str = "shop";
 const DIRECTORY: &str = "websites.examples.kube-informer.dev";
-/// So many sites are made; some of them are deleted.
+/// The number of created sites. Some are deleted.
 const SITES: usize = 36;
 const DELETED: usize = 8;
-/// Between two changes.
+/// The interval between changes.
 const PERIOD: Duration = Duration::from_millis(150);
 const SEED: u64 = 2026;
 
-/// What was asked for.
+/// The desired state of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wish {
     html: String,
     replicas: i32,
 }
 
-/// The sites, by name; `None` for one that was deleted.
+/// The desired sites by name; `None` for a deleted site.
 type Wishes = BTreeMap<String, Option<Wish>>;
 
 /// What happens to sites.
@@ -59,7 +59,7 @@ struct Objects {
 }
 
 impl Sites {
-    /// Begins, on a server that has the CRD.
+    /// Starts the changes. The server must have the CRD.
     pub(crate) async fn start(client: Client) -> Result<Self> {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
@@ -70,15 +70,15 @@ impl Sites {
         Ok(Self { objects, changing, serving })
     }
 
-    /// Fails if nothing happens to sites any more.
+    /// Fails if the changes have stopped.
     pub(crate) fn check_alive(&self) -> Result<()> {
         let is_over = self.changing.running.is_finished() || self.serving.running.is_finished();
-        ensure!(!is_over, "nothing happens to sites any more");
+        ensure!(!is_over, "the changes of sites have stopped");
         Ok(())
     }
 
-    /// Changes each site a last time, and waits until all are as was asked for, and say so by this replica. Gives how many
-    /// there are.
+    /// Changes each site a last time, and waits until all sites have their desired state and a status
+    /// of this replica. Returns the number of sites.
     pub(crate) async fn settle(self, by: &str) -> Result<usize> {
         let mut wishes = self.changing.end().await?;
         for (name, wish) in &mut wishes {
@@ -126,7 +126,7 @@ impl Objects {
         }
     }
 
-    /// One change after the other; gives what was asked for last.
+    /// Changes sites one after the other. Returns the final desired states.
     async fn change(self, stop: CancellationToken) -> Result<Wishes> {
         let mut random = fastrand::Rng::with_seed(SEED);
         let mut wishes = Wishes::new();
@@ -173,7 +173,7 @@ impl Objects {
         Ok(())
     }
 
-    /// No Deployment's controller runs here, and no kubelet: all replicas serve as soon as they are asked for.
+    /// Marks all replicas of a Deployment as ready, because no controller and no kubelet run.
     async fn serve(self, stop: CancellationToken) -> Result<()> {
         while !stop.is_cancelled() {
             for deployment in self.deployments.list(&ListParams::default()).await? {
@@ -201,7 +201,7 @@ impl Objects {
             match (wish, site) {
                 (Some(wish), Some(site)) => self.is_as(&site, wish, by).await.context(name.clone())?,
                 (None, None) => {}
-                (_, site) => ensure!(site.is_none(), "{name} is still there"),
+                (_, site) => ensure!(site.is_none(), "{name} still exists"),
             }
         }
         let directory = self.directory.get(DIRECTORY).await?.data.unwrap_or_default();
@@ -231,7 +231,7 @@ fn spec(wish: &Wish) -> Value {
     json!({"html": wish.html, "replicas": wish.replicas})
 }
 
-/// What is not there need not be changed.
+/// Ignores a missing object.
 fn found<T>(answer: kube_client::Result<T>) -> Result<()> {
     match answer {
         Err(Error::Api(status)) if status.is_not_found() => Ok(()),

@@ -20,9 +20,9 @@ fn blocks(language: &str) -> Vec<&'static str> {
     PAGE.split(&begin).skip(1).map(|rest| rest.split("```\n").next().unwrap_or_default()).collect()
 }
 
-/// The program of the page has each crate in the version that this workspace has.
+/// The program of the page uses the versions of this workspace.
 #[test]
-fn the_page_names_the_versions_of_the_workspace() {
+fn page_contains_versions_of_workspace() {
     let workspace = include_str!("../../../../Cargo.toml");
     let blocks = blocks("toml");
     let named: Vec<_> = blocks[0]
@@ -38,7 +38,7 @@ fn the_page_names_the_versions_of_the_workspace() {
     }
 }
 
-/// A Role or a ClusterRole, as the page has them.
+/// A Role or a ClusterRole of the page.
 #[derive(Deserialize)]
 struct Role {
     kind: String,
@@ -82,15 +82,16 @@ fn rules() -> Vec<(Option<String>, Rule)> {
     roles.flat_map(of).collect()
 }
 
-/// With these rules, and what every account may: an election, a Page, its event and its status. An error says what was not done.
+/// Checks that these rules, with the permissions of all accounts, suffice for an election, a Page, its
+/// event and its status. The error contains the failed step.
 async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
     // Where lists are streams, to watch is enough.
     let server = Server::builder().streaming_lists(false).build();
     server.create(serde_json::to_value(Page::crd()).unwrap()).unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});
     server.create(namespace).unwrap();
-    server.access().add_user("token", "somebody", &[]); // from now on what no rule allows is forbidden
-    // One without verbs would be about all of them.
+    server.access().add_user("token", "somebody", &[]); // requires a rule for each request
+    // A rule without verbs would match all verbs.
     for (namespace, rule) in rules.iter().filter(|(_, rule)| !rule.verbs.is_empty()) {
         server.access().add_rule(rule.given(namespace.as_deref()));
     }
@@ -112,7 +113,7 @@ async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
         json!({"apiVersion": "example.com/v1", "kind": "Page", "metadata": metadata, "spec": {"text": "hi"}});
     server.create(page).unwrap();
     sleep(Duration::from_secs(30)).await;
-    // Made again, it is told of again, which is a series.
+    // The repeated creation causes a second event, which is a series.
     server.delete("v1", "ConfigMap", Some("default"), "home").ok();
     sleep(Duration::from_secs(30)).await;
     stop.cancel();
@@ -126,7 +127,7 @@ async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
     let is_made = map["data"]["index.html"] == "hi" && page["status"]["observedGeneration"] == 1;
     match ended && is_told && is_made && refused.is_empty() {
         true => Ok(()),
-        false => Err(format!("ended {ended}, told {is_told}, made {is_made}, refused {refused:?}")),
+        false => Err(format!("stopped {ended}, event {is_told}, created {is_made}, forbidden {refused:?}")),
     }
 }
 

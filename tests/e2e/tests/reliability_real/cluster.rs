@@ -1,4 +1,4 @@
-//! What there is on the server besides the objects: namespaces, a type, rights.
+//! The other objects of the server: namespaces, a CRD, RBAC rules.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::writer::NAMESPACES;
 const GROUP: &str = "reliability.kube-informer.dev";
 const CRD: &str = "gadgets.reliability.kube-informer.dev";
 const RIGHTS: &str = "reliability-informers";
-/// How long the server may take to do what was asked.
+/// The deadline of changes by the server.
 const DONE: Duration = Duration::from_secs(60);
 
 /// The custom resource.
@@ -25,7 +25,7 @@ pub(crate) fn gadgets() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets")
 }
 
-/// Creates all that the objects and informers need.
+/// Creates the requirements of objects and informers.
 pub(crate) async fn prepare(admin: &Client) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
     for name in NAMESPACES {
@@ -76,7 +76,7 @@ pub(crate) async fn install_crd(admin: &Client) -> Result<()> {
     done("served", async || Ok(objects.list(&one).await.is_ok())).await
 }
 
-/// Deletes the CRD and waits until it is gone, and its objects with it.
+/// Deletes the CRD and waits until the CRD and its objects are removed.
 pub(crate) async fn remove_crd(admin: &Client) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
     crds.delete(CRD, &DeleteParams::default()).await?;
@@ -93,10 +93,10 @@ pub(crate) async fn version(admin: &Client) -> Result<u64> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
     let listed = namespaces.list(&ListParams::default()).await?;
     let version = listed.metadata.resource_version.context("a list without a version")?;
-    version.parse().context("a version that is no number")
+    version.parse().context("a version that is not a number")
 }
 
-/// Asks until the answer is yes.
+/// Repeats the request until it returns true.
 async fn done(what: &str, mut ask: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + DONE;
     while !ask().await? {

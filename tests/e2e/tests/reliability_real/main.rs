@@ -1,8 +1,9 @@
-//! Informers against a real API server that restarts, forgets, goes back in time, can't be reached or takes away rights and
-//! types, while ten thousand objects change. After each fault every cache must be what a fresh list is, every handler must
-//! know it, no property may be broken, and no informer may have asked more than its budget allows.
+//! Informers with a real API server that restarts, compacts its history, is restored, becomes
+//! unreachable, or removes permissions and types, while ten thousand objects change. After each fault,
+//! each cache must be equal to a new list, each handler must have received all changes, no property may
+//! be violated, and no informer may exceed its request budget.
 //!
-//! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` does all of it ten times.
+//! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` runs all checks ten times.
 
 mod cluster;
 mod network;
@@ -25,14 +26,14 @@ use crate::suite::{Cost, Suite};
 
 const CHECKS: usize = 15;
 
-/// How often all checks run; once, unless this variable says otherwise.
+/// The variable with the number of rounds. The default is 1.
 const ROUNDS: &str = "KUBE_INFORMER_ROUNDS";
 
 /// Only checks whose names contain this run, after the first.
 const CHOICE: &str = "KUBE_INFORMER_CHECKS";
 
-/// Runs checks by name until one fails, and prints how each went. A check is a fault and its end; here is what always
-/// follows.
+/// Runs checks by name until one fails, and prints the result of each. A check starts and stops a
+/// fault. This macro adds the common steps after each check.
 macro_rules! checks {
     ($suite:expr, $choice:expr, $($module:ident::$check:ident),+ $(,)?) => {
         $(
@@ -51,7 +52,7 @@ macro_rules! checks {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn informers_survive_what_a_real_server_does() -> Result<()> {
+async fn informers_recover_from_faults_of_real_server() -> Result<()> {
     let rounds = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     for round in 1..=rounds {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Faults of the network, of rights and of types.
+//! Faults of the network, of permissions and of types.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) async fn connections_are_refused(suite: &mut Suite) -> Result<()> {
     Ok(())
 }
 
-/// The connections that have gone silent stay so: only a deadline finds that out.
+/// Stalled connections never recover. Only a deadline detects them.
 pub(crate) async fn connections_go_silent(suite: &mut Suite) -> Result<()> {
     suite.proxy.black_hole();
     sleep(Duration::from_secs(10)).await;
@@ -35,7 +35,8 @@ pub(crate) async fn connections_go_silent(suite: &mut Suite) -> Result<()> {
 
 pub(crate) async fn rights_are_revoked_and_granted_again(suite: &mut Suite) -> Result<()> {
     cluster::revoke(&suite.admin).await?;
-    // Rights are looked at when a request begins. The server's own informers may take a moment to see the change.
+    // Permissions are checked when a request starts. The informers of the server receive the change
+    // with a short delay.
     sleep(Duration::from_secs(1)).await;
     suite.proxy.cut();
     let forbidden = Some(ErrorClass::Forbidden);
@@ -44,7 +45,7 @@ pub(crate) async fn rights_are_revoked_and_granted_again(suite: &mut Suite) -> R
     for subject in &suite.subjects {
         let status = subject.informer.status();
         ensure!(status.objects > 0, "{}: a cache was given up for want of rights", subject.name);
-        ensure!(status.reflector.failing == forbidden, "{}: not forbidden any more", subject.name);
+        ensure!(status.reflector.failing == forbidden, "{}: no longer forbidden", subject.name);
     }
     cluster::grant(&suite.admin).await
 }
@@ -63,7 +64,7 @@ pub(crate) async fn a_type_is_deleted_and_created_again(suite: &mut Suite) -> Re
     suite.writer.create_gadgets().await
 }
 
-/// The informer finds objects of the same names where there were others.
+/// After the fault, the informer finds new objects with the names of deleted objects.
 pub(crate) async fn a_type_is_deleted_and_created_again_unseen(suite: &mut Suite) -> Result<()> {
     suite.proxy.black_hole();
     cluster::remove_crd(&suite.admin).await?;

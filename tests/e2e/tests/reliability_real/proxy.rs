@@ -1,5 +1,5 @@
-//! A proxy between the informers and the server: whatever goes wrong on a network goes wrong here. It carries bytes and
-//! understands none of them, so that TLS goes through.
+//! A proxy between the informers and the server that simulates faults of the network. It forwards bytes
+//! without parsing them, so TLS also works.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What becomes of connections.
+/// The handling of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// They are carried to the server.
     Pass,
-    /// They are accepted and open, and nothing goes either way: neither end learns anything. Those that have met this
-    /// stay so when it is over, as when something on the way has forgotten them.
+    /// Connections are accepted and forward no data, without an error. Affected connections stay in
+    /// this state, as when a router has lost them.
     BlackHole,
-    /// They are refused.
+    /// Connections are refused.
     Refuse,
 }
 
@@ -29,7 +29,7 @@ struct Orders {
     cuts: u64,
 }
 
-/// A TCP proxy on a loopback port that stays its own. Dropping it resets every connection.
+/// A TCP proxy on a reserved loopback port. When it is dropped, it resets each connection.
 pub(crate) struct Proxy {
     address: SocketAddr,
     orders: watch::Sender<Orders>,
@@ -47,7 +47,7 @@ impl Proxy {
         Ok(Self { address, orders, serving })
     }
 
-    /// Where it listens.
+    /// Returns the address of the proxy.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -62,12 +62,12 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.cuts += 1);
     }
 
-    /// All connections, open and new, go silent for ever.
+    /// Permanently stalls all open and new connections.
     pub(crate) fn black_hole(&self) {
         self.orders.send_modify(|orders| orders.mode = Mode::BlackHole);
     }
 
-    /// Resets all open connections and refuses new ones.
+    /// Resets all open connections and refuses new connections.
     pub(crate) fn refuse(&self) {
         self.orders.send_modify(|orders| *orders = Orders { mode: Mode::Refuse, cuts: orders.cuts + 1 });
     }
@@ -123,7 +123,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, mut orders: watch::Rec
         },
     };
     if silent {
-        // An error means that the proxy is gone.
+        // An error means that the proxy was dropped.
         let _ = orders.wait_for(|orders| orders.cuts != cuts).await;
     }
     [Some(client), upstream].iter().flatten().for_each(reset);
@@ -139,7 +139,7 @@ async fn pass(
     Ok(())
 }
 
-/// Makes the end of a connection a reset; one that has ended already does not mind.
+/// Makes the close of a connection a reset. A closed connection is not affected.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
@@ -153,10 +153,10 @@ mod tests {
 
     use super::*;
 
-    /// Long enough for what is expected not to come.
+    /// A time without expected data.
     const SILENCE: Duration = Duration::from_millis(200);
 
-    /// A server that sends back what it gets.
+    /// A server that returns its input.
     async fn echo() -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_pass_are_cut_go_silent_and_are_refused() -> io::Result<()> {
+    async fn connections_are_forwarded_reset_stalled_and_refused() -> io::Result<()> {
         let proxy = Proxy::start(echo().await?)?;
         let connect = || TcpStream::connect(proxy.address());
         let mut first = connect().await?;
@@ -192,7 +192,7 @@ mod tests {
         assert!(timeout(SILENCE, answers(&mut open)).await.is_err());
         assert!(timeout(SILENCE, answers(&mut new)).await.is_err());
         proxy.pass();
-        assert!(timeout(SILENCE, answers(&mut open)).await.is_err(), "a dead connection came to life");
+        assert!(timeout(SILENCE, answers(&mut open)).await.is_err(), "a stalled connection returned data");
         answers(&mut connect().await?).await?;
 
         proxy.refuse();

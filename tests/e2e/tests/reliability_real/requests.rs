@@ -1,4 +1,4 @@
-//! What an informer asks of the server, noted in its client, and how much that may be.
+//! The requests of an informer, recorded by its client, and their limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tower::util::MapRequestLayer;
 const MINUTE: Duration = Duration::from_secs(60);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
-/// An attempt costs at most two lists: a streaming list and the list instead of it, or a list of what has expired and
-/// the one of the most recent state.
+/// An attempt causes at most two lists: a streaming list and a plain list, or a list at an expired
+/// version and a list of the most recent state.
 const LISTS_PER_ATTEMPT: usize = 2;
 
-/// Watches, and whatever is no list: five a second.
+/// Watches and other requests: five per second.
 const OTHERS_IN_TEN_SECONDS: usize = 50;
 
-/// 10,000 objects in pages of 400, and one that is not full.
+/// 10,000 objects in pages of 400, and one partial page.
 const PAGES_OF_A_LIST: usize = 26;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,13 @@ impl Requests {
         Ok(ClientBuilder::try_from(config)?.with_layer(&note).build())
     }
 
-    /// How many there were.
+    /// Returns the number of requests.
     pub(crate) fn count(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Holds what was asked since the beginning of a fault to a budget. Says how many lists and others there were.
+    /// Compares the requests since the start of a fault with a budget. Returns the numbers of lists and
+    /// of other requests.
     pub(crate) fn check(&self, since: Instant, budget: Budget) -> Result<(usize, usize)> {
         let requests = self.0.lock();
         let of = |wanted: Kind| -> Vec<Duration> {
@@ -66,12 +67,16 @@ impl Requests {
         let first = lists.partition_point(|at| *at < MINUTE);
         ensure!(
             first <= budget.first_minute,
-            "{first} lists in the first minute, of {}",
+            "{first} lists in the first minute, the limit is {}",
             budget.first_minute
         );
         let later = most_within(&lists[first..], MINUTE);
-        ensure!(later <= budget.later_minute, "{later} lists in a later minute, of {}", budget.later_minute);
-        // A list may have begun before.
+        ensure!(
+            later <= budget.later_minute,
+            "{later} lists in a later minute, the limit is {}",
+            budget.later_minute
+        );
+        // A list may have started before.
         let (pages, most) = (of(Kind::Page).len(), (lists.len() + 1) * PAGES_OF_A_LIST);
         ensure!(pages <= most, "{pages} pages of {} lists", lists.len());
         let others = most_within(&watches, TEN_SECONDS);
@@ -90,7 +95,8 @@ fn kind(query: &str) -> Kind {
     }
 }
 
-/// How many lists a fault may cost: the pages of one count once, and a streaming list is a list.
+/// The number of lists that a fault may cause. The pages of a list count as one list, and a streaming
+/// list is a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     first_minute: usize,
@@ -98,8 +104,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// What follows of the delays: none is shorter than the backoff that is set, from the first to the last. With the
-    /// default delays that is 14 lists in the first minute and 4 in a later one.
+    /// Computes the limits from the delays: each delay is at least as long as the configured backoff.
+    /// With the default delays, the limits are 14 lists in the first minute and 4 in a later minute.
     pub(crate) fn of(options: &ReflectorOptions) -> Self {
         let (mut at, mut delay, mut attempts) = (Duration::ZERO, options.backoff_initial, 0);
         while at < MINUTE {
@@ -112,7 +118,7 @@ impl Budget {
     }
 }
 
-/// The largest number of moments within any such time.
+/// Returns the largest number of requests in any period of this length.
 fn most_within(moments: &[Duration], time: Duration) -> usize {
     let from = |(first, at): (usize, &Duration)| {
         moments[first..].iter().take_while(|later| **later - *at < time).count()
@@ -131,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_list_too_many_is_found() {
+    async fn exceeded_list_budget_is_detected() {
         let budget = Budget { first_minute: 3, later_minute: 2 };
         let (requests, began) = (Requests::default(), Instant::now());
         let ask = |at: u64, kind| requests.0.lock().push((began + Duration::from_secs(at), kind));
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streaming_list_is_a_list_and_a_page_is_none() {
+    fn streaming_list_counts_as_list_and_page_does_not() {
         assert_eq!(kind("watch=true&sendInitialEvents=true&timeoutSeconds=5"), Kind::List);
         assert_eq!(kind("watch=true&resourceVersion=5"), Kind::Watch);
         assert_eq!(kind("limit=400&continue=abc"), Kind::Page);

@@ -1,4 +1,4 @@
-//! Faults of the servers: they end, forget, go back in time.
+//! Faults of the servers: restarts, compactions, and restores.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::subject::{Subject, distrusting};
 use crate::suite::Suite;
 use crate::writer::CONFIG_MAPS;
 
-/// How long the outage of both servers lasts.
+/// The duration of the outage of both servers.
 const OUTAGE: Duration = Duration::from_secs(60);
-/// How long writes may take, hundreds of them or one after an outage.
+/// The deadline of hundreds of writes, or of one write after an outage.
 const WRITTEN: Duration = Duration::from_secs(60);
 /// More writes than an apiserver makes by itself when it starts.
 const STARTED: u64 = 300;
-/// Writes that a restore undoes: more than an apiserver makes by itself when it starts, so that no server has passed an
-/// informer before the informer has noticed. If it had, no client could see what was lost.
+/// The number of writes that a restore reverts. It is larger than the number of writes of an apiserver
+/// at its start, so that the server does not reach the version of an informer before the informer
+/// detects the restore. Otherwise, no client could detect the restore.
 const UNDONE: u64 = 1000;
 
 pub(crate) async fn the_first_list_is_the_servers(suite: &mut Suite) -> Result<()> {
@@ -57,7 +58,7 @@ pub(crate) async fn both_are_stopped_for_a_minute(suite: &mut Suite) -> Result<(
     suite.server.start_apiserver().await
 }
 
-/// A restarted apiserver knows no version before its start, and etcd has forgotten them.
+/// A restarted apiserver has no versions before its start, and etcd has compacted them.
 pub(crate) async fn etcd_is_compacted_and_watches_expire(suite: &mut Suite) -> Result<()> {
     suite.proxy.refuse();
     suite.writer.write(300, WRITTEN).await?;
@@ -67,7 +68,8 @@ pub(crate) async fn etcd_is_compacted_and_watches_expire(suite: &mut Suite) -> R
     all_expire(suite).await
 }
 
-/// Without a watch cache each list and watch goes to etcd, which forgets at once; also while a list is being read in pages.
+/// Without a watch cache, etcd serves each list and watch, and versions expire immediately, also during
+/// a list in pages.
 pub(crate) async fn versions_and_pages_expire_without_a_watch_cache(suite: &mut Suite) -> Result<()> {
     suite.proxy.refuse();
     suite.server.restart_apiserver_with(&["--watch-cache=false"]).await?;
@@ -88,7 +90,7 @@ pub(crate) async fn versions_and_pages_expire_without_a_watch_cache(suite: &mut 
     suite.server.restart_apiserver_with(&[]).await
 }
 
-/// Lets the informers connect again, and waits until each has found that its version is gone.
+/// Lets the informers reconnect, and waits until each detects that its version expired.
 async fn all_expire(suite: &mut Suite) -> Result<()> {
     let seen = |subject: &Subject| distrusting(&subject.informer.status());
     let before: Vec<_> = suite.subjects.iter().map(|subject| (subject.name, seen(subject))).collect();
@@ -121,7 +123,7 @@ pub(crate) async fn etcd_goes_back_in_time(suite: &mut Suite) -> Result<()> {
     suite.writer.write(UNDONE, WRITTEN).await
 }
 
-/// No version is used again, and all that informers have are from before.
+/// No version is reused, and the versions of all informers are from before the restore.
 pub(crate) async fn etcd_goes_back_in_time_with_newer_versions(suite: &mut Suite) -> Result<()> {
     lose(suite).await?;
     let now = cluster::version(&suite.admin).await?;

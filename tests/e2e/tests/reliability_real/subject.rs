@@ -1,4 +1,5 @@
-//! An informer under test: what it has must be what the server has, and a judge hears what its handlers are told.
+//! An informer under test. Its content must be equal to the state of the server, and a judge checks the
+//! events of its handlers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +15,19 @@ use crate::requests::Requests;
 use crate::truth::{Scope, States, difference};
 use crate::watched::{Joined, Log, Tell, Watched};
 
-/// From how many waiting events on those of a handler are merged: fewer than there are objects, so that it happens.
+/// The number of queued events from which the events of a handler are coalesced. It is smaller than the
+/// number of objects.
 pub(crate) const MARK: usize = 64;
 
-/// The handler that is there from the beginning; those that join later count up from here.
+/// The number of the first handler. Later handlers have higher numbers.
 const FIRST: HandlerId = 0;
-/// A late handler joins where there are no more objects than this: for more the judge takes long.
+/// A late handler is added only to informers with at most this number of objects, because the judge is
+/// slow for more objects.
 const FEW: usize = 1500;
-/// How long a late handler may take until it is synced.
+/// The deadline for the sync of a late handler.
 const SYNCED: Duration = Duration::from_secs(30);
 
-/// An informer, its handlers, and what is known of them.
+/// An informer, its handlers, and their recorded state.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) scope: Scope,
@@ -35,9 +38,9 @@ pub(crate) struct Subject {
     first: Box<dyn Joined>,
     /// The one that joined when all was well the last time.
     late: Option<(HandlerId, Box<dyn Joined>)>,
-    /// What the server had the last time; `None` before the first.
+    /// The last state of the server; `None` before the first.
     before: Option<BTreeMap<Key, Seen>>,
-    /// Relists that trust no version, as far as the judge knows.
+    /// The number of relists without reuse that the judge has recorded.
     distrusting: u64,
     /// Calls of handlers.
     pub(crate) told: usize,
@@ -60,18 +63,19 @@ impl Subject {
         Ok(Self { name, scope, requests, informer, log, judge, first, late, before, distrusting, told })
     }
 
-    /// Why the informer and its handlers do not have what the server has; `None` if they do.
+    /// Returns the difference between the server and the informer or its handlers, or `None` if there
+    /// is none.
     ///
     /// # Errors
     ///
-    /// What was seen breaks a property.
+    /// Fails if an observation violates a property.
     pub(crate) fn behind(&mut self, truth: &States) -> Result<Option<String>> {
         let (states, _) = self.informer.shown();
         if let Some(difference) = difference(&states, truth) {
             return Ok(Some(format!("the cache: {difference}")));
         }
         if self.before.is_none() {
-            // What handlers were told of the first list is judged once the judge knows it.
+            // The events of the first list are checked after the judge has observed the list.
             self.observe(truth)?;
             self.judge.observe(Observation::InformerSynced)?;
         }
@@ -80,17 +84,17 @@ impl Subject {
         for handler in [FIRST].into_iter().chain(self.late.as_ref().map(|(late, _)| *late)) {
             let knows = self.judge.past().handlers.get(&handler).map(|handler| &handler.knows);
             if knows != Some(&server) {
-                return Ok(Some(format!("handler {handler} was not told of all")));
+                return Ok(Some(format!("handler {handler} did not receive all events")));
             }
         }
         Ok(None)
     }
 
-    /// All is well: the judge looks at everything, and another handler joins.
+    /// Checks the final state with the judge, and adds a new handler.
     ///
     /// # Errors
     ///
-    /// What was seen breaks a property, or something went wrong that no fault explains.
+    /// Fails if an observation violates a property, or for an unexpected error.
     pub(crate) async fn conclude(&mut self, truth: &States) -> Result<()> {
         self.observe(truth)?;
         self.judge.observe(Observation::Drained { handler: FIRST })?;
@@ -104,7 +108,7 @@ impl Subject {
         if truth.len() <= FEW { self.exchange_late().await } else { Ok(()) }
     }
 
-    /// Removes the late handler, and another one joins. Nothing changes meanwhile.
+    /// Removes the late handler and adds a new one. No object changes during this.
     async fn exchange_late(&mut self) -> Result<()> {
         let mut handler = FIRST;
         if let Some((old, joined)) = self.late.take() {
@@ -129,7 +133,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The judge hears what handlers were told.
+    /// Passes the events of handlers to the judge.
     fn hear(&mut self) -> Result<()> {
         let told = std::mem::take(&mut self.log.lock().told);
         self.told += told.len();
@@ -140,7 +144,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The judge sees what the server has and what the cache shows.
+    /// Passes the state of the server and the content of the cache to the judge.
     fn observe(&mut self, truth: &States) -> Result<()> {
         let server = self.numbered(truth);
         let before = self.before.take().unwrap_or_default();
@@ -158,7 +162,7 @@ impl Subject {
         }
         self.distrusting = distrusting;
         let objects: Vec<Seen> = self.numbered(&states).into_values().collect();
-        // Which changes came between this snapshot and the one before, and at which version, is not known.
+        // The changes between this snapshot and the preceding one were not observed.
         let shown = CacheState {
             objects: &objects,
             stale: &[],
@@ -179,7 +183,7 @@ impl Subject {
     }
 }
 
-/// Lists that were begun because no version could be trusted.
+/// Returns the number of lists that did not reuse cached versions.
 pub(crate) fn distrusting(status: &InformerStatus) -> u64 {
     let lists = &status.reflector.lists_by_cause;
     [RelistCause::Expired, RelistCause::TooLarge].iter().filter_map(|cause| lists.get(cause)).sum()

@@ -1,4 +1,4 @@
-//! The server, the proxy, the informers behind it and the writer: what a check needs, and how it ends.
+//! The environment of the checks: the server, the proxy, the informers and the writer.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::subject::{MARK, Subject};
 use crate::truth::{Scope, States};
 use crate::writer::{CHOSEN, NAMESPACES, Writer};
 
-/// How long it may take, once a fault is over, until each cache and handler has what the server has. The longest way: two
-/// watches that a restored server leaves silent, a list that it refuses, a delay, a list.
+/// The deadline for recovery after a fault. The slowest recovery consists of two silent watches after a
+/// restore, a rejected list, a delay, and a list.
 const HEALED: Duration = Duration::from_secs(60);
-/// What the server has is asked for again after this time: it writes a little by itself.
+/// The interval between lists of the expected state. The server itself also writes.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// A fresh list takes no longer.
 const LISTED: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// All times in seconds, so that a test can wait for them.
+/// Returns options with short times, so that a test can wait for them.
 fn options(seed: u64) -> ReflectorOptions {
     ReflectorOptions {
         streaming_deadline: Duration::from_secs(5),
@@ -42,10 +42,10 @@ fn options(seed: u64) -> ReflectorOptions {
     }
 }
 
-/// What the checks work on.
+/// The environment of the checks.
 pub(crate) struct Suite {
     pub(crate) server: RealServer,
-    /// Of the administrator, and not through the proxy.
+    /// The client of the administrator, without the proxy.
     pub(crate) admin: Client,
     pub(crate) proxy: Proxy,
     pub(crate) writer: Writer,
@@ -53,7 +53,7 @@ pub(crate) struct Suite {
     pub(crate) backup: Option<(Backup, u64)>,
     pub(crate) budget: Budget,
     began: Instant,
-    /// What the faults of the running check have cost.
+    /// The cost of the faults of the present check.
     cost: Cost,
 }
 
@@ -134,14 +134,15 @@ impl Suite {
         Ok((requests, client))
     }
 
-    /// A fault begins, while ten thousand objects change.
+    /// Starts a fault while ten thousand objects change.
     pub(crate) fn begin(&mut self) {
         self.began = Instant::now();
         self.writer.go();
     }
 
-    /// The fault is over: waits until each cache is what a fresh list is and each handler knows it, lets the judges look,
-    /// and holds what was asked of the server to the budget. Nobody writes any more when this returns.
+    /// Waits after a fault until each cache is equal to a new list and each handler has received all
+    /// changes. Then checks the properties and the request budget. All writes have stopped when this
+    /// returns.
     pub(crate) async fn settle(&mut self) -> Result<()> {
         self.writer.pause().await?;
         let over = Instant::now();
@@ -171,12 +172,13 @@ impl Suite {
         Ok(())
     }
 
-    /// What the faults since the last call have cost.
+    /// Returns the cost of the faults since the last call.
     pub(crate) fn take_cost(&mut self) -> Cost {
         std::mem::take(&mut self.cost)
     }
 
-    /// Waits until all have what the server had; says who does not after some time.
+    /// Waits until all informers have the state of the server. Returns the remaining differences after
+    /// a timeout.
     async fn catch_up(&mut self, truths: &[(Scope, States)]) -> Result<Option<String>> {
         let deadline = Instant::now() + ASK_AGAIN;
         let mut at = 0;
@@ -193,7 +195,7 @@ impl Suite {
         }
     }
 
-    /// What the server has in each scope.
+    /// Returns the state of the server in each scope.
     async fn truths(&self) -> Result<Vec<(Scope, States)>> {
         let mut truths: Vec<(Scope, States)> = Vec::new();
         for subject in &self.subjects {
@@ -204,12 +206,12 @@ impl Suite {
         Ok(truths)
     }
 
-    /// Waits until this is so of each informer.
+    /// Waits until the condition holds for each informer.
     pub(crate) async fn each(&self, what: &str, is: impl Fn(&Subject) -> bool) -> Result<()> {
         let deadline = Instant::now() + HEALED;
         while let Some(not) = self.subjects.iter().find(|subject| !is(subject)) {
             if Instant::now() >= deadline {
-                bail!("{}: not {what} after {HEALED:?}", not.name);
+                bail!("{}: the condition {what} does not hold after {HEALED:?}", not.name);
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -229,7 +231,7 @@ impl Suite {
         Ok(done)
     }
 
-    /// Ends everything.
+    /// Stops all parts.
     pub(crate) async fn stop(self) -> Result<()> {
         self.writer.stop().await;
         for subject in &self.subjects {
@@ -241,14 +243,15 @@ impl Suite {
 }
 
 fn truth_of<'a>(truths: &'a [(Scope, States)], scope: &Scope) -> Result<&'a States> {
-    truths.iter().find(|(of, _)| of == scope).map(|(_, states)| states).context("a scope that nobody listed")
+    truths.iter().find(|(of, _)| of == scope).map(|(_, states)| states).context("the scope was not listed")
 }
 
-/// What a fault has cost: requests of the informer that asked most, and time.
+/// The cost of a fault: the requests of the informer with the most requests, and time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) lists: usize,
     pub(crate) watches: usize,
-    /// From when nobody wrote any more until all had what the server had, a fresh list included.
+    /// The time from the last write until all informers have the state of the server, including a new
+    /// list.
     pub(crate) healing: Duration,
 }

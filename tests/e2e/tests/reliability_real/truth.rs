@@ -1,4 +1,4 @@
-//! What the server has: a fresh, consistent list, taken behind the informers' backs.
+//! The expected state: a consistent list from the server that bypasses the informers.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use kube_client::api::{ApiResource, DynamicObject, ListParams};
 use kube_client::{Api, Client};
 use kube_informer::{Object, ObjectKey, ResourceVersion, Uid};
 
-/// The label that tells states apart even where a restored server uses a version again: the number of the write.
+/// The label with the number of the write. It identifies a state even if a restored server reuses a
+/// version.
 pub(crate) const WRITE: &str = "write";
 
-/// One state of an object.
+/// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) uid: Uid,
@@ -19,7 +20,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state of an object under an identity that was kept beside it.
+    /// Returns the state of an object with separate identity.
     pub(crate) fn of(uid: Uid, version: ResourceVersion, object: &impl Object) -> Self {
         let write = object.label(WRITE).and_then(|text| text.parse().ok()).unwrap_or_default();
         Self { uid, version, write }
@@ -29,7 +30,7 @@ impl State {
 /// The states of many objects.
 pub(crate) type States = BTreeMap<ObjectKey, State>;
 
-/// What is listed: by informers, and by this module to know what they should have.
+/// The scope of a list, for informers and for the expected state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scope {
     pub(crate) resource: ApiResource,
@@ -43,7 +44,7 @@ impl Scope {
         Self { resource, namespace: None, labels: None }
     }
 
-    /// An `Api` that covers it, but for the labels.
+    /// Returns an `Api` for the scope, without its labels.
     pub(crate) fn api(&self, client: Client) -> Api<DynamicObject> {
         match self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
@@ -51,7 +52,7 @@ impl Scope {
         }
     }
 
-    /// What the server has now.
+    /// Returns the present state of the server.
     pub(crate) async fn list(&self, client: &Client) -> Result<States> {
         let params = ListParams { label_selector: self.labels.map(str::to_owned), ..ListParams::default() };
         let listed = self.api(client.clone()).list_metadata(&params).await;
@@ -64,7 +65,7 @@ impl Scope {
     }
 }
 
-/// In which objects two maps differ, in words; `None` where they are equal.
+/// Returns a text with the differences of two maps, or `None` if they are equal.
 pub(crate) fn difference(has: &States, should: &States) -> Option<String> {
     let missing = should.iter().filter(|(key, state)| has.get(*key) != Some(*state));
     let superfluous = has.keys().filter(|key| !should.contains_key(*key));

@@ -1,4 +1,4 @@
-//! Informers of whatever type, and what their handlers are told.
+//! Informers of any type, and the events of their handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::truth::{State, States};
 
-/// What handlers were told, in the order of time; objects by number.
+/// The events of handlers in the order of time; objects are numbers.
 #[derive(Default)]
 pub(crate) struct Log {
     keys: HashMap<ObjectKey, Key>,
@@ -18,24 +18,24 @@ pub(crate) struct Log {
     pub(crate) told: Vec<(HandlerId, Told)>,
 }
 
-/// An informer of whatever type.
+/// An informer of any type.
 pub(crate) trait Watched: Send {
     fn start(&self);
     fn status(&self) -> InformerStatus;
-    /// The cache's objects, and how far it is.
+    /// Returns the objects and the watermark of the cache.
     fn shown(&self) -> (States, Mark);
     fn relist(&self);
     fn join(&self, tell: Tell) -> Box<dyn Joined>;
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
-/// A handler of an informer of whatever type.
+/// A handler of an informer of any type.
 pub(crate) trait Joined: Send {
     fn has_synced(&self) -> bool;
     fn remove(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// Notes what a handler is told.
+/// Records the events of a handler.
 pub(crate) struct Tell {
     pub(crate) handler: HandlerId,
     pub(crate) log: Arc<Mutex<Log>>,

@@ -1,5 +1,5 @@
-//! Ten thousand objects that change all the time: updates, deletions and creations, by several workers at once. They go
-//! to the server directly, and whatever fails is left as it is: what the server has is asked of the server.
+//! Ten thousand objects that several workers update, delete and create all the time. The workers write
+//! directly to the server and ignore failed writes. The expected state is read from the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::truth::WRITE;
 
-/// ConfigMaps: all in the first namespace, but for each tenth.
+/// The number of ConfigMaps. Each tenth is in the second namespace.
 pub(crate) const CONFIG_MAPS: usize = 10_000;
 /// Custom resources, in the first namespace.
 pub(crate) const GADGETS: usize = 300;
-/// Where they are.
+/// The namespaces of the objects.
 pub(crate) const NAMESPACES: [&str; 2] = ["first", "second"];
 /// Each tenth ConfigMap has this label at first; later some of them lose it and get it again.
 pub(crate) const CHOSEN: &str = "chosen=yes";
@@ -32,22 +32,22 @@ const WORKERS: usize = 4;
 const PERIOD: Duration = Duration::from_millis(15);
 /// A write that takes longer is given up, which leaves open whether it happens.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
-/// How long a worker rests when the server is away.
+/// The delay of a worker while the server is unreachable.
 const REST: Duration = Duration::from_millis(250);
-/// How many of the first objects are created at once.
+/// The number of parallel creates at the start.
 const PARALLEL: usize = 16;
-/// One write in so many is of a custom resource.
+/// Each write with this index is a write of a custom resource.
 const GADGETS_TURN: usize = 20;
 
 /// Objects whose versions are used again, for other states.
 const MARKED: usize = 10;
-/// Writes between two of them.
+/// The number of writes between two marked writes.
 const BETWEEN: usize = 3;
 
-/// The objects, and who changes them.
+/// The objects and their workers.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    /// Held while nobody may write.
+    /// Held while writes are paused.
     paused: Option<OwnedSemaphorePermit>,
     workers: JoinSet<()>,
 }
@@ -61,7 +61,7 @@ struct Shared {
     succeeded: AtomicU64,
 }
 
-/// An object that is there, or not.
+/// An object that exists or not.
 struct Target {
     api: Api<DynamicObject>,
     resource: ApiResource,
@@ -71,7 +71,7 @@ struct Target {
 }
 
 impl Writer {
-    /// Creates all objects. Nobody writes before [`Writer::go`].
+    /// Creates all objects. Workers start with [`Writer::go`].
     pub(crate) async fn start(
         client: &Client,
         config_maps: &ApiResource,
@@ -111,7 +111,7 @@ impl Writer {
         self.paused = None;
     }
 
-    /// Waits until no write is on its way, and lets nobody write.
+    /// Waits until no write is in flight, and pauses all writes.
     pub(crate) async fn pause(&mut self) -> Result<()> {
         if self.paused.is_none() {
             self.paused = Some(Arc::clone(&self.shared.gate).acquire_many_owned(WORKERS as u32).await?);
@@ -158,8 +158,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes to some objects one by one, with others between, while the workers are paused. Says which object got which
-    /// version.
+    /// Writes to some objects in sequence, with other writes between them, while the workers are
+    /// paused. Returns the version of each object.
     pub(crate) async fn mark(&self) -> Result<Vec<(usize, u64)>> {
         let mut marked = Vec::new();
         for at in (0..CONFIG_MAPS).step_by(CONFIG_MAPS / MARKED) {
@@ -171,8 +171,9 @@ impl Writer {
         Ok(marked)
     }
 
-    /// On a server that was restored to a state before [`Writer::mark`]: gives the same objects the same versions again.
-    /// Says how many got theirs; the server writes a little by itself.
+    /// On a server that was restored to a state before [`Writer::mark`], writes the same versions to
+    /// the same objects. Returns the number of objects with the same version, because the server itself
+    /// also writes.
     pub(crate) async fn mark_again(&self, marked: &[(usize, u64)]) -> Result<usize> {
         let mut again = 0;
         let mut version = 0;
@@ -199,13 +200,13 @@ impl Writer {
         config_maps.filter(|target| target.changed.load(Ordering::Relaxed)).count()
     }
 
-    /// Ends the workers.
+    /// Stops the workers.
     pub(crate) async fn stop(mut self) {
         self.workers.shutdown().await;
     }
 }
 
-/// Writes for ever, to each of its objects in turn.
+/// Writes continuously to each of its objects in turn.
 async fn work(shared: Arc<Shared>, worker: usize) {
     let mut rng = fastrand::Rng::with_seed(worker as u64);
     let mut ticks = interval(PERIOD);
@@ -230,7 +231,8 @@ async fn work(shared: Arc<Shared>, worker: usize) {
         drop(permit);
         match written {
             Ok(()) => target.changed.store(true, Ordering::Relaxed),
-            // No answer: the server is away. One that says no, of a type that is gone, needs no rest.
+            // There was no response, so the server is unreachable. An error response, for example for a
+            // removed type, requires no delay.
             Err(error)
                 if error.downcast_ref::<Error>().is_none_or(|error| !matches!(error, Error::Api(_))) =>
             {
@@ -295,7 +297,7 @@ fn version(object: &DynamicObject) -> Result<u64> {
     Ok(object.metadata.resource_version.as_deref().unwrap_or_default().parse()?)
 }
 
-/// The server's answer is this.
+/// Returns whether the error is a response with this status.
 fn is(error: &anyhow::Error, this: fn(&Status) -> bool) -> bool {
     matches!(error.downcast_ref(), Some(Error::Api(status)) if this(status))
 }
