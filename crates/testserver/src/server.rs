@@ -12,7 +12,7 @@ use crate::http::service::ApiService;
 use crate::journal::Journal;
 use crate::state::Shared;
 
-/// An API server in memory. A clone is another handle to the same server.
+/// Represents an API server in memory. A clone is a handle to the same server.
 ///
 /// Requests reach it without a socket through [`Server::service`] or over TCP through [`Server::listen`].
 /// The methods `create`, `get`, `update`, ... take the same path as requests, but they are synchronous and

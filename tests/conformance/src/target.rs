@@ -1,4 +1,5 @@
-//! The server that is checked: how to reach it as different users, and a stretch of its history that it has forgotten.
+//! The server that is checked: how to reach it as different users, and a stretch of its history that it
+//! has forgotten.
 
 use anyhow::{Context as _, Result};
 use kube_client::Client;

@@ -1,4 +1,5 @@
-//! Programs for end-to-end tests: a real kube-apiserver, kube-testserver, the examples, and the code of the pages.
+//! Programs for end-to-end tests: a real kube-apiserver, kube-testserver, the examples, and the code of
+//! the pages.
 
 pub mod embedded;
 pub mod example;

@@ -13,7 +13,8 @@ const IS_CHILD: &str = "KUBE_INFORMER_PAGE_PROGRAM";
 /// The time limit of a program, which takes milliseconds.
 const PROGRAM_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Runs a snippet with a client of a server that holds the Pods `shop/web-0` and `shop/cart-0`, both on `node-1`.
+/// Runs a snippet with a client of a server that holds the Pods `shop/web-0` and `shop/cart-0`, both on
+/// `node-1`.
 ///
 /// # Panics
 /// If the snippet fails.
@@ -31,7 +32,8 @@ where
     });
 }
 
-/// Runs a snippet with a server that holds the ConfigMaps `a`, `b` and `c` in the namespace `r`. Time is paused.
+/// Runs a snippet with a server that holds the ConfigMaps `a`, `b` and `c` in the namespace `r`. Time
+/// is paused.
 ///
 /// # Panics
 /// If the snippet fails.

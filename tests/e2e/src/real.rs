@@ -1,5 +1,5 @@
-//! A real Kubernetes API server for tests: envtest's binaries, a cluster that the user named, or the binary that
-//! `.ci/real-apiserver` builds.
+//! A real Kubernetes API server for tests: envtest's binaries, a cluster that the user named, or the
+//! binary that `.ci/real-apiserver` builds.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

@@ -37,7 +37,8 @@ async fn story(flags: &[&str], kubeconfig: Option<&Path>) -> Result<Vec<String>>
     Ok(lines.map(title).collect())
 }
 
-/// There is no node, and so no kubelet: each Pod of the site is reported as ready. All else is the controllers' work.
+/// There is no node, and so no kubelet: each Pod of the site is reported as ready. All else is the
+/// controllers' work.
 async fn report_pods_as_ready(client: Client) -> Result<()> {
     let pods: Api<Pod> = Api::default_namespaced(client);
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});

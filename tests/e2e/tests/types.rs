@@ -1,4 +1,5 @@
-//! Every kind of type through the same API, on both servers: built-in, derived, known only at run time, metadata alone.
+//! Every kind of type through the same API, on both servers: built-in, derived, known only at run time,
+//! metadata alone.
 
 use std::time::Duration;
 

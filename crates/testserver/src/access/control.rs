@@ -13,11 +13,12 @@ use crate::status::Status;
 /// Controls the users and rules of a server. Changes apply to later requests, but not to open watches.
 ///
 /// - Without users, every request is permitted unless a rule denies it.
-/// - After the first user was added, requests require a bearer token. The server rejects an unknown token with 401.
-///   A request without a token belongs to the user `system:anonymous`.
-/// - A user may execute a request if a rule allows it and no rule denies it. The server rejects other requests with 403.
-/// - Members of `system:masters` have all rights. Every user may read health, version and discovery, and review its
-///   own rights. These rights need no rule, but rules can deny them.
+/// - After the first user was added, requests require a bearer token. The server rejects an unknown
+///   token with 401. A request without a token belongs to the user `system:anonymous`.
+/// - A user may execute a request if a rule allows it and no rule denies it. The server rejects other
+///   requests with 403.
+/// - Members of `system:masters` have all rights. Every user may read health, version and discovery,
+///   and review its own rights. These rights need no rule, but rules can deny them.
 ///
 /// A clone is another handle to the same users and rules.
 #[derive(Clone, Debug)]

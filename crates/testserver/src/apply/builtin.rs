@@ -4,8 +4,8 @@
 //! These symbols can follow the name of a field:
 //!
 //! - `{}`: an atomic object, or a list of atomic objects.
-//! - `[k,l]`: a list with the key fields `k` and `l`. Patches merge it by the first key. `k=v` sets the default of a
-//!   key, which is otherwise empty. `k?` means that a key has no default.
+//! - `[k,l]`: a list with the key fields `k` and `l`. Patches merge it by the first key. `k=v` sets the
+//!   default of a key, which is otherwise empty. `k?` means that a key has no default.
 //! - `[]`: a set.
 //! - `<k>`: an atomic list that patches merge by `k`.
 //! - `!`: patches replace the value.

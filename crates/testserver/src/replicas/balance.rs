@@ -22,7 +22,7 @@ pub enum LoadBalancing {
     PerConnection,
 }
 
-/// Several replicas of a server behind one address, as behind a load balancer.
+/// Combines several replicas of a server behind one address, like a load balancer.
 ///
 /// ```
 /// use kube_testserver::{Lag, Replicas, Server, LoadBalancing};

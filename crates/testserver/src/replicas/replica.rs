@@ -9,7 +9,7 @@ use crate::replicas::{Backend, Cache};
 use crate::server::Server;
 use crate::storage::watch_cache::Lag;
 
-/// An additional API server over the same storage, with a separate watch cache that may lag behind.
+/// Represents an additional API server over the same storage, with a separate watch cache that may lag.
 ///
 /// Its cache serves LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH. Reads
 /// that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is served

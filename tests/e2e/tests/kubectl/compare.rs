@@ -63,7 +63,8 @@ fn diff(real: &[String], ours: &[String]) -> String {
     out
 }
 
-/// The longest common subsequence, as pairs of positions. Outputs are short enough for the square of their length.
+/// The longest common subsequence, as pairs of positions. Outputs are short enough for the square of
+/// their length.
 fn common(real: &[String], ours: &[String]) -> Vec<(usize, usize)> {
     let width = ours.len() + 1;
     let mut longest = vec![0usize; (real.len() + 1) * width];

@@ -115,46 +115,16 @@ fn relative_links_of_pages_are_valid() {
     assert_none(&links::check(&workspace()));
 }
 
-/// The pages and packages whose style is checked against CONTRIBUTING.md.
-const REWRITTEN: [&str; 27] = [
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
-    "docs/SUMMARY.md",
-    "docs/architecture.md",
-    "docs/dependencies.md",
-    "docs/faults.md",
-    "docs/from-client-go.md",
-    "docs/from-controller-runtime.md",
-    "docs/from-kube-runtime.md",
-    "docs/guide.md",
-    "docs/introduction.md",
-    "docs/operator.md",
-    "docs/pages.md",
-    "docs/parity.md",
-    "docs/performance.md",
-    "docs/reflector.md",
-    "docs/reliability.md",
-    "docs/testserver.md",
-    "crates/bench/",
-    "crates/listwatch/",
-    "crates/operator/",
-    "crates/reflector/",
-    "crates/workqueue/",
-    "examples/",
-    "tests/tidy/",
-];
-
-/// Runs `check` on the files of each entry of `REWRITTEN`.
+/// Runs `check` on the files of each page and each package.
 #[track_caller]
-fn assert_rewritten(check: impl Fn(&str, &[&File]) -> Vec<Violation>) {
+fn assert_style(check: impl Fn(&str, &[&File]) -> Vec<Violation>) {
     let workspace = workspace();
+    let parts = workspace.pages_and_packages();
+    assert!(parts.len() > 30, "the pages and packages were not found");
     let mut found = Vec::new();
-    for name in REWRITTEN {
-        let files: Vec<_> = workspace.files.iter().filter(|file| file.path.starts_with(name)).collect();
-        assert!(!files.is_empty(), "{name} does not exist");
-        found.extend(check(name, &files));
+    for part in parts {
+        let files: Vec<_> = workspace.files.iter().filter(|file| file.path.starts_with(&part)).collect();
+        found.extend(check(&part, &files));
     }
     assert_none(&found);
 }
@@ -162,7 +132,7 @@ fn assert_rewritten(check: impl Fn(&str, &[&File]) -> Vec<Violation>) {
 #[test]
 fn text_has_few_constructions_to_avoid() {
     let rules = Rules::of_this_project();
-    assert_rewritten(|name, files| {
+    assert_style(|name, files| {
         let mut totals = Totals::default();
         for file in files {
             totals.add(&sentences(Path::new(&file.path), &file.text), &rules);
@@ -173,12 +143,12 @@ fn text_has_few_constructions_to_avoid() {
 
 #[test]
 fn sentences_are_short() {
-    assert_rewritten(|_, files| files.iter().flat_map(|file| style::sentence_lengths(file)).collect());
+    assert_style(|_, files| files.iter().flat_map(|file| style::sentence_lengths(file)).collect());
 }
 
 #[test]
 fn comments_are_not_wide() {
-    assert_rewritten(|_, files| {
+    assert_style(|_, files| {
         let rust = files.iter().filter(|file| file.is_rust());
         rust.flat_map(|file| style::comment_widths(file)).collect()
     });
@@ -186,7 +156,7 @@ fn comments_are_not_wide() {
 
 #[test]
 fn rustdoc_of_public_items_begins_with_a_verb() {
-    assert_rewritten(|_, files| {
+    assert_style(|_, files| {
         let library = files.iter().filter(|file| file.is_library(&[]));
         library.flat_map(|file| style::first_verbs(file)).collect()
     });

@@ -1,5 +1,6 @@
 //! The files of the workspace and the violations that checks report.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -103,6 +104,22 @@ impl Workspace {
             .filter(|file| file.path.ends_with("/Cargo.toml"))
             .filter_map(|file| package(&file.text))
             .collect()
+    }
+
+    /// Returns the path of each page, and the folder of each package or room: `README.md`, `docs/guide.md`,
+    /// `crates/store/`, `tests/e2e/`, `examples/`.
+    pub(crate) fn pages_and_packages(&self) -> BTreeSet<String> {
+        let part = |file: &File| {
+            let folders: Vec<&str> = file.path.split('/').collect();
+            match folders[..] {
+                [page] => page.ends_with(".md").then(|| page.to_owned()),
+                ["docs", page] => page.ends_with(".md").then(|| file.path.clone()),
+                [root @ ("crates" | "tests"), package, _, ..] => Some(format!("{root}/{package}/")),
+                ["examples", _, ..] => Some("examples/".to_owned()),
+                _ => None,
+            }
+        };
+        self.files.iter().filter_map(part).collect()
     }
 
     /// Returns the name of each package and its folder, with a final slash.
