@@ -326,7 +326,8 @@ async fn apply_with_other_uid_is_rejected(place: Place) -> Result<()> {
 async fn apply_is_yaml(place: Place) -> Result<()> {
     let path = format!("{}?fieldManager=one", place.one("a"));
     let request = || Request::patch(&path).header(header::CONTENT_TYPE, APPLY);
-    let yaml = "# who reads this?\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    1\n    2\n";
+    let yaml =
+        "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    1\n    2\n";
     let created = place.admin().request_bytes(request(), yaml.into()).await?.expect(201)?;
     ensure!(created["data"] == json!({"k": "1\n2\n"}), "{created}");
     let broken = place.admin().request_bytes(request(), "{a: 1".into()).await?;

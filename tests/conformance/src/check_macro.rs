@@ -5,7 +5,7 @@
 macro_rules! checks {
     ($($sentence:literal $(if $on:ident)?: $($check:ident),+;)+) => {
         pub(super) const CHECKS: &[&[$crate::Check]] = &[$({
-            // The first of one or two predicates is used.
+            // Uses the first predicate.
             const ON: fn($crate::Variant) -> bool =
                 [$($crate::Variant::$on as fn(_) -> _,)? $crate::Variant::any][0];
             &[$($crate::Check {

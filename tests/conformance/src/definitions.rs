@@ -9,7 +9,7 @@ use super::place::Place;
 use super::values::{names, version};
 
 checks! {
-    "The response for a CRD contains its defaults and an empty status; its conditions follow in a fixed order.":
+    "The response for a CRD contains its defaults and an empty status. Its conditions follow in a fixed order.":
         definition_gets_its_defaults, definition_is_established_in_steps;
     "An invalid CRD is rejected with 422 Invalid and all its errors.":
         empty_definition_is_rejected, schema_must_be_structural, storage_and_names_of_versions_are_checked,

@@ -16,7 +16,7 @@ checks! {
         malformed_options_are_rejected, invalid_options_are_rejected, options_of_other_kind_are_rejected;
     "A delete with a propagation policy adds the finalizer of the garbage collector.":
         foreground_and_orphan_are_finalizers, last_policy_counts, orphan_dependents_is_equivalent_to_policy;
-    "By default, a delete orphans the dependents of Jobs and replication controllers, and never those of events.":
+    "By default, a delete orphans the dependents of Jobs and replication controllers, and never the dependents of events.":
         oldest_kinds_orphan, events_have_no_dependents;
     "A delete with the old orphanDependents option succeeds while the object still exists.":
         not_orphaned_is_accepted;

@@ -1,4 +1,4 @@
-//! Delete: immediately, after finalizers, of pods, of collections, of namespaces.
+//! Deletes of objects with and without finalizers, pods, collections and namespaces.
 
 use anyhow::{Result, ensure};
 use http::Method;

@@ -1,4 +1,4 @@
-//! LIST in pages: all pages have the same state, and the parameters that a continue token permits.
+//! LIST in pages. All pages have the same state. Also checks the parameters that a continue token permits.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};

@@ -152,7 +152,7 @@ async fn namespaced_custom_resource_has_no_path_without_namespace(place: Place) 
     Ok(())
 }
 
-/// Sends a request, with a body if the method has one.
+/// Sends a request, with a body if the method requires it.
 async fn send(place: &Place, method: &Method, path: &str) -> Result<Reply> {
     let kind = if *method == Method::PATCH { MERGE_PATCH } else { JSON };
     let body = json!({"metadata": {"name": "a"}});

@@ -67,7 +67,7 @@ impl Place {
         self.admin().get(&format!("{}?{query}", self.all())).await?.ok()
     }
 
-    /// Waits until the watch cache contains this state of an object. Until then, requests that accept
+    /// Waits until the watch cache contains this state of an object. Before, requests that accept
     /// older states can return an older one.
     pub(super) async fn seen(&self, object: &Value) -> Result<()> {
         let n = version(object)?;

@@ -7,7 +7,7 @@ use super::place::Place;
 use super::values::names;
 
 checks! {
-    "A label selector matches by equality, by sets and by existence; all its parts must match.":
+    "A label selector matches by equality, by sets and by existence. All its parts must match.":
         labels_are_equal_or_not, labels_are_in_sets_or_not, labels_exist_or_not, parts_of_a_label_selector_all_hold;
     "Objects of each kind are selected by metadata.name, and by metadata.namespace where the kind has namespaces.":
         objects_are_selected_by_name, objects_are_selected_by_namespace, every_kind_is_selected_by_name,

@@ -8,7 +8,7 @@ use super::raw::Event;
 use super::values::{uid, version};
 
 checks! {
-    "A WATCH from N gets all events after N in order: first past events, then new ones.":
+    "A WATCH from N gets all events after N in order: first past events, then new events.":
         watch_replays_events_after_its_version, watch_continues_with_new_events,
         watch_from_version_of_list_gets_later_events, two_watches_get_the_same_events;
     "A WATCH from N excludes N and all earlier events.":

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::values::{name, uid, version};
 
 checks! {
-    "A create returns 201 with the stored object: its uid, its version and its creation time.":
+    "A create returns 201 with the stored object, with uid, version and creation time.":
         create_returns_the_object, generated_name_starts_with_prefix, identity_of_request_is_ignored;
     "A name is unique in a namespace.":
         second_create_conflicts, same_name_is_free_in_other_namespace;
