@@ -241,14 +241,15 @@ impl Status {
     }
 
     /// Creates a 500 with the reason InternalError, for example for a storage failure.
-    pub fn internal_error(why: &str) -> Self {
-        let details = Details { causes: vec![Cause::new("", why, "")], ..Details::default() };
-        Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with(details)
+    pub fn internal_error(detail: &str) -> Self {
+        let details = Details { causes: vec![Cause::new("", detail, "")], ..Details::default() };
+        Self::new(500, "InternalError", format!("Internal error occurred: {detail}")).with(details)
     }
 
     /// Rejects an eviction that the disruption budget does not allow now.
-    pub(crate) fn over_budget(why: String) -> Self {
-        let details = Details { causes: vec![Cause::new("DisruptionBudget", why, "")], ..Details::default() };
+    pub(crate) fn over_budget(detail: String) -> Self {
+        let details =
+            Details { causes: vec![Cause::new("DisruptionBudget", detail, "")], ..Details::default() };
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::new(429, "TooManyRequests", message).with(details)
     }
@@ -294,16 +295,16 @@ impl Status {
         Self::new(409, "AlreadyExists", format!("{what} \"{name}\" already exists")).with(what.details(name))
     }
 
-    pub(crate) fn conflict(what: Named<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+    pub(crate) fn conflict(what: Named<'_>, name: &str, detail: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {detail}");
         Self::new(409, "Conflict", message).with(what.details(name))
     }
 
     /// Rejects an update whose resourceVersion differs from the stored one.
     pub(crate) fn modified(what: Named<'_>, name: &str) -> Self {
-        let why =
+        let detail =
             "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(what, name, why)
+        Self::conflict(what, name, detail)
     }
 
     /// Rejects an apply of fields that other managers own.
@@ -311,10 +312,10 @@ impl Status {
         Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
     }
 
-    pub(crate) fn forbidden(what: Named<'_>, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(what: Named<'_>, name: &str, detail: &str) -> Self {
         let message = match name {
-            "" => format!("{what} is forbidden: {why}"),
-            _ => format!("{what} \"{name}\" is forbidden: {why}"),
+            "" => format!("{what} is forbidden: {detail}"),
+            _ => format!("{what} \"{name}\" is forbidden: {detail}"),
         };
         Self::new(403, "Forbidden", message).with(what.details(name))
     }
@@ -326,9 +327,9 @@ impl Status {
     }
 
     pub(crate) fn terminating(what: Named<'_>, name: &str, namespace: &str) -> Self {
-        let why =
+        let detail =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut status = Self::forbidden(what, name, &why);
+        let mut status = Self::forbidden(what, name, &detail);
         let cause = Cause::new(
             "NamespaceTerminating",
             format!("namespace {namespace} is being terminated"),
@@ -348,17 +349,17 @@ impl Status {
                 lines.push(line);
             }
         }
-        let why = match lines.as_slice() {
+        let detail = match lines.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
         let details = Details { causes, ..what.details(name) };
-        Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {why}")).with(details)
+        Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {detail}")).with(details)
     }
 
     pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
-        let why: Vec<String> = causes.iter().map(Cause::line).collect();
-        let text = if why.len() == 1 { why.concat() } else { format!("[{}]", why.join(", ")) };
+        let detail: Vec<String> = causes.iter().map(Cause::line).collect();
+        let text = if detail.len() == 1 { detail.concat() } else { format!("[{}]", detail.join(", ")) };
         let details =
             Details { group: "meta.k8s.io".into(), kind: kind.into(), causes, ..Details::default() };
         Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {text}")).with(details)
@@ -389,16 +390,16 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
-    pub(crate) fn too_large(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub(crate) fn too_large(requested: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = Cause::new("ResourceVersionTooLarge", "Too large resource version", "");
         let details = Details { causes: vec![cause], ..Details::default() };
         Self::new(504, "Timeout", message).with(details)
     }
 
     /// Rejects a watch from a version whose events were dropped.
-    pub(crate) fn watch_expired(asked: u64, oldest: u64) -> Self {
-        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    pub(crate) fn watch_expired(requested: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {requested} ({oldest})"))
     }
 
     /// The same error, without a watch cache in front of etcd.

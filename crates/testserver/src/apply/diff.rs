@@ -20,7 +20,7 @@ pub(crate) struct Changes {
 
 /// The change of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum FieldChange {
     Same,
     Removed,
     Written,
@@ -34,7 +34,7 @@ pub(crate) fn changes(schema: &Schema, before: &Map<String, Value>, after: &Map<
 }
 
 /// Compares the value before with the value after.
-fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (Fate, Changes) {
+fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (FieldChange, Changes) {
     let mut below = Changes::default();
     let is_leaf = !before.is_some_and(|value| schema.is_owned_in_parts(value))
         && !after.is_some_and(|value| schema.is_owned_in_parts(value));
@@ -45,25 +45,25 @@ fn value(schema: &Schema, before: Option<&Value>, after: Option<&Value>) -> (Fat
     let after_map = after.and_then(Value::as_object);
     maps(schema, before_map, after_map, &mut below);
     lists(schema, list(before), list(after), &mut below);
-    let fate = match (before, after) {
-        (None, _) => Fate::Written,
-        (_, None) => Fate::Removed,
+    let change = match (before, after) {
+        (None, _) => FieldChange::Written,
+        (_, None) => FieldChange::Removed,
         // A scalar replaced a value with parts.
         (Some(_), Some(after)) if !after.is_object() && !after.is_array() && !after.is_null() => {
-            Fate::Written
+            FieldChange::Written
         }
-        _ => Fate::Same,
+        _ => FieldChange::Same,
     };
-    (fate, below)
+    (change, below)
 }
 
-fn leaf(before: Option<&Value>, after: Option<&Value>) -> Fate {
+fn leaf(before: Option<&Value>, after: Option<&Value>) -> FieldChange {
     match (before, after) {
-        (None, None) => Fate::Same,
-        (None, Some(_)) => Fate::Written,
-        (Some(_), None) => Fate::Removed,
-        (Some(before), Some(after)) if before == after => Fate::Same,
-        (Some(_), Some(_)) => Fate::Written,
+        (None, None) => FieldChange::Same,
+        (None, Some(_)) => FieldChange::Written,
+        (Some(_), None) => FieldChange::Removed,
+        (Some(before), Some(after)) if before == after => FieldChange::Same,
+        (Some(_), Some(_)) => FieldChange::Written,
     }
 }
 
@@ -84,8 +84,8 @@ fn maps(
         }
         let old = old.or_else(|| empty(schema, before.is_some()));
         let new = new.or_else(|| empty(schema, after.is_some()));
-        let (fate, below) = value(schema, old, new);
-        enter(changes, || element::field(name), fate, below);
+        let (change, below) = value(schema, old, new);
+        enter(changes, || element::field(name), change, below);
     };
     for (name, old) in before.into_iter().flatten() {
         record(name, Some(old), after.and_then(|after| after.get(name)));
@@ -104,12 +104,12 @@ fn empty(schema: &Schema, inside: bool) -> Option<&'static Value> {
     (schema.always && inside).then(|| &*EMPTY)
 }
 
-fn enter(changes: &mut Changes, step: impl Fn() -> String, fate: Fate, below: Changes) {
-    if fate == Fate::Removed || !below.removed.is_empty() {
-        changes.removed.put(step(), fate == Fate::Removed, below.removed);
+fn enter(changes: &mut Changes, step: impl Fn() -> String, change: FieldChange, below: Changes) {
+    if change == FieldChange::Removed || !below.removed.is_empty() {
+        changes.removed.put(step(), change == FieldChange::Removed, below.removed);
     }
-    if fate == Fate::Written || !below.written.is_empty() {
-        changes.written.put(step(), fate == Fate::Written, below.written);
+    if change == FieldChange::Written || !below.written.is_empty() {
+        changes.written.put(step(), change == FieldChange::Written, below.written);
     }
 }
 
@@ -131,7 +131,7 @@ fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, cha
     }
     let of = schema.item();
     for (step, (old, new)) in items {
-        let (fate, below) = match (old.as_slice(), new.as_slice()) {
+        let (change, below) = match (old.as_slice(), new.as_slice()) {
             ([] | [_], [] | [_]) => {
                 let (old, new) = (old.first().copied(), new.first().copied());
                 if old == new {
@@ -140,27 +140,27 @@ fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, cha
                 value(of, old, new)
             }
             ([_, _, ..], [_, _, ..]) => {
-                (if old == new { Fate::Same } else { Fate::Written }, Changes::default())
+                (if old == new { FieldChange::Same } else { FieldChange::Written }, Changes::default())
             }
             ([_, _, ..], new) => {
                 let added = new.first().map(|new| value(of, None, Some(new)));
-                if let Some((fate, below)) = added {
-                    enter(changes, || step.clone(), fate, below);
+                if let Some((change, below)) = added {
+                    enter(changes, || step.clone(), change, below);
                 }
-                let mut gone = FieldSet::default();
-                gone.put(step, true, FieldSet::default());
-                changes.removed.add(gone);
+                let mut item = FieldSet::default();
+                item.put(step, true, FieldSet::default());
+                changes.removed.add(item);
                 continue;
             }
             (old, [_, _, ..]) => {
                 let removed = old.first().map(|old| value(of, Some(old), None));
-                if let Some((fate, below)) = removed {
-                    enter(changes, || step.clone(), fate, below);
+                if let Some((change, below)) = removed {
+                    enter(changes, || step.clone(), change, below);
                 }
-                (Fate::Written, Changes::default())
+                (FieldChange::Written, Changes::default())
             }
         };
-        enter(changes, || step.clone(), fate, below);
+        enter(changes, || step.clone(), change, below);
     }
 }
 

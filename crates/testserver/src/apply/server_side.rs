@@ -77,11 +77,11 @@ impl Applied {
         }
         let read = crate::types::read(&kind.api_version(), &kind.kind, &mut self.object.clone());
         let (namespace, name) = (meta(&self.object, "namespace"), meta(&self.object, "name"));
-        read.map(|_| ()).map_err(|why| {
-            let why = why.of_value();
+        read.map(|_| ()).map_err(|detail| {
+            let detail = detail.of_value();
             Status::internal(format!(
                 "failed to convert new object ({namespace}/{name}; {shown}) to proper version: unable to convert \
-                 unstructured object to {shown}: {why}"
+                 unstructured object to {shown}: {detail}"
             ))
         })
     }
@@ -194,12 +194,13 @@ fn reject_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Statu
 
 /// Parses the body of an apply. It is YAML, which includes JSON.
 pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
-    let bad = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
-    let value = json_or_yaml(body).map_err(|why| bad(&format!("error converting YAML to JSON: {why}")))?;
+    let bad = |detail: &str| Status::bad_request(format!("error decoding YAML: {detail}"));
+    let value =
+        json_or_yaml(body).map_err(|detail| bad(&format!("error converting YAML to JSON: {detail}")))?;
     if validation == FieldValidation::Strict
-        && let Err(why) = yaml::check_keys(body)
+        && let Err(detail) = yaml::check_keys(body)
     {
-        let text = format!("error strict decoding YAML: error converting YAML to JSON: yaml: {why}");
+        let text = format!("error strict decoding YAML: error converting YAML to JSON: yaml: {detail}");
         return Err(Status::bad_request(text));
     }
     match value {

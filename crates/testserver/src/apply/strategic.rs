@@ -122,9 +122,9 @@ fn array(value: Option<Value>) -> Result<Vec<Value>, Status> {
 }
 
 fn delete_values(out: &mut Object, name: &str, values: Value) -> Result<(), Status> {
-    let Value::Array(gone) = values else { return Err(bad_format("primitive list")) };
+    let Value::Array(removed) = values else { return Err(bad_format("primitive list")) };
     if let Some(Value::Array(list)) = out.get_mut(name) {
-        list.retain(|value| !gone.contains(value));
+        list.retain(|value| !removed.contains(value));
     }
     Ok(())
 }
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn items_are_deleted_replaced_and_ordered() {
         let old = spec(&json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]));
-        let gone = patch(&old, &spec(&json!([{"name": "b", "$patch": "delete"}]))).unwrap();
-        assert_eq!(gone, spec(&json!([{"name": "a"}, {"name": "c"}])));
+        let deleted = patch(&old, &spec(&json!([{"name": "b", "$patch": "delete"}]))).unwrap();
+        assert_eq!(deleted, spec(&json!([{"name": "a"}, {"name": "c"}])));
         let all = patch(&old, &spec(&json!([{"$patch": "replace"}, {"name": "z"}]))).unwrap();
         assert_eq!(all, spec(&json!([{"name": "z"}])));
         let mut order = spec(&json!([{"name": "d"}]));
@@ -277,8 +277,8 @@ mod tests {
             json!({"spec": {"strategy": {"type": "Recreate"}},
                 "metadata": {"labels": {"b": "2"}, "finalizers": ["x/3", "x/2"]}})
         );
-        let gone = patch(&old, &json!({"metadata": {"$patch": "delete"}})).unwrap();
-        assert_eq!(gone["metadata"], json!({}));
+        let deleted = patch(&old, &json!({"metadata": {"$patch": "delete"}})).unwrap();
+        assert_eq!(deleted["metadata"], json!({}));
     }
 
     #[test]

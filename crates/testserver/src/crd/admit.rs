@@ -63,7 +63,7 @@ pub(crate) fn converted(kind: &Kind, entry: &Entry) -> Option<Vec<u8>> {
 /// Returns 422 with all causes.
 pub(crate) fn check_new(kind: &Kind, object: &Object, options: &WriteOptions) -> Result<(), Status> {
     if kind.is_crd() {
-        options.warnings.say(crate::crd::check::warnings(object, None));
+        options.warnings.add(crate::crd::check::warnings(object, None));
         return reject(kind, object, crate::crd::check::new(object));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
@@ -85,7 +85,7 @@ pub(crate) fn check_update(
 ) -> Result<(), Status> {
     if kind.is_crd() && part == Part::Main {
         crate::crd::defaults::add_stored_version(after);
-        options.warnings.say(crate::crd::check::warnings(after, Some(before)));
+        options.warnings.add(crate::crd::check::warnings(after, Some(before)));
         return reject(kind, after, crate::crd::check::update(before, after));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };

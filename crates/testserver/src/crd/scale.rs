@@ -88,7 +88,8 @@ mod tests {
         {
             assert_eq!(lines(&good), [""; 0]);
         }
-        let of = |path: &str, shown: &str, why: &str| vec![format!("{path}: Invalid value: {shown}: {why}")];
+        let of =
+            |path: &str, shown: &str, detail: &str| vec![format!("{path}: Invalid value: {shown}: {detail}")];
         assert_eq!(
             lines(&json!({"spec": {"a": {"n": -1}}})),
             of(".spec.a.n", "-1", "should be a non-negative integer")

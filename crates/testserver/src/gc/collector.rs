@@ -92,7 +92,7 @@ impl Collector {
         }
         let mut dependents = self.graph.dependents(uid).peekable();
         if owners.waiting.is_empty() || dependents.peek().is_none() {
-            collect(state, shared, target, entry, Dependents::Unsaid);
+            collect(state, shared, target, entry, Dependents::Unspecified);
             return;
         }
         // Owners in a cycle would wait for each other indefinitely.
@@ -182,8 +182,8 @@ fn find(state: &State, node: &Node) -> Option<(Target, Arc<Entry>)> {
 /// Deletes an object without remaining owners. An object that must not be deleted stays.
 fn collect(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entry>, dependents: Dependents) {
     let dependents = match dependents {
-        Dependents::Unsaid => Dependents::Policy(policy_of_finalizers(&entry.object())),
-        said => said,
+        Dependents::Unspecified => Dependents::Policy(policy_of_finalizers(&entry.object())),
+        policy => policy,
     };
     let options = DeleteOptions { dependents, ..DeleteOptions::default() };
     if let Err(status) = delete::within(state, shared, target, entry, &options) {

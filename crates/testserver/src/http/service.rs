@@ -367,7 +367,7 @@ fn rejection(status: &Status) -> Response<Body> {
 
 /// Adds the warnings to the headers, in the form `299 - "text"`.
 fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
-    for text in warnings.said() {
+    for text in warnings.texts() {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         // A warning that is invalid in a header is omitted.
         if let Ok(value) = header::HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {

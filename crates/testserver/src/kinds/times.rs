@@ -168,11 +168,11 @@ mod tests {
             Ok("2026-01-01T00:00:00.123456Z")
         );
         assert_eq!(micro_time("2026-01-01T00:00:00,000001Z").as_deref(), Ok("2026-01-01T00:00:00.000001Z"));
-        let why = |text: &str| micro_time(text).unwrap_err();
-        assert!(why("2026-01-01T00:00:00Z").ends_with("cannot parse \"Z\" as \".000000\""));
-        assert!(why("2026-01-01T00:00:01.5Z").ends_with("cannot parse \".5Z\" as \".000000\""));
-        assert!(why("2026-01-01T00:00:00.123456789Z").ends_with("cannot parse \"789Z\" as \"Z07:00\""));
-        assert!(why("").ends_with("cannot parse \"\" as \"2006\""));
+        let detail = |text: &str| micro_time(text).unwrap_err();
+        assert!(detail("2026-01-01T00:00:00Z").ends_with("cannot parse \"Z\" as \".000000\""));
+        assert!(detail("2026-01-01T00:00:01.5Z").ends_with("cannot parse \".5Z\" as \".000000\""));
+        assert!(detail("2026-01-01T00:00:00.123456789Z").ends_with("cannot parse \"789Z\" as \"Z07:00\""));
+        assert!(detail("").ends_with("cannot parse \"\" as \"2006\""));
     }
 
     #[test]
@@ -201,8 +201,8 @@ mod tests {
             ("2020-01-01T00:00:00+1:00", "+1:00", "Z07:00"),
             ("2020-01-01T00:00:\u{fc}\u{fc}", "\u{fc}\u{fc}", "05"),
         ] {
-            let why = format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {part:?}");
-            assert_eq!(time(text), Err(why));
+            let detail = format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {part:?}");
+            assert_eq!(time(text), Err(detail));
         }
         for (text, what) in [
             ("2020-13-01T00:00:00Z", "month out of range"),

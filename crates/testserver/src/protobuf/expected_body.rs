@@ -72,31 +72,33 @@ impl ExpectedBody {
     }
 
     /// The body does not identify its type.
-    pub(super) fn unrecognized(&self, why: &dyn Display, body: &[u8]) -> Status {
+    pub(super) fn unrecognized(&self, detail: &dyn Display, body: &[u8]) -> Status {
         if self.is_options() {
-            return Status::bad_request(why.to_string());
+            return Status::bad_request(detail.to_string());
         }
         let (kind, shown) = (&self.kind, excerpt(body));
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            "the object provided is unrecognized (must be of type {kind}): {detail} ({shown})"
         ))
     }
 
     /// The body names `kind` but cannot be decoded as it.
-    pub(super) fn unreadable(&self, api_version: &str, kind: &str, why: &dyn Display) -> Status {
+    pub(super) fn unreadable(&self, api_version: &str, kind: &str, detail: &dyn Display) -> Status {
         if self.is_options() {
-            return Status::bad_request(why.to_string());
+            return Status::bad_request(detail.to_string());
         }
         let (wanted, version) = (&self.kind, short(api_version));
-        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}"))
+        Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {wanted}: {detail}"
+        ))
     }
 
     /// The body names an unknown type.
     pub(super) fn unregistered(&self, api_version: &str, kind: &str) -> Status {
-        let why = format!(
+        let detail = format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         );
-        self.unreadable(api_version, kind, &why)
+        self.unreadable(api_version, kind, &detail)
     }
 
     /// Rejects a body of another kind. A different version is checked later, by the JSON decoder.
@@ -108,8 +110,8 @@ impl ExpectedBody {
             return Err(self.unregistered(api_version, kind));
         }
         let (found, package, wanted) = (short(api_version), self.package(), &self.kind);
-        let why = format!("converting ({found}.{kind}) to ({package}.{wanted}): unknown conversion");
-        Err(self.unreadable(api_version, kind, &why))
+        let detail = format!("converting ({found}.{kind}) to ({package}.{wanted}): unknown conversion");
+        Err(self.unreadable(api_version, kind, &detail))
     }
 
     /// Returns the Go package of the expected kind.

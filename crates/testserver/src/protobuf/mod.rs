@@ -42,13 +42,13 @@ pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<B
 
 /// Decodes the object in `body`.
 fn read(body: &[u8], wanted: &ExpectedBody) -> Result<Value, Status> {
-    let envelope = Envelope::read(body).map_err(|why| wanted.unrecognized(&why, body))?;
+    let envelope = Envelope::read(body).map_err(|detail| wanted.unrecognized(&detail, body))?;
     let (api_version, kind) = wanted.complete(&envelope);
     let Some(place) = Types::get().kind(&api_version, &kind) else {
         return Err(wanted.unregistered(&api_version, &kind));
     };
-    let mut object =
-        message::message(place, envelope.raw).map_err(|why| wanted.unreadable(&api_version, &kind, &why))?;
+    let mut object = message::message(place, envelope.raw)
+        .map_err(|detail| wanted.unreadable(&api_version, &kind, &detail))?;
     wanted.check(&api_version, &kind)?;
     if let Some(object) = object.as_object_mut() {
         object.insert("apiVersion".into(), api_version.into());

@@ -179,9 +179,10 @@ fn body_without_type_gets_expected_type() {
 /// Recorded from the real server.
 #[test]
 fn envelope_errors_equal_real_server() {
-    let about = |why: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
+    let about =
+        |detail: &str| format!("the object provided is unrecognized (must be of type ConfigMap): {detail}");
     let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-    for (body, why) in [
+    for (body, detail) in [
         (b"".as_slice(), "empty data (<empty>)".to_owned()),
         (b"k8s\0", "empty body (6b387300)".into()),
         (b"k8", format!("{prefix} (6b38)")),
@@ -189,7 +190,7 @@ fn envelope_errors_equal_real_server() {
         (&[b'a'; 40], format!("{prefix} ({} ...)", "61".repeat(30))),
         (b"k8s\0\xff\xff\xff", "unexpected EOF (6b387300ffffff)".into()),
     ] {
-        assert_eq!(message_of(read(body, "v1", "ConfigMap")), about(&why));
+        assert_eq!(message_of(read(body, "v1", "ConfigMap")), about(&detail));
     }
     assert_eq!(message_of(read(b"k8s\0\xff", "v1", "DeleteOptions")), "unexpected EOF");
 }
@@ -198,7 +199,7 @@ fn envelope_errors_equal_real_server() {
 #[test]
 fn object_errors_equal_real_server() {
     let refused = |raw: &[u8]| message_of(read(&body("v1", "ConfigMap", raw), "v1", "ConfigMap"));
-    for (raw, why) in [
+    for (raw, detail) in [
         (int(2, 5), "proto: wrong wireType = 0 for field Data"),
         (int(1, 5), "proto: wrong wireType = 0 for field ObjectMeta"),
         (vec![0x12, 9, 1], "unexpected EOF"),
@@ -210,7 +211,7 @@ fn object_errors_equal_real_server() {
     ] {
         assert_eq!(
             refused(&raw),
-            format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}")
+            format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {detail}")
         );
     }
 }

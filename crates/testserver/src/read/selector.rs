@@ -137,7 +137,8 @@ impl Parser {
                 }
             }
             let requirement = self.requirement();
-            requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
+            requirements
+                .push(requirement.map_err(|detail| format!("unable to parse requirement: {detail}"))?);
             match self.next() {
                 Token::End => break,
                 Token::Symbol(",") => match self.peek() {
@@ -282,7 +283,7 @@ impl FieldSelector {
                 Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             let value = unescape(value)
-                .map_err(|why| Status::bad_request(format!("invalid field selector: {why}")))?;
+                .map_err(|detail| Status::bad_request(format!("invalid field selector: {detail}")))?;
             // A term with an empty name and an empty value matches everything with any operator.
             if !(name.is_empty() && value.is_empty()) {
                 tests.push(FieldTest { place: place(name)?, value, equal });

@@ -33,8 +33,8 @@ impl Token {
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
-        let bad = |why: String| {
-            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        let bad = |detail: String| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {detail}"))
         };
         let json = unbase64(text).map_err(|at| bad(format!("illegal base64 data at input byte {at}")))?;
         let wire: Wire = json_syntax::read(&json).map_err(bad)?;

@@ -180,9 +180,9 @@ impl Watcher {
             let reread = state.store.table(self.scope.table).reread;
             if let WatchStart::After(revision) = from
                 && !self.fault.is_silent()
-                && let Err(gone) = state.store.check_start(self.scope.table, self.cache.id(), revision)
+                && let Err(compacted) = state.store.check_start(self.scope.table, self.cache.id(), revision)
             {
-                return self.fail(&expired(shared.config.watch_cache, revision, gone.floor));
+                return self.fail(&expired(shared.config.watch_cache, revision, compacted.floor));
             }
             // Without a watch cache, old events are read from etcd, which keeps them.
             if self.position.cursor < reread && shared.config.watch_cache {
@@ -339,9 +339,9 @@ impl Watcher {
     fn read_events(&mut self, state: &State) {
         let events = match state.store.events(self.scope.table, self.cache.id(), self.position.cursor) {
             Ok(events) => events,
-            Err(gone) => {
+            Err(compacted) => {
                 let cached = self.shared.config.watch_cache;
-                return self.fail(&expired(cached, self.position.cursor, gone.floor));
+                return self.fail(&expired(cached, self.position.cursor, compacted.floor));
             }
         };
         let batch = match self.fault.max_waiting_events() {

@@ -377,11 +377,11 @@ mod tests {
     #[test]
     fn spliced_version_keeps_all_offsets_valid() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 9);
-        let gone = entry.with_change(Change::Deleted, 1_000);
-        assert_eq!(gone.object()["metadata"]["resourceVersion"], "1000");
-        let metadata: Value = serde_json::from_slice(gone.metadata()).unwrap();
+        let deleted = entry.with_change(Change::Deleted, 1_000);
+        assert_eq!(deleted.object()["metadata"]["resourceVersion"], "1000");
+        let metadata: Value = serde_json::from_slice(deleted.metadata()).unwrap();
         assert_eq!(metadata["name"], "web-0");
-        let back = gone.with_change(Change::Added, 9);
+        let back = deleted.with_change(Change::Added, 9);
         assert_eq!(back.frame(Change::Added), entry.frame(Change::Added));
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn read_metadata(object: &mut Object, kind: &Kind) -> Result<(), Stri
     let Some(known) = message.known("metadata") else { return Ok(()) };
     let path = Path::Field(&Path::Root, message, known);
     let read = Reader::keeping_unknown().field(metadata, &known.field, path);
-    read.map(drop).map_err(|why| why.to_string())
+    read.map(drop).map_err(|detail| detail.to_string())
 }
 
 /// Decodes metadata on its own, as for custom resources. Removes the fields that `ObjectMeta` does not
@@ -42,7 +42,7 @@ fn read(metadata: &mut Value, mut reader: Reader) -> Result<Vec<String>, String>
     };
     fields.values_mut().for_each(use_integer);
     if let Some(message) = object_meta() {
-        reader.fields(fields, message, Path::Metadata).map_err(|why| why.to_string())?;
+        reader.fields(fields, message, Path::Metadata).map_err(|detail| detail.to_string())?;
     }
     Ok(reader.unknown)
 }

@@ -157,19 +157,19 @@ impl Reader {
         message: &'static Message,
         path: Path<'_>,
     ) -> Result<(), Unreadable> {
-        let (mut gone, mut always) = (Vec::new(), 0);
+        let (mut removed, mut always) = (Vec::new(), 0);
         for (name, value) in object.iter_mut() {
             if let Some(known) = message.known(name) {
                 always += usize::from(known.always);
                 if !self.field(value, &known.field, Path::Field(&path, message, known))? {
-                    gone.push(name.clone());
+                    removed.push(name.clone());
                 }
             } else if !self.keeps_unknown && !path.is_type(name) {
                 self.unknown.push(Path::Entry(&path, name).to_string());
-                gone.push(name.clone());
+                removed.push(name.clone());
             }
         }
-        for name in gone {
+        for name in removed {
             object.remove(&name);
         }
         // Usually all fields are present.
@@ -346,7 +346,7 @@ fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
-    let stored = quantity::canonical(&sent).map_err(|why| Unreadable::Text(why.to_string()))?;
+    let stored = quantity::canonical(&sent).map_err(|detail| Unreadable::Text(detail.to_string()))?;
     let stored = stored.unwrap_or(sent);
     Ok(Some(stored).filter(|stored| value.as_str() != Some(stored)))
 }

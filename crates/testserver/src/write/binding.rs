@@ -35,7 +35,8 @@ pub(crate) fn bind(
 
 fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, Status> {
     let spec = part(&mut pod, "spec");
-    let conflict = |why: String| Status::conflict(Named { group: "", resource: "pods/binding" }, name, &why);
+    let conflict =
+        |detail: String| Status::conflict(Named { group: "", resource: "pods/binding" }, name, &detail);
     if let Some(other) = spec.get("nodeName").and_then(Value::as_str).filter(|other| !other.is_empty()) {
         return Err(conflict(format!("pod {name} is already assigned to node \"{other}\"")));
     }

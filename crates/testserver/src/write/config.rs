@@ -98,7 +98,7 @@ fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Ve
 fn no_json(key: &str, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     let text = data.and_then(|data| data.get(key)?.as_str()).unwrap_or("");
     let bytes = STANDARD.decode(text).unwrap_or_default();
-    let why = match serde_json::from_slice(&bytes) {
+    let detail = match serde_json::from_slice(&bytes) {
         Ok(Value::Object(_) | Value::Null) => return Vec::new(),
         Ok(other) => {
             let found = type_name(&other);
@@ -106,7 +106,7 @@ fn no_json(key: &str, data: Option<&Map<String, Value>>) -> Vec<Cause> {
         }
         Err(error) => error.to_string(),
     };
-    vec![Cause::invalid(&format!("data[{key}]"), "\"<secret contents redacted>\"", &why)]
+    vec![Cause::invalid(&format!("data[{key}]"), "\"<secret contents redacted>\"", &detail)]
 }
 
 /// Reports changes of immutable fields, and of `immutable` itself.
@@ -143,7 +143,7 @@ fn key_causes(field: &str, key: &str) -> Vec<Cause> {
         _ => {}
     }
     let (field, shown) = (format!("{field}[{key}]"), format!("{key:?}"));
-    complaints.iter().map(|why| Cause::invalid(&field, &shown, why)).collect()
+    complaints.iter().map(|detail| Cause::invalid(&field, &shown, detail)).collect()
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
         for good in ["a", "A_b-c.d", ".a", "a..b", &"x".repeat(253)] {
             assert!(key_causes("data", good).is_empty(), "{good}");
         }
-        for (bad, why) in [
+        for (bad, detail) in [
             (".", "must not be '.'"),
             ("..", "must not be '..'"),
             ("..a", "must not start with '..'"),
@@ -174,7 +174,7 @@ mod tests {
         ] {
             assert_eq!(
                 lines(&key_causes("data", bad)),
-                [format!("data[{bad}]: Invalid value: {bad:?}: {why}")]
+                [format!("data[{bad}]: Invalid value: {bad:?}: {detail}")]
             );
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> 
     if !media_type(headers).eq_ignore_ascii_case("application/yaml") {
         return Ok(body);
     }
-    let value = match json_or_yaml(&body).map_err(|why| unrecognized(kind, &why, &body))? {
+    let value = match json_or_yaml(&body).map_err(|detail| unrecognized(kind, &detail, &body))? {
         // An empty document is an empty object.
         Value::Null => Value::Object(Map::new()),
         value => value,
@@ -68,16 +68,16 @@ pub(crate) fn yaml_to_json(headers: &mut HeaderMap, body: Bytes, kind: &str) -> 
 }
 
 /// The error for a body that is not an object.
-fn unrecognized(kind: &str, why: &str, body: &Bytes) -> Status {
+fn unrecognized(kind: &str, detail: &str, body: &Bytes) -> Status {
     let shown = excerpt(body);
     Status::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        "the object provided is unrecognized (must be of type {kind}): {detail} ({shown})"
     ))
 }
 
 /// Decodes an object of `kind`.
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
-    let unrecognized = |why: String| unrecognized(&kind.kind, &why, body);
+    let unrecognized = |detail: String| unrecognized(&kind.kind, &detail, body);
     let mut object = fields(body).map_err(unrecognized)?;
     let is_missing = |value: Option<&Value>| value.is_none_or(|kind| kind.is_null() || kind == "");
     if kind.rules.custom && is_missing(object.get("kind")) {
@@ -94,7 +94,7 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
 /// # Errors
 /// Returns the message of the real server for a body without fields.
 pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
-    let wrong = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let wrong = |detail: String| format!("couldn't get version/kind; json parse error: {detail}");
     match json_syntax::read(body).map_err(wrong)? {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
@@ -123,8 +123,10 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 /// Decodes the metadata of an object.
 pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
-    crate::types::read_metadata(object, kind).map_err(|why| {
-        Status::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+    crate::types::read_metadata(object, kind).map_err(|detail| {
+        Status::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: {detail}"
+        ))
     })
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn within(
 }
 
 fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> Result<(), Status> {
-    let conflict = |why: String| Status::conflict(kind.named_kind(), &entry.essentials.name, &why);
+    let conflict = |detail: String| Status::conflict(kind.named_kind(), &entry.essentials.name, &detail);
     let uid = &*entry.essentials.uid;
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         return Err(conflict(format!(
@@ -106,7 +106,7 @@ pub(crate) fn one(
 /// Returns the response of a delete without storing anything.
 fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
     if after == before {
-        return if stays { Deleted::Kept(entry.clone()) } else { gone(kind, entry, entry.clone()) };
+        return if stays { Deleted::Kept(entry.clone()) } else { deleted(kind, entry, entry.clone()) };
     }
     let would = Arc::new(Draft::new(kind, after).seal(Change::Modified, entry.revision));
     if stays { Deleted::Kept(would) } else { Deleted::Object(would) }
@@ -145,34 +145,35 @@ enum Grace {
 }
 
 /// Sets the grace period of a pod. A later delete can only shorten it.
-fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, asked: Option<i64>) -> Grace {
+fn begin_grace(clock: &RunningClock, kind: &Kind, object: &mut Object, requested: Option<i64>) -> Grace {
     if !kind.is_pod() {
         return Grace::Unknown;
     }
     let began = meta(object, "deletionTimestamp").to_owned();
     if began.is_empty() {
-        let seconds = pod_grace(object, asked);
+        let seconds = pod_grace(object, requested);
         bump_generation(object);
         set_deletion(object, clock.timestamp(seconds), seconds);
         return Grace::Given(seconds);
     }
     let left = object.get("metadata").and_then(|m| m.get("deletionGracePeriodSeconds"));
     let Some(left) = left.and_then(Value::as_i64) else { return Grace::Unknown };
-    match asked {
-        Some(asked) if asked < left => {
+    match requested {
+        Some(requested) if requested < left => {
             let sooner = began.parse::<Timestamp>().ok();
-            let sooner = sooner
-                .and_then(|at| at.checked_add(SignedDuration::from_secs(asked.saturating_sub(left))).ok());
+            let sooner = sooner.and_then(|at| {
+                at.checked_add(SignedDuration::from_secs(requested.saturating_sub(left))).ok()
+            });
             let at = sooner.map_or(began, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-            set_deletion(object, at, asked);
-            Grace::Given(asked)
+            set_deletion(object, at, requested);
+            Grace::Given(requested)
         }
         _ => Grace::Pending,
     }
 }
 
 /// Returns the grace period in seconds: 0 unless the pod is on a node and still running.
-fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
+fn pod_grace(pod: &Object, requested: Option<i64>) -> i64 {
     let part = |part: &str, key: &str| pod.get(part).and_then(|part| part.get(key));
     let ended = matches!(part("status", "phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
     let bound = part("spec", "nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty());
@@ -180,7 +181,7 @@ fn pod_grace(pod: &Object, asked: Option<i64>) -> i64 {
         return 0;
     }
     let own = part("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
-    match asked.or(own).unwrap_or(0) {
+    match requested.or(own).unwrap_or(0) {
         seconds if seconds < 0 => 1,
         seconds => seconds,
     }
@@ -211,11 +212,11 @@ fn bump_generation(object: &mut Object) {
 }
 
 /// Adds the garbage collector finalizer that this delete requests, and removes the other finalizer.
-pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Dependents) {
+pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, requested: Dependents) {
     let old: Vec<String> = finalizers(object).into_iter().map(Into::into).collect();
     let mut new: Vec<&str> =
         old.iter().map(String::as_str).filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).collect();
-    match propagation(kind, &old, asked) {
+    match propagation(kind, &old, requested) {
         Propagation::Orphan => new.push(ORPHAN),
         Propagation::Foreground => new.push(FOREGROUND),
         Propagation::Background => {}
@@ -234,15 +235,15 @@ pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, asked: Depende
 
 /// Returns the propagation policy of the request, otherwise that of the object's finalizers, otherwise the
 /// default of the kind.
-fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propagation {
+fn propagation(kind: &Kind, finalizers: &[String], requested: Dependents) -> Propagation {
     if kind.is_event() {
         return Propagation::Background;
     }
-    match asked {
+    match requested {
         Dependents::Policy(policy) => return policy,
         Dependents::Orphaned(true) => return Propagation::Orphan,
         Dependents::Orphaned(false) => return Propagation::Background,
-        Dependents::Unsaid => {}
+        Dependents::Unspecified => {}
     }
     let said = finalizers.iter().find_map(|finalizer| match finalizer.as_str() {
         ORPHAN => Some(Propagation::Orphan),
@@ -259,10 +260,10 @@ fn propagation(kind: &Kind, finalizers: &[String], asked: Dependents) -> Propaga
 fn remove(state: &mut State, target: &Target, entry: &Arc<Entry>) -> Deleted {
     let last = state.store.remove(target.served.table, entry.key());
     crate::write::namespaces::removed(state, &target.served, entry);
-    gone(target.kind(), entry, last.unwrap_or_else(|| entry.clone()))
+    deleted(target.kind(), entry, last.unwrap_or_else(|| entry.clone()))
 }
 
-fn gone(kind: &Kind, entry: &Entry, last: Arc<Entry>) -> Deleted {
+fn deleted(kind: &Kind, entry: &Entry, last: Arc<Entry>) -> Deleted {
     if kind.rules.returns_deleted {
         return Deleted::Object(last);
     }

@@ -25,7 +25,7 @@ pub(crate) struct DeleteOptions {
 pub(crate) enum Dependents {
     /// Determined by the object's finalizers, otherwise by its kind.
     #[default]
-    Unsaid,
+    Unspecified,
     /// `propagationPolicy`
     Policy(Propagation),
     /// The deprecated `orphanDependents`.
@@ -97,7 +97,7 @@ impl RawDeleteOptions {
         let dependents = match (policy, self.orphan) {
             (Some(policy), _) => Dependents::Policy(policy),
             (None, Some(orphan)) => Dependents::Orphaned(orphan),
-            (None, None) => Dependents::Unsaid,
+            (None, None) => Dependents::Unspecified,
         };
         Ok(DeleteOptions {
             grace: self.grace.map(|seconds| if seconds < 0 { 1 } else { seconds }),
@@ -255,7 +255,7 @@ mod tests {
         let query = asked("", "uid=u&resourceVersion=7&orphanDependents=false&dryRun=All").unwrap();
         assert_eq!((query.uid.as_deref(), query.resource_version.as_deref()), (Some("u"), Some("7")));
         assert_eq!((query.dependents, query.dry_run), (Dependents::Orphaned(false), true));
-        assert_eq!(asked("null", "dryRun=All").unwrap().dependents, Dependents::Unsaid);
+        assert_eq!(asked("null", "dryRun=All").unwrap().dependents, Dependents::Unspecified);
     }
 
     #[test]

@@ -98,17 +98,17 @@ fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
         return Ok(false);
     }
     if observed < generation(budget) {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(Status::over_budget(why).retry_after(10));
+        let detail = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Status::over_budget(detail).retry_after(10));
     }
     if allowed < 0 {
         let what = Named { group: "policy", resource: "poddisruptionbudgets" };
         return Err(Status::forbidden(what, name, "pdb disruptions allowed is negative"));
     }
     if allowed == 0 {
-        let why =
+        let detail =
             format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently");
-        return Err(Status::over_budget(why));
+        return Err(Status::over_budget(detail));
     }
     Ok(true)
 }

@@ -52,17 +52,17 @@ impl JsonPatch {
     /// # Errors
     /// Returns BadRequest if the body is not a list of operations, and 413 if the list is too long.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
-        let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+        let decoding = |detail: String| Status::bad_request(format!("error decoding patch: {detail}"));
         let operations = match json_syntax::read(body) {
             Ok(Value::Array(operations)) => operations,
             Ok(Value::Null) => Vec::new(),
             Ok(other) => {
                 let found = type_name(&other);
-                let why =
+                let detail =
                     format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp");
-                return Err(decoding(why));
+                return Err(decoding(detail));
             }
-            Err(why) => return Err(decoding(why)),
+            Err(detail) => return Err(decoding(detail)),
         };
         let count = operations.len();
         let operations = operations.into_iter().map(operation).collect::<Result<_, _>>().map_err(decoding)?;

@@ -36,15 +36,16 @@ pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     let (name, base) = (meta(object, "name"), meta(object, "generateName"));
     let rule = kind.rules.names;
     let mut causes = Vec::new();
-    let invalid = |field: &str, text: &str, why: String| Cause::invalid(field, &format!("{text:?}"), &why);
+    let invalid =
+        |field: &str, text: &str, detail: String| Cause::invalid(field, &format!("{text:?}"), &detail);
     if !base.is_empty() {
         let complaints = rule.prefix_complaints(base).into_iter();
-        causes.extend(complaints.map(|why| invalid("metadata.generateName", base, why)));
+        causes.extend(complaints.map(|detail| invalid("metadata.generateName", base, detail)));
     }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else {
-        causes.extend(rule.complaints(name).into_iter().map(|why| invalid("metadata.name", name, why)));
+        causes.extend(rule.complaints(name).into_iter().map(|detail| invalid("metadata.name", name, detail)));
     }
     causes.extend(self::causes(object));
     refuse(kind, name, causes)
@@ -64,8 +65,8 @@ fn causes(object: &Object) -> Vec<Cause> {
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut causes = Vec::new();
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|n| *n < 0) {
-        let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("metadata.generation", &generation.to_string(), why));
+        let detail = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", &generation.to_string(), detail));
     }
     labels(metadata, &mut causes);
     annotations(metadata, &mut causes);
@@ -76,11 +77,12 @@ fn causes(object: &Object) -> Vec<Cause> {
 
 /// Reports invalid labels.
 pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    let invalid = |text: &str, why: &String| Cause::invalid("metadata.labels", &format!("{text:?}"), why);
+    let invalid =
+        |text: &str, detail: &String| Cause::invalid("metadata.labels", &format!("{text:?}"), detail);
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or("");
-        causes.extend(name_complaints(key).iter().map(|why| invalid(key, why)));
-        causes.extend(value_complaints(value).iter().map(|why| invalid(value, why)));
+        causes.extend(name_complaints(key).iter().map(|detail| invalid(key, detail)));
+        causes.extend(value_complaints(value).iter().map(|detail| invalid(value, detail)));
     }
 }
 
@@ -92,7 +94,7 @@ fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     for (key, value) in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten() {
         size += key.len() + value.as_str().map_or(0, str::len);
         let complaints = name_complaints(&key.to_lowercase());
-        causes.extend(complaints.iter().map(|why| Cause::invalid(field, &format!("{key:?}"), why)));
+        causes.extend(complaints.iter().map(|detail| Cause::invalid(field, &format!("{key:?}"), detail)));
     }
     if size > ANNOTATIONS_LIMIT {
         causes.push(Cause::too_long(field, ANNOTATIONS_LIMIT as u64));
@@ -129,8 +131,8 @@ fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
             }
         }
         if (version, kind) == ("v1", "Event") {
-            let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid("metadata.ownerReferences", &shown(owner), why));
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid("metadata.ownerReferences", &shown(owner), detail));
         }
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
             continue;
@@ -151,12 +153,12 @@ fn two_controllers(owners: &[Value], one: &Value, other: &Value) -> Cause {
         format!("{}/{}", text("kind"), text("name"))
     };
     let all: Vec<String> = owners.iter().map(shown).collect();
-    let why = format!(
+    let detail = format!(
         "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
         called(one),
         called(other)
     );
-    Cause::invalid("metadata.ownerReferences", &format!("[{}]", all.join(",")), &why)
+    Cause::invalid("metadata.ownerReferences", &format!("[{}]", all.join(",")), &detail)
 }
 
 fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
@@ -165,16 +167,16 @@ fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     for (place, finalizer) in all.iter().enumerate() {
         let shown = format!("{finalizer:?}");
         let complaints = name_complaints(finalizer);
-        causes.extend(complaints.iter().map(|why| Cause::invalid("metadata.finalizers", &shown, why)));
+        causes.extend(complaints.iter().map(|detail| Cause::invalid("metadata.finalizers", &shown, detail)));
         if !finalizer.contains('/') && !PLAIN_FINALIZERS.contains(finalizer) {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid(&format!("metadata.finalizers[{place}]"), &shown, why));
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{place}]"), &shown, detail));
         }
     }
     if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
         let shown = serde_json::json!(all).to_string();
-        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
-        causes.push(Cause::invalid("metadata.finalizers", &shown, &why));
+        let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid("metadata.finalizers", &shown, &detail));
     }
 }
 

@@ -137,10 +137,10 @@ fn apply(
 fn new_object(target: &Target, mut object: Object) -> Result<Object, Status> {
     let uid = meta(&object, "uid");
     if !uid.is_empty() {
-        let why = format!(
+        let detail = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(target.kind().named(), &target.name, &why));
+        return Err(Status::conflict(target.kind().named(), &target.name, &detail));
     }
     write::create::place(target, &mut object)?;
     write::update::check_named(target, &object)?;
@@ -150,7 +150,7 @@ fn new_object(target: &Target, mut object: Object) -> Result<Object, Status> {
 
 impl Patch {
     fn read(form: Form, body: &Bytes) -> Result<Self, Status> {
-        let decoding = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+        let decoding = |detail: String| Status::bad_request(format!("error decoding patch: {detail}"));
         match form {
             Form::Merge => match merge(body).map_err(decoding)? {
                 Some(patch) => Ok(Self::Merge(patch)),

@@ -38,8 +38,8 @@ fn lease(object: &Object) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.leaseDurationSeconds", &shown, "must be greater than 0"));
     }
     if let Some(times) = number("leaseTransitions").filter(|times| *times < 0) {
-        let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("spec.leaseTransitions", &times.to_string(), why));
+        let detail = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("spec.leaseTransitions", &times.to_string(), detail));
     }
     causes
 }
@@ -93,7 +93,7 @@ fn reported(event: &Object, strict: bool) -> Vec<Cause> {
         causes.push(Cause::required(by, ""));
     }
     let complaints = name_complaints(controller);
-    causes.extend(complaints.iter().map(|why| Cause::invalid(by, &format!("{controller:?}"), why)));
+    causes.extend(complaints.iter().map(|detail| Cause::invalid(by, &format!("{controller:?}"), detail)));
     for key in ["reportingInstance", "action", "reason"] {
         let value = text(event, key);
         if value.is_empty() {

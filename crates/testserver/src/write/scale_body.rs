@@ -63,8 +63,9 @@ pub(crate) fn patched(
         } else {
             let resource = format!("{}/scale", target.kind().plural);
             let what = Named { group: &target.kind().group, resource: &resource };
-            let why = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
-            return Err(Status::conflict(what, &target.name, &why));
+            let detail =
+                format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}");
+            return Err(Status::conflict(what, &target.name, &detail));
         }
     }
     scaled(target, object, &wanted, paths)
@@ -149,13 +150,14 @@ mod tests {
     #[test]
     fn non_scale_bodies_are_rejected() {
         assert!(refused("deployments", "{").ends_with("unexpected end of JSON input ({)"));
-        let cannot =
-            |kind: &str, why: &str| format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}");
+        let cannot = |kind: &str, detail: &str| {
+            format!("{kind} in version \"v1\" cannot be handled as a Scale: {detail}")
+        };
         assert_eq!(
             refused("deployments", r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#),
             cannot("Deployment", "converting (v1.Deployment) to (autoscaling.Scale): unknown conversion")
         );
-        for (body, why) in [
+        for (body, detail) in [
             (
                 r#"{"spec":{"replicas":1.5}}"#,
                 "number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32",
@@ -170,8 +172,8 @@ mod tests {
                 "number into Go struct field ObjectMeta.metadata.uid of type types.UID",
             ),
         ] {
-            let why = format!("json: cannot unmarshal {why}");
-            assert_eq!(refused("deployments", body), cannot("Scale", &why));
+            let detail = format!("json: cannot unmarshal {detail}");
+            assert_eq!(refused("deployments", body), cannot("Scale", &detail));
         }
     }
 }

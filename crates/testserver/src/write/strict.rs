@@ -20,7 +20,7 @@ pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
     /// Adds warnings. Each text is added once, even if the write is retried.
-    pub(crate) fn say(&self, texts: impl IntoIterator<Item = String>) {
+    pub(crate) fn add(&self, texts: impl IntoIterator<Item = String>) {
         let mut said = self.0.lock();
         for text in texts {
             if !said.contains(&text) {
@@ -29,7 +29,7 @@ impl Warnings {
         }
     }
 
-    pub(crate) fn said(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn judge(
         _ if odd.is_empty() => Ok(()),
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            options.warnings.say(odd);
+            options.warnings.add(odd);
             Ok(())
         }
         FieldValidation::Strict => {
@@ -72,22 +72,22 @@ pub(crate) fn read_typed(
 ) -> Result<(), Status> {
     let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
     let unknown = crate::types::read(&kind.api_version(), &kind.kind, object)
-        .map_err(|why| unreadable(kind, via, object, &why.to_string()))?;
+        .map_err(|detail| unreadable(kind, via, object, &detail.to_string()))?;
     judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)
 }
 
 /// The error for an object that cannot be decoded: the body itself, or the result of a patch.
-pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, why: &str) -> Status {
+pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, detail: &str) -> Status {
     match via {
         Via::Put => {
             let (name, version) = (&kind.kind, &kind.version);
             Status::bad_request(format!(
-                "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+                "{name} in version \"{version}\" cannot be handled as a {name}: {detail}"
             ))
         }
         Via::Patch => {
             let patched = serde_json::to_string(object).unwrap_or_default();
-            let cause = Cause::invalid("patch", &format!("{patched:?}"), why);
+            let cause = Cause::invalid("patch", &format!("{patched:?}"), detail);
             Status::invalid(Named { group: "", resource: "" }, "", vec![cause])
         }
     }

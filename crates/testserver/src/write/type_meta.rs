@@ -119,10 +119,10 @@ pub(crate) fn check_sent(
     unrecognized: impl Fn(String) -> Status,
 ) -> Result<(), Status> {
     let mut said = TypeMeta::of(object).map_err(unrecognized)?;
-    let cannot = |found: TypeMeta<'_>, why: &str| {
+    let cannot = |found: TypeMeta<'_>, detail: &str| {
         let (found, version, wanted) = (found.kind, found.version, &kind.kind);
         Err(Status::bad_request(format!(
-            "{found} in version \"{version}\" cannot be handled as a {wanted}: {why}"
+            "{found} in version \"{version}\" cannot be handled as a {wanted}: {detail}"
         )))
     };
     if kind.rules.custom {
@@ -136,8 +136,8 @@ pub(crate) fn check_sent(
         if said.group.is_empty() && said.version.is_empty() {
             (said.group, said.version) = (&kind.group, &kind.version);
         }
-        if let Some(why) = said.complaint(kind) {
-            return cannot(said, &why);
+        if let Some(detail) = said.complaint(kind) {
+            return cannot(said, &detail);
         }
     }
     let (version, expected) = (said.api_version(), kind.api_version());
@@ -154,10 +154,10 @@ pub(crate) fn check_sent(
 /// # Errors
 /// Usually returns Invalid. Without an apiVersion the real server returns other errors.
 pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<(), Status> {
-    let invalid = |why: &str| Err(unreadable(kind, Via::Patch, object, why));
+    let invalid = |detail: &str| Err(unreadable(kind, Via::Patch, object, detail));
     let mut said = match TypeMeta::of(object) {
         Ok(said) => said,
-        Err(why) => return invalid(&why),
+        Err(detail) => return invalid(&detail),
     };
     if kind.rules.custom {
         if said.kind.is_empty() {
@@ -165,8 +165,8 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
             return invalid(&format!("Object 'Kind' is missing in '{shown}'"));
         }
         if said.version.is_empty() {
-            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            return Err(Status::internal_error(why));
+            let detail = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Status::internal_error(detail));
         }
         return Ok(());
     }
@@ -180,7 +180,7 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
-    said.complaint(kind).map_or(Ok(()), |why| invalid(&why))
+    said.complaint(kind).map_or(Ok(()), |detail| invalid(&detail))
 }
 
 /// Checks that both fields are texts in the result of a patch.
@@ -188,7 +188,7 @@ pub(crate) fn check_patched(object: &Object, kind: &Kind, name: &str) -> Result<
 /// # Errors
 /// Returns Invalid.
 pub(crate) fn check_texts(object: &Object, kind: &Kind) -> Result<(), Status> {
-    TypeMeta::of(object).map(|_| ()).map_err(|why| unreadable(kind, Via::Patch, object, &why))
+    TypeMeta::of(object).map(|_| ()).map_err(|detail| unreadable(kind, Via::Patch, object, &detail))
 }
 
 /// Checks that a custom resource has the type of its definition.
@@ -232,8 +232,8 @@ mod tests {
         for own in [json!({}), json!({"kind": null, "apiVersion": ""}), json!({"apiVersion": "/v1"})] {
             assert_eq!(sent("configmaps", &own), "");
         }
-        let cannot = |found: &str, version: &str, why: &str| {
-            format!("{found} in version \"{version}\" cannot be handled as a ConfigMap: {why}")
+        let cannot = |found: &str, version: &str, detail: &str| {
+            format!("{found} in version \"{version}\" cannot be handled as a ConfigMap: {detail}")
         };
         assert_eq!(
             sent("configmaps", &json!({"apiVersion": "apps/v1", "kind": "Deployment"})),

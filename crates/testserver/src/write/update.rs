@@ -325,11 +325,11 @@ fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> R
     let (kind, key) = (target.kind(), target.key());
     let group = if kind.rules.custom { format!("{}/", kind.group) } else { String::new() };
     let plural = &kind.plural;
-    let why = format!(
+    let detail = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
     );
-    Err(Status::conflict(kind.named(), &target.name, &why))
+    Err(Status::conflict(kind.named(), &target.name, &detail))
 }
 
 /// Rejects changes of fields that only the server writes. Each cause is listed twice, because two

@@ -64,8 +64,8 @@ async fn invalid_shard_selector_is_rejected_only_if_shards_are_enabled() {
     for more in ["", "watch=true"] {
         let rejected = list(&server, "x", more).await;
         assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (500, None));
-        let why = "unexpected expression kind 3; expected shardRange() call or || operator";
-        assert_eq!(rejected.message(), format!("invalid shard selector: {why}"));
+        let detail = "unexpected expression kind 3; expected shardRange() call or || operator";
+        assert_eq!(rejected.message(), format!("invalid shard selector: {detail}"));
     }
     assert_eq!(list(&server, "x", "limit=x").await.code, 400);
     assert_eq!(list(&server, "", "").await.names(), NAMES);

@@ -17,16 +17,16 @@ pub(super) fn subresources(version: &Value, at: &str) -> Vec<Cause> {
         } else if let Some(cause) = simple_path(&field, path) {
             causes.push(cause);
         } else if !path.starts_with(&format!("{part}.")) {
-            let why = format!("should be a json path under {part}");
-            causes.push(Cause::invalid(&field, &format!("{path:?}"), &why));
+            let detail = format!("should be a json path under {part}");
+            causes.push(Cause::invalid(&field, &format!("{path:?}"), &detail));
         }
     }
     let (field, path) = (format!("{at}.scale.labelSelectorPath"), text(scale, "labelSelectorPath"));
     if let Some(cause) = simple_path(&field, path) {
         causes.push(cause);
     } else if !path.is_empty() && !path.starts_with(".spec.") && !path.starts_with(".status.") {
-        let why = "should be a json path under either .spec or .status";
-        causes.push(Cause::invalid(&field, &format!("{path:?}"), why));
+        let detail = "should be a json path under either .spec or .status";
+        causes.push(Cause::invalid(&field, &format!("{path:?}"), detail));
     }
     causes
 }
@@ -55,8 +55,8 @@ pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
         }
         let format = text(column, "format");
         if !format.is_empty() && !FORMATS.contains(&format) {
-            let why = format!("must be one of {}", FORMATS.join(","));
-            causes.push(Cause::invalid(&field("format"), &format!("{format:?}"), &why));
+            let detail = format!("must be one of {}", FORMATS.join(","));
+            causes.push(Cause::invalid(&field("format"), &format!("{format:?}"), &detail));
         }
         match text(column, "jsonPath") {
             "" => causes.push(Cause::required(&field("JSONPath"), "")),
@@ -82,8 +82,8 @@ pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
         }
         let found = match find(schema, path) {
             Ok(found) => found,
-            Err(why) => {
-                causes.push(Cause::invalid(&field, &shown, &format!("is an invalid path: {why}")));
+            Err(detail) => {
+                causes.push(Cause::invalid(&field, &shown, &format!("is an invalid path: {detail}")));
                 continue;
             }
         };
@@ -91,9 +91,9 @@ pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
             causes.push(Cause::invalid(&field, &shown, "must not point to fields in metadata"));
         }
         if !["string", "boolean", "integer"].contains(&text(found, "type")) {
-            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
                        formats are allowed.";
-            causes.push(Cause::invalid(&field, &shown, why));
+            causes.push(Cause::invalid(&field, &shown, detail));
         }
         if seen.contains(&path) {
             causes.push(Cause::duplicate(&field, &shown));

@@ -149,9 +149,9 @@ fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
 
 /// Returns whether all versions have the same value at this pointer.
 fn is_shared(crd: &Object, pointer: &str) -> bool {
-    let said = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
-    let first = versions(crd).next().and_then(said);
-    first.is_some() && versions(crd).all(|version| said(version) == first)
+    let value_at = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
+    let first = versions(crd).next().and_then(value_at);
+    first.is_some() && versions(crd).all(|version| value_at(version) == first)
 }
 
 #[cfg(test)]

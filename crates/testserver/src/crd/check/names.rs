@@ -22,8 +22,8 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
     for key in ["kind", "listKind"] {
         let value = name(key);
         if !value.is_empty() && !is_label_1035(&value.to_lowercase()) {
-            let why = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
-            causes.push(Cause::invalid(&format!("spec.names.{key}"), &format!("{value:?}"), &why));
+            let detail = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
+            causes.push(Cause::invalid(&format!("spec.names.{key}"), &format!("{value:?}"), &detail));
         }
     }
     for (index, short) in texts(names, "shortNames").enumerate() {
@@ -31,8 +31,8 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
     }
     let (kind, list_kind) = (name("kind"), name("listKind"));
     if !kind.is_empty() && kind == list_kind {
-        let why = "kind and listKind may not be the same";
-        causes.push(Cause::invalid("spec.names.listKind", &format!("{list_kind:?}"), why));
+        let detail = "kind and listKind may not be the same";
+        causes.push(Cause::invalid("spec.names.listKind", &format!("{list_kind:?}"), detail));
     }
     for (index, category) in texts(names, "categories").enumerate() {
         causes.extend(label(&format!("spec.names.categories[{index}]"), category));

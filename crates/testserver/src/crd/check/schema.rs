@@ -56,8 +56,8 @@ pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause
 fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     let kind = text(schema, "type");
     if !kind.is_empty() && kind != "object" {
-        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        return Some(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), why));
+        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        return Some(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), detail));
     }
     let lost = |key: &String| {
         let plain = key.replace("x-kubernetes-", "x-").replace('-', "");
@@ -65,10 +65,10 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     };
     let lost = schema.as_object().into_iter().flatten().any(|(key, value)| !value.is_null() && lost(key));
     let list = AT_ROOT.join(" ");
-    let why = format!(
+    let detail = format!(
         "only [{list}] fields are allowed at the root of the schema if the status subresource is enabled"
     );
-    lost.then(|| Cause::invalid(at, &schema.to_string(), &why))
+    lost.then(|| Cause::invalid(at, &schema.to_string(), &detail))
 }
 
 /// The context of a node in the schema.
@@ -145,8 +145,8 @@ fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<
         }
     }
     if kind == "null" {
-        let why = "type cannot be set to null, use nullable as an alternative";
-        causes.push(Cause::forbidden(&format!("{at}.type"), why));
+        let detail = "type cannot be set to null, use nullable as an alternative";
+        causes.push(Cause::forbidden(&format!("{at}.type"), detail));
     }
     if schema.get("items").is_some_and(Value::is_array) {
         causes
@@ -157,13 +157,13 @@ fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<
         causes.push(Cause::forbidden(&field, "must not be used inside of resource meta"));
     }
     if flag(schema, "uniqueItems") {
-        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        causes.push(Cause::forbidden(&format!("{at}.uniqueItems"), why));
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        causes.push(Cause::forbidden(&format!("{at}.uniqueItems"), detail));
     }
     let additional = schema.get("additionalProperties").filter(|value| !value.is_null());
     if additional.is_some_and(|value| *value != true) && properties(schema).next().is_some() {
-        let why = "additionalProperties and properties are mutual exclusive";
-        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), why));
+        let detail = "additionalProperties and properties are mutual exclusive";
+        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), detail));
     }
 }
 
@@ -196,10 +196,10 @@ fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     let has_keys = texts(schema, "x-kubernetes-list-map-keys").next().is_some();
     if has_keys && list_type != "map" {
         let field = format!("{at}.x-kubernetes-list-type");
-        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
         causes.push(match list_type {
-            "" => Cause::required(&field, why),
-            other => Cause::invalid(&field, &format!("{other:?}"), why),
+            "" => Cause::required(&field, detail),
+            other => Cause::invalid(&field, &format!("{other:?}"), detail),
         });
     }
     if list_type == "map" {
@@ -211,18 +211,18 @@ fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
 }
 
 fn needs_type(schema: &Value, at: &str, wanted: &str, extension: &str) -> Option<Cause> {
-    let why = format!("must be {wanted} if {extension} is specified");
+    let detail = format!("must be {wanted} if {extension} is specified");
     let field = format!("{at}.type");
     match text(schema, "type") {
         kind if kind == wanted => None,
-        "" => Some(Cause::required(&field, &why)),
-        other => Some(Cause::invalid(&field, &format!("{other:?}"), &why)),
+        "" => Some(Cause::required(&field, &detail)),
+        other => Some(Cause::invalid(&field, &format!("{other:?}"), &detail)),
     }
 }
 
 fn items_of_set(schema: &Value, at: &str) -> Option<Cause> {
     let items = node::items(schema)?;
-    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let list_type = text(items, "x-kubernetes-list-type");
     let shown = if list_type.is_empty() { "null".into() } else { format!("{list_type:?}") };
     let key = match text(items, "type") {
@@ -230,7 +230,7 @@ fn items_of_set(schema: &Value, at: &str) -> Option<Cause> {
         "object" if text(items, "x-kubernetes-map-type") != "atomic" => "x-kubernetes-map-type",
         _ => return None,
     };
-    Some(Cause::invalid(&format!("{at}.items.{key}"), &shown, why))
+    Some(Cause::invalid(&format!("{at}.items.{key}"), &shown, detail))
 }
 
 fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>) {
@@ -239,14 +239,14 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
         causes.push(Cause::required(&field, "must not be empty if x-kubernetes-list-type is map"));
     }
     let Some(items) = node::items(schema) else {
-        let why = "must have a schema if x-kubernetes-list-type is map";
-        causes.push(Cause::required(&format!("{at}.items"), why));
+        let detail = "must have a schema if x-kubernetes-list-type is map";
+        causes.push(Cause::required(&format!("{at}.items"), detail));
         return;
     };
     let kind = text(items, "type");
     if kind != "object" {
-        let why = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), why));
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        causes.push(Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), detail));
         return;
     }
     let shown = schema.get("x-kubernetes-list-map-keys").map(Value::to_string).unwrap_or_default();
@@ -258,8 +258,8 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
             }
             Some("array" | "object") => {
                 let field = format!("{at}.items.properties[{key}].type");
-                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                causes.push(Cause::invalid(&field, &format!("{kind:?}"), why));
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                causes.push(Cause::invalid(&field, &format!("{kind:?}"), detail));
             }
             Some(_) => {}
         }
@@ -274,8 +274,8 @@ fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>
 fn check_item_presence(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<Cause>) {
     let Some(items) = node::items(schema) else { return };
     if flag(items, "nullable") {
-        let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &why));
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &detail));
     }
     if list_type != "map" {
         return;
@@ -284,12 +284,12 @@ fn check_item_presence(schema: &Value, at: &str, list_type: &str, causes: &mut V
         let Some(property) = node::property(items, key) else { continue };
         let field = format!("{at}.items.properties[{key}]");
         if !texts(items, "required").any(|required| required == key) && node::default(property).is_none() {
-            let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            causes.push(Cause::required(&format!("{field}.default"), why));
+            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            causes.push(Cause::required(&format!("{field}.default"), detail));
         }
         if flag(property, "nullable") {
-            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            causes.push(Cause::forbidden(&format!("{field}.nullable"), why));
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            causes.push(Cause::forbidden(&format!("{field}.nullable"), detail));
         }
     }
 }

@@ -39,8 +39,8 @@ fn group(group: &str) -> Option<Cause> {
         "" => Some(Cause::required("spec.group", "")),
         _ if !is_subdomain(group) => Some(Cause::invalid("spec.group", &format!("{group:?}"), SUBDOMAIN)),
         _ if !group.contains('.') => {
-            let why = "should be a domain with at least one dot";
-            Some(Cause::invalid("spec.group", &format!("{group:?}"), why))
+            let detail = "should be a domain with at least one dot";
+            Some(Cause::invalid("spec.group", &format!("{group:?}"), detail))
         }
         _ => None,
     }
@@ -83,13 +83,13 @@ fn has_status(version: &Value) -> bool {
 
 fn deprecation(version: &Value, at: &str) -> Option<Cause> {
     let warning = version.get("deprecationWarning").and_then(Value::as_str)?;
-    let why = match warning {
+    let detail = match warning {
         _ if !flag(version, "deprecated") => "can only be set for deprecated versions",
         "" => "must not be an empty string",
         long if long.len() > 256 => "must be <= 256 characters long",
         _ => return None,
     };
-    Some(Cause::invalid(&format!("{at}.deprecationWarning"), &format!("{warning:?}"), why))
+    Some(Cause::invalid(&format!("{at}.deprecationWarning"), &format!("{warning:?}"), detail))
 }
 
 /// Validates the versions as a list.

@@ -63,35 +63,35 @@ fn is_int_or_string(schema: &Value) -> bool {
 fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     let (embedded, preserves) = (node::is_embedded(schema), node::preserves(schema));
     let int_or_string = flag(schema, "x-kubernetes-int-or-string");
-    let why = "must be false if x-kubernetes-int-or-string is true";
+    let detail = "must be false if x-kubernetes-int-or-string is true";
     for (is, key) in [(preserves, "preserve-unknown-fields"), (embedded, "embedded-resource")] {
         if int_or_string && is {
-            causes.push(Cause::invalid(&format!("{at}.x-kubernetes-{key}"), "true", why));
+            causes.push(Cause::invalid(&format!("{at}.x-kubernetes-{key}"), "true", detail));
         }
     }
     let (kind, field) = (text(schema, "type"), format!("{at}.type"));
     if embedded && kind != "object" {
-        let why = "must be object if x-kubernetes-embedded-resource is true";
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
         causes.push(match kind {
-            "" => Cause::required(&field, why),
-            other => Cause::invalid(&field, &format!("{other:?}"), why),
+            "" => Cause::required(&field, detail),
+            other => Cause::invalid(&field, &format!("{other:?}"), detail),
         });
     } else if kind.is_empty() && !int_or_string && !preserves {
-        let why = match level {
+        let detail = match level {
             Level::Root => "must not be empty at the root",
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
         };
-        causes.push(Cause::required(&field, why));
+        causes.push(Cause::required(&field, detail));
     }
     if embedded && !matches!(node::additional(schema), Additional::Unknown) {
-        let why = "must not be used if x-kubernetes-embedded-resource is set";
-        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), why));
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), detail));
     }
     if embedded && !preserves && properties(schema).next().is_none() {
-        let why = "must not be empty if x-kubernetes-embedded-resource is true without \
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                    x-kubernetes-preserve-unknown-fields";
-        causes.push(Cause::required(&format!("{at}.properties"), why));
+        causes.push(Cause::required(&format!("{at}.properties"), detail));
     }
 }
 
@@ -117,8 +117,8 @@ fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Ca
     let keys = metadata.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let plain = keys.map(|(key, _)| key.as_str()).all(|key| matches!(key, "type" | "properties" | "default"));
     if !names || !plain {
-        let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), why));
+        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), detail));
     }
 }
 
@@ -138,9 +138,9 @@ fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, cau
         nested(not, false, &format!("{at}.not"), causes);
     }
     if let Err(error) = Regex::new(text(schema, "pattern")) {
-        let why = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
+        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
         let shown = format!("{:?}", text(schema, "pattern"));
-        causes.push(Cause::invalid(&format!("{at}.pattern"), &shown, &why));
+        causes.push(Cause::invalid(&format!("{at}.pattern"), &shown, &detail));
     }
 }
 
@@ -168,15 +168,15 @@ fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) 
         ("x-kubernetes-map-type", "be undefined"),
         ("x-kubernetes-validations", "be empty"),
     ] {
-        let said = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
-        let said = schema.get(key).is_some_and(|value| said(value) || key == "additionalProperties");
-        if said {
+        let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
+        let is_set = schema.get(key).is_some_and(|value| is_set(value) || key == "additionalProperties");
+        if is_set {
             causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("must {must} to be structural")));
         }
     }
     if node::property(schema, "metadata").is_some() {
-        let why = "must not be specified in a nested context";
-        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), why));
+        let detail = "must not be specified in a nested context";
+        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), detail));
     }
 }
 

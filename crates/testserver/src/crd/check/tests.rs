@@ -23,7 +23,7 @@ fn filled(crd: Value) -> Object {
 }
 
 /// Returns `field: message` of each error, without the prefix of the shared schema.
-fn said(crd: Value) -> Vec<String> {
+fn errors(crd: Value) -> Vec<String> {
     new(&filled(crd))
         .iter()
         .map(|cause| cause.line().replace("spec.validation.openAPIV3Schema", "S"))
@@ -31,7 +31,7 @@ fn said(crd: Value) -> Vec<String> {
 }
 
 fn of_field(field: &Value) -> Vec<String> {
-    said(crd(&json!({"type": "object", "properties": {"a": field}})))
+    errors(crd(&json!({"type": "object", "properties": {"a": field}})))
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn valid_definition_has_no_errors() {
 #[test]
 fn empty_definition_has_errors_for_all_required_fields() {
     assert_eq!(
-        said(json!({"metadata": {"name": "x"}})),
+        errors(json!({"metadata": {"name": "x"}})),
         [
             "metadata.name: Invalid value: \"x\": must be spec.names.plural+\".\"+spec.group",
             "spec.group: Required value",
@@ -76,7 +76,7 @@ fn versions_are_unique_with_one_storage_version() {
     none["spec"]["versions"][0]["storage"] = json!(false);
     let versions = shown("v1", false);
     assert_eq!(
-        said(none)[0],
+        errors(none)[0],
         format!(
             "spec.versions: Invalid value: [{versions}]: must have exactly one version marked as storage version"
         )
@@ -87,12 +87,12 @@ fn versions_are_unique_with_one_storage_version() {
     twice["spec"]["versions"].as_array_mut().unwrap().push(second);
     let versions = format!("{},{}", shown("v1", true), shown("v1", false));
     assert_eq!(
-        said(twice),
+        errors(twice),
         [format!("spec.versions: Invalid value: [{versions}]: must contain unique version names")]
     );
     let mut without = crd(&json!({"type": "object"}));
     without["spec"]["versions"][0]["schema"] = json!({});
-    assert_eq!(said(without), ["spec.versions[0].schema.openAPIV3Schema: Required value"]);
+    assert_eq!(errors(without), ["spec.versions[0].schema.openAPIV3Schema: Required value"]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn schemas_must_be_structural() {
             "S.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
         ),
     ] {
-        assert_eq!(said(crd(&schema)), [expected]);
+        assert_eq!(errors(crd(&schema)), [expected]);
     }
     for (field, expected) in [
         (json!({}), "S.properties[a].type: Required value: must not be empty for specified object fields"),
@@ -184,7 +184,7 @@ fn features_of_a_version_are_checked() {
             crd(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "o": {"type": "object"}, "x": {"type": "string"}}}}}));
         crd["spec"]["versions"][0][key] = value;
-        said(crd)
+        errors(crd)
     };
     let scale = json!({"scale": {"specReplicasPath": "spec.r", "statusReplicasPath": ".foo", "labelSelectorPath": ".bar"}});
     assert_eq!(
@@ -220,9 +220,9 @@ fn stored_version_cannot_be_removed() {
     after["spec"]["versions"][0]["name"] = json!("v2");
     defaults::add_stored_version(&mut after);
     assert_eq!(after["status"]["storedVersions"], json!(["v1", "v2"]));
-    let said: Vec<String> = update(&before, &after).iter().map(Cause::line).collect();
+    let errors: Vec<String> = update(&before, &after).iter().map(Cause::line).collect();
     assert_eq!(
-        said,
+        errors,
         [
             "status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"
         ]

@@ -114,22 +114,24 @@ fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
         }
     }
     if let Some(version) = map.get("apiVersion").and_then(Value::as_str) {
-        let why = match version.matches('/').count() {
+        let detail = match version.matches('/').count() {
             _ if version.is_empty() => Some("must not be empty".to_owned()),
             0 | 1 => None,
             _ => Some(format!("unexpected GroupVersion string: {version}")),
         };
-        causes
-            .extend(why.map(|why| Cause::invalid(&path.child("apiVersion"), &format!("{version:?}"), &why)));
+        causes.extend(
+            detail.map(|detail| Cause::invalid(&path.child("apiVersion"), &format!("{version:?}"), &detail)),
+        );
     }
     if let Some(kind) = map.get("kind").and_then(Value::as_str) {
         let good = is_label_1035(&kind.to_lowercase());
-        let why = match kind {
+        let detail = match kind {
             "" => Some("must not be empty".to_owned()),
             _ if good => None,
             _ => Some(format!("may have mixed case, but should otherwise match: {LABEL_1035}")),
         };
-        causes.extend(why.map(|why| Cause::invalid(&path.child("kind"), &format!("{kind:?}"), &why)));
+        causes
+            .extend(detail.map(|detail| Cause::invalid(&path.child("kind"), &format!("{kind:?}"), &detail)));
     }
     let mut wrong = Vec::new();
     if let Some(Value::Object(metadata)) = map.get("metadata") {

@@ -49,7 +49,7 @@ impl ShardSelector {
     /// # Errors
     /// Returns the error of the real server, which is not a BadRequest.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        read(text).map_err(|why| Status::internal(format!("invalid shard selector: {why}")))
+        read(text).map_err(|detail| Status::internal(format!("invalid shard selector: {detail}")))
     }
 
     pub(crate) fn matches(&self, object: &Essentials) -> bool {
@@ -86,7 +86,7 @@ fn read(text: &str) -> Result<ShardSelector, String> {
         return Err("empty shard selector is not allowed; omit the parameter for unfiltered lists".into());
     }
     let expression =
-        expression::parse(text).map_err(|why| format!("CEL parse error: Syntax error: {why}"))?;
+        expression::parse(text).map_err(|detail| format!("CEL parse error: Syntax error: {detail}"))?;
     let mut found = Vec::new();
     collect(&expression, &mut found)?;
     let Some((field, _)) = found.first() else { return Err("no shard range".into()) };

@@ -52,7 +52,7 @@ fn range_includes_start_and_excludes_end() {
 fn shard_selector_errors_equal_real_server() {
     let of = |start: &str, end: &str| format!("shardRange(object.metadata.uid,{start},{end})");
     let max = "'0xffffffffffffffff'";
-    for (text, why) in [
+    for (text, detail) in [
         (" ".to_owned(), "empty shard selector is not allowed; omit the parameter for unfiltered lists"),
         ("x".into(), "unexpected expression kind 3; expected shardRange() call or || operator"),
         ("true".into(), "unexpected expression kind 5; expected shardRange() call or || operator"),
@@ -104,7 +104,7 @@ fn shard_selector_errors_equal_real_server() {
         (format!("{LOW}|{LOW}"), "CEL parse error: Syntax error: token recognition error at: '|s'"),
         (LOW.trim_end_matches(')').into(), "CEL parse error: Syntax error: missing ')' at '<EOF>'"),
     ] {
-        assert_eq!(refused(&text), why, "{text}");
+        assert_eq!(refused(&text), detail, "{text}");
     }
 }
 

@@ -12,7 +12,7 @@ fn kind(name: &str) -> Kind {
 fn read_as(name: &str, object: Value) -> Result<(Value, Vec<String>), String> {
     let Value::Object(mut object) = object else { panic!("no object") };
     let kind = kind(name);
-    let unknown = read(&kind.api_version(), &kind.kind, &mut object).map_err(|why| why.to_string())?;
+    let unknown = read(&kind.api_version(), &kind.kind, &mut object).map_err(|detail| detail.to_string())?;
     Ok((Value::Object(object), unknown))
 }
 
@@ -63,7 +63,7 @@ fn type_errors_equal_go() {
     let port = |value: Value| container("livenessProbe", json!({"httpGet": {"port": value}}));
     let unmarshal = "json: cannot unmarshal";
     let inside = "Go struct field";
-    for (object, why) in [
+    for (object, detail) in [
         (json!({"spec": 5}), format!("{unmarshal} number into {inside} Pod.spec of type v1.PodSpec")),
         (
             json!({"spec": {"priority": 2_147_483_648u32}}),
@@ -108,12 +108,12 @@ fn type_errors_equal_go() {
             "unable to parse quantity's suffix".into(),
         ),
     ] {
-        assert_eq!(read_as("Pod", object), Err(why));
+        assert_eq!(read_as("Pod", object), Err(detail));
     }
     let bytes = |value: Value| read_as("Secret", json!({"data": {"a": value}}));
     assert_eq!(bytes(json!("!!")), Err("illegal base64 data at input byte 0".into()));
-    let why = format!("{unmarshal} number 256 into {inside} Secret.data of type uint8");
-    assert_eq!(bytes(json!([256])), Err(why));
+    let detail = format!("{unmarshal} number 256 into {inside} Secret.data of type uint8");
+    assert_eq!(bytes(json!([256])), Err(detail));
     assert_eq!(bytes(json!([97, 98])).unwrap().0["data"], json!({"a": "YWI="}));
     assert_eq!(bytes(Value::Null).unwrap().0["data"], json!({"a": ""}));
 }

@@ -35,15 +35,15 @@ fn schema() -> Value {
 }
 
 /// Returns `reason field: message` of each error of an object with this spec and the color red.
-fn said(spec: Value) -> Vec<String> {
+fn errors(spec: Value) -> Vec<String> {
     let mut spec = spec;
     if let Some(map) = spec.as_object_mut().filter(|map| !map.contains_key("color")) {
         map.insert("color".into(), "red".into());
     }
-    about(&json!({"spec": spec}), None)
+    errors_of(&json!({"spec": spec}), None)
 }
 
-fn about(object: &Value, before: Option<&Value>) -> Vec<String> {
+fn errors_of(object: &Value, before: Option<&Value>) -> Vec<String> {
     let schema = schema();
     let before = before.map(|value| Before { value, schema: &schema });
     let causes = validate(&compile(&schema).unwrap(), object, "", before);
@@ -71,7 +71,7 @@ fn valid_objects_have_no_errors() {
         json!({"size": 2, "num": 2, "name": "abc", "list": ["a"], "props": {"a": 1}, "port": 1, "maybe": null}),
         json!({"port": "http", "one": {"a": 1}, "any": 1, "all": 7, "not": "yes", "ip": "10.0.0.1", "level": 2}),
     ] {
-        assert_eq!(said(spec), Vec::<String>::new());
+        assert_eq!(errors(spec), Vec::<String>::new());
     }
 }
 
@@ -107,7 +107,7 @@ fn type_errors_equal_the_real_server() {
             r#"TypeInvalid spec.props.a: Invalid value: "string": spec.props.a in body must be of type integer: "string""#,
         ),
     ] {
-        assert_eq!(said(spec), [expected]);
+        assert_eq!(errors(spec), [expected]);
     }
 }
 
@@ -162,7 +162,7 @@ fn limit_errors_equal_the_real_server() {
             r#"Invalid spec.closed: Invalid value: "a": spec.closed.a in body is a forbidden property"#,
         ),
     ] {
-        assert_eq!(said(spec), [expected]);
+        assert_eq!(errors(spec), [expected]);
     }
 }
 
@@ -179,47 +179,52 @@ fn enum_and_format_errors_equal_the_real_server() {
             r#"TypeInvalid spec.date: Invalid value: "x": spec.date in body must be of type date-time: "x""#,
         ),
     ] {
-        assert_eq!(said(spec), [expected]);
+        assert_eq!(errors(spec), [expected]);
     }
 }
 
 #[test]
 fn errors_of_alternatives_include_the_best_alternative() {
-    let nowhere = |text: &str| format!("Invalid <nil>: Invalid value: \"\": {text}");
+    let without_field = |text: &str| format!("Invalid <nil>: Invalid value: \"\": {text}");
     assert_eq!(
-        said(json!({"one": {}})),
+        errors(json!({"one": {}})),
         [
-            nowhere("\"spec.one\" must validate one and only one schema (oneOf). Found none valid"),
+            without_field("\"spec.one\" must validate one and only one schema (oneOf). Found none valid"),
             "Required spec.one.a: Required value".into()
         ]
     );
     assert_eq!(
-        said(json!({"one": {"a": 1, "b": 2}})),
-        [nowhere("\"spec.one\" must validate one and only one schema (oneOf). Found 2 valid alternatives")]
+        errors(json!({"one": {"a": 1, "b": 2}})),
+        [without_field(
+            "\"spec.one\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
+        )]
     );
     assert_eq!(
-        said(json!({"any": 3})),
+        errors(json!({"any": 3})),
         [
-            nowhere("\"spec.any\" must validate at least one schema (anyOf)"),
+            without_field("\"spec.any\" must validate at least one schema (anyOf)"),
             "Invalid spec.any: Invalid value: 3: spec.any in body should be greater than or equal to 5"
                 .into()
         ]
     );
     assert_eq!(
-        said(json!({"all": 3})),
+        errors(json!({"all": 3})),
         [
             "Invalid spec.all: Invalid value: 3: spec.all in body should be greater than or equal to 5"
                 .into(),
-            nowhere("\"spec.all\" must validate all the schemas (allOf)")
+            without_field("\"spec.all\" must validate all the schemas (allOf)")
         ]
     );
-    assert_eq!(said(json!({"not": "no"})), [nowhere("\"spec.not\" must not validate the schema (not)")]);
+    assert_eq!(
+        errors(json!({"not": "no"})),
+        [without_field("\"spec.not\" must not validate the schema (not)")]
+    );
 }
 
 #[test]
 fn several_errors_have_the_order_of_the_real_server() {
     assert_eq!(
-        said(json!({"size": 2.5})),
+        errors(json!({"size": 2.5})),
         [
             r#"TypeInvalid spec.size: Invalid value: "number": spec.size in body must be of type integer: "number""#,
             r#"Invalid <nil>: Invalid value: "": Checked value must be of type integer (default format) in spec.size"#,
@@ -228,7 +233,7 @@ fn several_errors_have_the_order_of_the_real_server() {
     );
     let object = json!({"spec": {"size": "x", "name": 1}});
     assert_eq!(
-        about(&object, None),
+        errors_of(&object, None),
         [
             r#"TypeInvalid spec.name: Invalid value: "integer": spec.name in body must be of type string: "integer""#,
             r#"TypeInvalid spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#,
@@ -242,15 +247,15 @@ fn update_tolerates_errors_in_unchanged_values() {
     let before = json!({"spec": {"size": 12, "keyed": [{"k": "a", "v": "x"}, {"k": "b", "v": "y"}]}});
     let mut after = before.clone();
     after["metadata"] = json!({"labels": {"new": "1"}});
-    assert_eq!(about(&after, Some(&before)), Vec::<String>::new());
+    assert_eq!(errors_of(&after, Some(&before)), Vec::<String>::new());
     after["spec"]["color"] = json!("red");
     after["spec"]["keyed"] = json!([{"k": "b", "v": "y"}, {"k": "a", "v": "z"}]);
     assert_eq!(
-        about(&after, Some(&before)),
+        errors_of(&after, Some(&before)),
         [
             r#"TypeInvalid spec.keyed[1].v: Invalid value: "string": spec.keyed[1].v in body must be of type integer: "string""#
         ]
     );
     after["spec"]["size"] = json!(14);
-    assert_eq!(about(&after, Some(&before)).len(), 2);
+    assert_eq!(errors_of(&after, Some(&before)).len(), 2);
 }
