@@ -106,10 +106,12 @@ fn all(shared: &Shared, call: &Call, half: Half) -> HandlerResult {
     let plain =
         |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
     // The aggregated document takes precedence, at any position in `Accept`.
-    match () {
-        () if accepted.iter().any(is_aggregated) => Ok(aggregated(shared, call, half)),
-        () if accepted.iter().any(plain) => Ok(json(200, &listed(shared, call, half))),
-        () => Err(accept::unsupported_representation()),
+    if accepted.iter().any(is_aggregated) {
+        Ok(aggregated(shared, call, half))
+    } else if accepted.iter().any(plain) {
+        Ok(json(200, &listed(shared, call, half)))
+    } else {
+        Err(accept::unsupported_representation())
     }
 }
 

@@ -152,8 +152,9 @@ mod tests {
         assert_eq!(route("/readyz/ping"), Route::Health);
         assert_eq!(route("/apis"), Route::Groups);
         assert_eq!(route("/apis/apps/v1/"), Route::Resources { group: "apps".into(), version: "v1".into() });
-        for odd in ["", "/", "//", "//api/v1/pods", "/api/v1//x", "/apis//v1/pods", "/apis/a/b/c/d/e/f/g"] {
-            assert!(!matches!(route(odd), Route::Resource(_)), "{odd}");
+        for invalid in ["", "/", "//", "//api/v1/pods", "/api/v1//x", "/apis//v1/pods", "/apis/a/b/c/d/e/f/g"]
+        {
+            assert!(!matches!(route(invalid), Route::Resource(_)), "{invalid}");
         }
         assert_eq!(route("/api/v1/pods/%zz%41%e2%82"), Route::Malformed);
         assert_eq!(path("/apis/g/v1/things/system%3Anode").name.as_deref(), Some("system:node"));

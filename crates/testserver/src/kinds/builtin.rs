@@ -177,11 +177,14 @@ impl Row {
             (true, true) if self.kind != "EndpointSlice" => Generation::Spec,
             (true, _) => Generation::Content,
         };
-        let names = match () {
-            () if self.has('l') => NameRule::Label,
-            () if self.has('r') => NameRule::Segment,
-            () if self.has('j') => NameRule::CronJob,
-            () => NameRule::Subdomain,
+        let names = if self.has('l') {
+            NameRule::Label
+        } else if self.has('r') {
+            NameRule::Segment
+        } else if self.has('j') {
+            NameRule::CronJob
+        } else {
+            NameRule::Subdomain
         };
         Rules {
             namespaced: !self.has('c'),

@@ -172,8 +172,8 @@ fn body_without_type_gets_expected_type() {
     let untyped = [envelope::PREFIX, &sub(2, sub(1, sub(1, "a")))].concat();
     let config_map = read(&untyped, "v1", "ConfigMap").unwrap();
     assert_eq!((&config_map["apiVersion"], &config_map["kind"]), (&json!("v1"), &json!("ConfigMap")));
-    let odd = read(&body("a/b/c", "ConfigMap", ""), "v1", "ConfigMap").unwrap();
-    assert_eq!(odd["apiVersion"], "v1");
+    let unusual = read(&body("a/b/c", "ConfigMap", ""), "v1", "ConfigMap").unwrap();
+    assert_eq!(unusual["apiVersion"], "v1");
 }
 
 /// Recorded from the real server.

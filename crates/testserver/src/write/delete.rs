@@ -94,17 +94,18 @@ pub(crate) fn one(
     };
     let stays = stays || kind.is_crd();
     if options.dry_run {
-        return rehearsed(kind, entry, &before, &after, stays);
+        return dry_run_result(kind, entry, &before, &after, stays);
     }
-    let entry = match after == before {
-        true => entry.clone(),
-        false => state.store.put(target.served.table, Draft::new(kind, &after)),
+    let entry = if after == before {
+        entry.clone()
+    } else {
+        state.store.put(target.served.table, Draft::new(kind, &after))
     };
     if stays { Deleted::Kept(entry) } else { remove(state, target, &entry) }
 }
 
 /// Returns the response of a delete without storing anything.
-fn rehearsed(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
+fn dry_run_result(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
     if after == before {
         return if stays { Deleted::Kept(entry.clone()) } else { deleted(kind, entry, entry.clone()) };
     }

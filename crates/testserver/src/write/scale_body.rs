@@ -90,25 +90,25 @@ pub(crate) fn check_applied(
     paths: &ScalePaths,
 ) -> Result<(), Status> {
     let (namespace, name) = (meta(wanted, "namespace"), meta(wanted, "name"));
-    let who = |namespace: &str, name: &str| format!("({namespace}/{name}; autoscaling/v1, Kind=Scale)");
+    let subject = |namespace: &str, name: &str| format!("({namespace}/{name}; autoscaling/v1, Kind=Scale)");
     let fail = |text: String| Err(Status::internal(text));
     let of_custom = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
     let custom = target.kind().rules.custom;
     if custom && Scale::of(object, paths).replicas.is_none() {
-        let (start, who) = ("failed to create manager for existing fields", who("", ""));
-        return fail(format!("{start}: failed to convert live object {who} {of_custom}"));
+        let (start, subject) = ("failed to create manager for existing fields", subject("", ""));
+        return fail(format!("{start}: failed to convert live object {subject} {of_custom}"));
     }
-    let who = who(namespace, name);
+    let subject = subject(namespace, name);
     let errors = valid::errors(&SCALE_FIELDS, Typed::Open, wanted);
     if let [first, ..] = errors.as_slice() {
-        return fail(format!("failed to create typed patch object {who}: {first}"));
+        return fail(format!("failed to create typed patch object {subject}: {first}"));
     }
     let count = wanted.get("spec").and_then(|spec| spec.get("replicas")).filter(|count| !count.is_null());
     match count {
         None => Ok(()),
-        Some(_) if custom => fail(format!("failed to convert new object {who} {of_custom}")),
+        Some(_) if custom => fail(format!("failed to convert new object {subject} {of_custom}")),
         Some(count) if count.is_f64() => fail(format!(
-            "failed to convert new object {who} to proper version: unable to convert unstructured object to \
+            "failed to convert new object {subject} to proper version: unable to convert unstructured object to \
              autoscaling/v1, Kind=Scale: cannot convert float64 to int32"
         )),
         Some(_) => check(target.kind(), name, replicas(wanted), paths),

@@ -46,16 +46,16 @@ pub(crate) fn judge(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let unknown = unknown.into_iter().map(|path| format!("unknown field \"{path}\""));
-    let odd: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
+    let problems: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
     match options.validation {
-        _ if odd.is_empty() => Ok(()),
+        _ if problems.is_empty() => Ok(()),
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            options.warnings.add(odd);
+            options.warnings.add(problems);
             Ok(())
         }
         FieldValidation::Strict => {
-            Err(unreadable(kind, via, object, &format!("strict decoding error: {}", odd.join(", "))))
+            Err(unreadable(kind, via, object, &format!("strict decoding error: {}", problems.join(", "))))
         }
     }
 }

@@ -84,12 +84,12 @@ async fn listeners_of_one_server_stop_independently() {
     let first = server.listen(ANY_PORT.into()).await.unwrap();
     let second = server.listen(ANY_PORT.into()).await.unwrap();
     assert!(server.listen(first.local_addr()).await.is_err(), "the address is in use");
-    let mut there = Connection::open(second.local_addr()).await;
+    let mut connection = Connection::open(second.local_addr()).await;
     first.shutdown().await;
-    assert!(there.get(CONFIGMAPS).await.contains("\"a\""));
+    assert!(connection.get(CONFIGMAPS).await.contains("\"a\""));
     second.abort().await;
     settle().await;
-    assert_eq!(there.rest().await, "");
+    assert_eq!(connection.rest().await, "");
     let again = server.listen(ANY_PORT.into()).await.unwrap();
     assert!(Connection::open(again.local_addr()).await.get(CONFIGMAPS).await.contains("\"a\""));
 }

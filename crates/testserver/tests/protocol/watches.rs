@@ -249,8 +249,8 @@ async fn metadata_watch_contains_only_metadata() {
     );
     assert_eq!(response.text.lines().last(), Some(bookmark.as_str()));
     let list = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
-    let odd = send(&server, "GET", &path, &list, "").await;
-    assert_eq!((odd.code, odd.text.as_str()), (200, ""));
+    let unusual = send(&server, "GET", &path, &list, "").await;
+    assert_eq!((unusual.code, unusual.text.as_str()), (200, ""));
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,8 +110,8 @@ async fn update_errors_equal_the_real_server() {
         immutable.message(),
         format!("ConfigMap \"q1\" is invalid: metadata.uid: Invalid value: \"{other}\": field is immutable")
     );
-    let odd = send(&server, "PATCH", &q1, &[JSON], "{}").await;
-    assert_eq!((odd.code, odd.message().as_str()), (415, "415: Unsupported Media Type"));
+    let unusual = send(&server, "PATCH", &q1, &[JSON], "{}").await;
+    assert_eq!((unusual.code, unusual.message().as_str()), (415, "415: Unsupported Media Type"));
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});
     let leases = "/apis/coordination.k8s.io/v1/namespaces/r/leases/l";
     assert_eq!(put(&server, leases, lease.clone()).await.code, 201);

@@ -94,7 +94,7 @@ fn invalid_set_is_rejected() {
     assert_eq!(FieldSet::read(json!([])), None);
     assert_eq!(FieldSet::read(json!({"f:a": 1})), None);
     assert_eq!(FieldSet::read(json!({"a": {}})), None);
-    let odd = json!({"f:a": {}, "z:later": {}, "k:{ \"name\": \"x\"}": {}});
-    let read = FieldSet::read(odd).unwrap();
+    let mixed = json!({"f:a": {}, "z:later": {}, "k:{ \"name\": \"x\"}": {}});
+    let read = FieldSet::read(mixed).unwrap();
     assert_eq!(read.into_value(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
 }

@@ -51,13 +51,14 @@ pub(crate) fn is_stored(kind: &Kind) -> bool {
 
 /// Returns the verbs that objects of this kind support.
 pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
-    match () {
-        () if !is_stored(kind) => &["create"],
-        () if kind.is_namespace() => &["create", "delete", "get", "list", "patch", "update", "watch"],
-        () if kind.rules.custom => {
-            &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
-        }
-        () => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    if !is_stored(kind) {
+        &["create"]
+    } else if kind.is_namespace() {
+        &["create", "delete", "get", "list", "patch", "update", "watch"]
+    } else if kind.rules.custom {
+        &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+    } else {
+        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     }
 }
 

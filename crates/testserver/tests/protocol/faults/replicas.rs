@@ -152,15 +152,15 @@ async fn replicas_restart_independently() {
     let replica = server.replica(Lag::None);
     let last = configmaps(&server, &["b"]);
     let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={last}");
-    let mut here = Lines::open(&server, &path).await;
-    let mut there = lines(&replica.service(), &path).await;
+    let mut on_server = Lines::open(&server, &path).await;
+    let mut on_replica = lines(&replica.service(), &path).await;
     replica.restart();
-    assert!(there.line().await.unwrap().is_err());
+    assert!(on_replica.line().await.unwrap().is_err());
     let from = format!("{CONFIGMAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
     assert!(send(&replica.service(), &from).await.text.contains("\"code\":410"));
     assert!(!get(&server, &from).await.text.contains("\"code\":410"));
     configmaps(&server, &["c"]);
-    assert_eq!(here.event().await.1, "c");
+    assert_eq!(on_server.event().await.1, "c");
 }
 
 #[tokio::test(start_paused = true)]
