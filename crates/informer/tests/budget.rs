@@ -127,7 +127,7 @@ async fn check_fault_with_action<F>(
     let first = server.journal().requests().len() as u64;
     tokio::select! {
         () = writing => {}
-        _ = server.journal().wait(mark, |request| request.number > first + 3000) => {}
+        _ = server.journal().wait_for(mark, |request| request.number > first + 3000) => {}
     }
     check(&format!("{case}, {mode:?}"), &server.journal().since(mark));
     drop(fault);

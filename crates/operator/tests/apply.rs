@@ -13,7 +13,7 @@ use kube_operator::{
     Applier, Failure, OperationResult, WriteError, Written, create_or_update, set_controller_reference,
     update_status,
 };
-use kube_testserver::{Fault, Lag, Mark, RequestMatch, Server, Verb};
+use kube_testserver::{Fault, JournalMark, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -31,7 +31,7 @@ struct World {
     factory: InformerFactory,
     maps: CachedApi<ConfigMap>,
     sites: CachedApi<Site>,
-    mark: Mark,
+    mark: JournalMark,
 }
 
 impl World {

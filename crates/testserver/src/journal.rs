@@ -39,7 +39,7 @@ impl Drop for Unanswered {
 
 /// Marks a position in the journal. [`Journal::since`] returns the later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
+pub struct JournalMark(u64);
 
 #[derive(Debug)]
 struct Ring {
@@ -59,7 +59,7 @@ impl Ring {
         self.requests.get_mut(usize::try_from(index).ok()?).map(Arc::make_mut)
     }
 
-    fn since(&self, mark: Mark) -> Vec<Arc<Request>> {
+    fn since(&self, mark: JournalMark) -> Vec<Arc<Request>> {
         let before = usize::try_from(mark.0.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.requests.iter().skip(before).cloned().collect()
     }
@@ -82,7 +82,7 @@ impl Journal {
     /// Returns the last request for which `wanted` returns true.
     pub fn last(&self, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
         // Without the lock, because the predicate may read the journal.
-        let kept = self.kept(Mark(0));
+        let kept = self.kept(JournalMark(0));
         kept.into_iter().rev().find(|request| wanted(request)).map(Arc::unwrap_or_clone)
     }
 
@@ -99,26 +99,26 @@ impl Journal {
 
     /// Returns all requests in the journal, oldest first.
     pub fn requests(&self) -> Vec<Request> {
-        self.since(Mark(0))
+        self.since(JournalMark(0))
     }
 
     /// Returns the current position. Later requests follow it.
-    pub fn mark(&self) -> Mark {
-        Mark(self.ring.lock().next())
+    pub fn mark(&self) -> JournalMark {
+        JournalMark(self.ring.lock().next())
     }
 
     /// Returns the requests after `mark`, oldest first.
-    pub fn since(&self, mark: Mark) -> Vec<Request> {
+    pub fn since(&self, mark: JournalMark) -> Vec<Request> {
         self.kept(mark).into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
     /// Returns the number of requests for which `wanted` returns true.
     pub fn count_where(&self, wanted: impl Fn(&Request) -> bool) -> usize {
-        self.count_since(Mark(0), wanted)
+        self.count_since(JournalMark(0), wanted)
     }
 
     /// Returns the number of requests after `mark` for which `wanted` returns true.
-    pub fn count_since(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> usize {
+    pub fn count_since(&self, mark: JournalMark, wanted: impl Fn(&Request) -> bool) -> usize {
         self.kept(mark).iter().filter(|request| wanted(request)).count()
     }
 
@@ -134,7 +134,7 @@ impl Journal {
     ///
     /// # Cancel safety
     /// Cancel safe: waiting does not change any state.
-    pub async fn wait(&self, mark: Mark, wanted: impl Fn(&Request) -> bool) -> Request {
+    pub async fn wait_for(&self, mark: JournalMark, wanted: impl Fn(&Request) -> bool) -> Request {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
@@ -147,7 +147,7 @@ impl Journal {
         }
     }
 
-    fn kept(&self, mark: Mark) -> Vec<Arc<Request>> {
+    fn kept(&self, mark: JournalMark) -> Vec<Arc<Request>> {
         self.ring.lock().since(mark)
     }
 
@@ -237,7 +237,7 @@ mod tests {
     async fn wait_returns_when_the_outcome_is_recorded() {
         let journal = Journal::new();
         let mark = journal.mark();
-        let wait = journal.wait(mark, |request| request.outcome == Outcome::Answered(404));
+        let wait = journal.wait_for(mark, |request| request.outcome == Outcome::Answered(404));
         let send = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             let ticket = journal.begin(&mut request(Verb::List));

@@ -81,7 +81,7 @@ pub use http::body::{Body, BodyError};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use journal::{
-    JOURNAL_CAPACITY, Journal, Mark, Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase,
+    JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase,
 };
 pub use replicas::{LoadBalancing, Replica, Replicas};
 pub use server::Server;

@@ -53,7 +53,7 @@ async fn busy(server: &Server) -> (Listening, Listening, Vec<Connection>) {
     }
     // A connection that never completes the TLS handshake.
     connections.push(Connection::open(tls.local_addr()).await);
-    server.journal().wait(start, |request| request.number == 4).await;
+    server.journal().wait_for(start, |request| request.number == 4).await;
     (plain, tls, connections)
 }
 

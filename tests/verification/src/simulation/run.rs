@@ -164,7 +164,7 @@ async fn pause_for(world: &World, time: Duration) -> Result<(), Failure> {
     let most = 500 + 10 * time.as_secs();
     tokio::select! {
         () = tokio::time::sleep(time) => Ok(()),
-        _ = journal.wait(mark, |request| request.number > begun + most) => {
+        _ = journal.wait_for(mark, |request| request.number > begun + most) => {
             Err(Failure::Budget(format!("more than {most} requests within {time:?}")))
         }
     }

@@ -63,13 +63,13 @@ async fn wait_returns_new_requests_and_later_outcomes() {
     let journal = server.journal();
     let mark = journal.mark();
     let watches = |request: &kube_testserver::Request| request.info.verb == Verb::Watch;
-    assert!(timeout(Duration::from_secs(9), journal.wait(mark, watches)).await.is_err());
+    assert!(timeout(Duration::from_secs(9), journal.wait_for(mark, watches)).await.is_err());
     let client = async {
         get(&server, CONFIGMAPS).await;
         get(&server, &format!("{CONFIGMAPS}?watch=1&timeoutSeconds=4")).await;
     };
-    let ended = journal.wait(mark, |request| request.ended == Some(WatchEnd::TimedOut));
-    let (arrived, ended, ()) = tokio::join!(journal.wait(mark, watches), ended, client);
+    let ended = journal.wait_for(mark, |request| request.ended == Some(WatchEnd::TimedOut));
+    let (arrived, ended, ()) = tokio::join!(journal.wait_for(mark, watches), ended, client);
     assert_eq!((arrived.number, arrived.ended), (3, None));
     assert_eq!((ended.number, ended.at), (3, Duration::from_secs(9)));
     assert_eq!(journal.since(mark).len(), 2);
@@ -95,7 +95,7 @@ async fn cancelled_wait_does_not_affect_other_waits() {
     let server = server();
     let (journal, mark) = (server.journal(), server.journal().mark());
     let is = |verb: Verb| move |request: &Request| request.info.verb == verb;
-    assert!(timeout(Duration::from_secs(1), journal.wait(mark, is(Verb::List))).await.is_err());
+    assert!(timeout(Duration::from_secs(1), journal.wait_for(mark, is(Verb::List))).await.is_err());
     let requests = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         server.restart();
@@ -105,9 +105,9 @@ async fn cancelled_wait_does_not_affect_other_waits() {
         get(&server, &format!("{CONFIGMAPS}/a")).await;
     };
     let (first, second, third, ()) = tokio::join!(
-        journal.wait(mark, is(Verb::List)),
-        timeout(Duration::from_secs(2), journal.wait(mark, is(Verb::Get))),
-        journal.wait(mark, is(Verb::Get)),
+        journal.wait_for(mark, is(Verb::List)),
+        timeout(Duration::from_secs(2), journal.wait_for(mark, is(Verb::Get))),
+        journal.wait_for(mark, is(Verb::Get)),
         requests
     );
     assert_eq!((first.number, second.is_err(), third.number), (1, true, 2));
