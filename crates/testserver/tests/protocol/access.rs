@@ -84,58 +84,6 @@ async fn deny_rules_apply_on_a_server_without_users() {
 }
 
 #[tokio::test]
-async fn access_review_returns_the_decision_of_the_server() {
-    let server = with_users();
-    let path = format!("{ACCESS}/selfsubjectaccessreviews");
-    let review_of = |verb: &str| json!({"spec": {"resourceAttributes": {"verb": verb, "resource": "pods"}}});
-    let review = post_as(&server, "n", &path, review_of("list")).await;
-    assert_eq!(
-        (review.code, review.text.as_str()),
-        (
-            201,
-            "{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":\"authorization.k8s.io/v1\",\"metadata\":{},\"spec\":\
-             {\"resourceAttributes\":{\"verb\":\"list\",\"resource\":\"pods\"}},\"status\":{\"allowed\":false}}\n"
-        )
-    );
-    assert_eq!(
-        post_as(&server, "a", &path, review_of("list")).await.json()["status"],
-        json!({"allowed": true})
-    );
-    let health = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/apis"}}});
-    let reason = "RBAC: allowed by ClusterRoleBinding \"system:discovery\" of ClusterRole \"system:discovery\" to Group \
-                  \"system:authenticated\"";
-    let review = post_as(&server, "n", &path, health).await;
-    assert_eq!(review.json()["status"], json!({"allowed": true, "reason": reason}));
-    let empty = post_as(&server, "n", &path, json!({"spec": {}})).await;
-    assert_eq!((empty.code, empty.json()["reason"].as_str()), (422, Some("Invalid")));
-    assert_eq!(get_as(&server, "a", &path).await.code, 405);
-    assert_eq!(get_as(&server, "a", &format!("{path}/x")).await.code, 404);
-}
-
-#[tokio::test]
-async fn review_of_another_user_requires_a_separate_right() {
-    let server = with_users();
-    server.access().add_rule(Rule::allow().groups(&["devs"]).resources(&["pods"]).namespaces(&["default"]));
-    let pods = json!({"verb": "get", "resource": "pods", "namespace": "default"});
-    let spec = json!({"spec": {"user": "ann", "groups": ["devs"], "resourceAttributes": pods}});
-    let path = format!("{ACCESS}/subjectaccessreviews");
-    assert_eq!(post_as(&server, "n", &path, spec.clone()).await.code, 403);
-    assert_eq!(post_as(&server, "a", &path, spec.clone()).await.json()["status"]["allowed"], true);
-    let local = |namespace: &str| format!("{ACCESS}/namespaces/{namespace}/localsubjectaccessreviews");
-    let review = post_as(&server, "a", &local("default"), spec.clone()).await.json();
-    assert_eq!(
-        (&review["metadata"], &review["status"]),
-        (&json!({"namespace": "default"}), &json!({"allowed": true}))
-    );
-    let elsewhere = post_as(&server, "a", &local("other"), spec).await;
-    assert!(
-        elsewhere.message().ends_with("\"default\": must match metadata.namespace"),
-        "{}",
-        elsewhere.message()
-    );
-}
-
-#[tokio::test]
 async fn self_reviews_return_user_name_and_rules() {
     let server = with_users();
     server.access().add_user("d", "dev", &["devs"]);

@@ -3,7 +3,7 @@
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
-use crate::client::{Lines, configmaps, delete, get, merge, post, put, send, server};
+use crate::client::{Lines, delete, get, merge, post, put, send, server};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/ex.test/v1/namespaces/default/widgets";
@@ -140,17 +140,6 @@ async fn changed_definition_closes_watches_and_unserved_version_is_404() {
     assert_eq!(get(&server, WIDGETS).await.names(), ["w1"]);
 }
 
-#[tokio::test]
-async fn incomplete_definition_is_rejected() {
-    let server = server();
-    configmaps(&server, &[]);
-    let mut wrong = crd();
-    wrong["metadata"]["name"] = json!("others.ex.test");
-    assert_eq!(post(&server, CRDS, wrong).await.code, 422);
-    let empty = post(&server, CRDS, json!({"metadata": {"name": "x"}})).await;
-    assert_eq!((empty.code, empty.json()["reason"].as_str()), (422, Some("Invalid")));
-}
-
 /// Returns the warnings of a response.
 fn warnings(response: &crate::client::Response) -> Vec<String> {
     response.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
@@ -271,28 +260,6 @@ async fn each_version_uses_its_schema_for_reads_and_writes() {
 }
 
 #[tokio::test]
-async fn conflicting_names_are_accepted_after_the_first_is_deleted() {
-    let server = server();
-    server.create(crd()).unwrap();
-    let mut second = crd();
-    second["metadata"]["name"] = json!("gadgets.ex.test");
-    second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
-    server.create(second).unwrap();
-    let gadgets = format!("{CRDS}/gadgets.ex.test");
-    let status = get(&server, &gadgets).await.json()["status"].clone();
-    assert_eq!(status["conditions"][0]["reason"], "ShortNamesConflict");
-    assert_eq!(status["conditions"][0]["message"], "\"wd\" is already in use");
-    assert_eq!(status["conditions"][1]["reason"], "NotAccepted");
-    let unserved = get(&server, &WIDGETS.replace("widgets", "gadgets")).await;
-    assert_eq!(unserved.code, 404);
-    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
-    let status = get(&server, &gadgets).await.json()["status"].clone();
-    assert_eq!(status["acceptedNames"]["shortNames"], json!(["wd"]));
-    assert_eq!(status["conditions"][1]["status"], "True");
-    assert_eq!(get(&server, &WIDGETS.replace("widgets", "gadgets")).await.code, 200);
-}
-
-#[tokio::test]
 async fn finalizer_of_an_object_blocks_deletion_of_its_definition() {
     let server = server();
     server.create(crd()).unwrap();
@@ -317,25 +284,6 @@ async fn finalizer_of_an_object_blocks_deletion_of_its_definition() {
     let status = get(&server, &format!("{CRDS}/gadgets.ex.test")).await.json()["status"].clone();
     assert_eq!(status["acceptedNames"]["kind"], "Widget", "the name is free for the next");
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
-}
-
-#[tokio::test]
-async fn names_scope_and_stored_versions_are_immutable() {
-    let server = server();
-    server.create(crd()).unwrap();
-    let path = format!("{CRDS}/widgets.ex.test");
-    let rejected =
-        merge(&server, &path, json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}})).await;
-    assert_eq!(
-        rejected.message(),
-        "CustomResourceDefinition.apiextensions.k8s.io \"widgets.ex.test\" is invalid: [spec.scope: Invalid value: \
-         \"Cluster\": field is immutable, spec.names.kind: Invalid value: \"Other\": field is immutable]"
-    );
-    let mut versions = crd()["spec"]["versions"].clone();
-    versions.as_array_mut().unwrap().remove(0);
-    versions[0]["storage"] = json!(true);
-    let rejected = merge(&server, &path, json!({"spec": {"versions": versions}})).await;
-    assert_eq!(rejected.json()["details"]["causes"][0]["field"], "status.storedVersions[0]");
 }
 
 #[tokio::test]

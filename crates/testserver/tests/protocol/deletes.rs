@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::client::{CONFIGMAPS, Lines, configmaps, delete, event, get, merge, post, put, server};
+use crate::client::{CONFIGMAPS, Lines, configmaps, delete, event, get, merge, post, server};
 
 #[tokio::test]
 async fn delete_returns_a_status_and_checks_preconditions() {
@@ -55,15 +55,6 @@ async fn finalizers_block_deletion_until_the_last_is_removed() {
 }
 
 #[tokio::test]
-async fn foreground_delete_adds_the_finalizer() {
-    let server = server();
-    configmaps(&server, &["c2"]);
-    let marked =
-        delete(&server, &format!("{CONFIGMAPS}/c2"), r#"{"propagationPolicy":"Foreground"}"#).await.json();
-    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-}
-
-#[tokio::test]
 async fn only_scheduled_pods_have_a_deletion_grace_period() {
     let server = server();
     configmaps(&server, &[]);
@@ -95,18 +86,6 @@ async fn only_scheduled_pods_have_a_deletion_grace_period() {
 }
 
 #[tokio::test]
-async fn delete_collection_deletes_the_selected_objects() {
-    let server = server();
-    let version = configmaps(&server, &["d1", "d2"]) + 1;
-    merge(&server, &format!("{CONFIGMAPS}/d1"), json!({"metadata": {"labels": {"x": "y"}}})).await;
-    let list = delete(&server, &format!("{CONFIGMAPS}?labelSelector=x=y"), "").await;
-    assert_eq!(list.names(), ["d1"]);
-    assert_eq!(list.json()["metadata"]["resourceVersion"], version.to_string());
-    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["d2"]);
-    assert_eq!(delete(&server, "/api/v1/namespaces", "").await.code, 405);
-}
-
-#[tokio::test]
 async fn namespace_is_terminating_then_emptied_then_deleted() {
     let server = server();
     let start = configmaps(&server, &["x"]);
@@ -121,35 +100,4 @@ async fn namespace_is_terminating_then_emptied_then_deleted() {
     assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
     let kept = delete(&server, "/api/v1/namespaces/default", "").await;
     assert_eq!(kept.message(), "namespaces \"default\" is forbidden: this namespace may not be deleted");
-}
-
-#[tokio::test]
-async fn finalizer_of_content_blocks_deletion_of_the_namespace() {
-    let server = server();
-    configmaps(&server, &["x"]);
-    let x = format!("{CONFIGMAPS}/x");
-    merge(&server, &x, json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
-    delete(&server, "/api/v1/namespaces/r", "").await;
-    let rejected = post(&server, CONFIGMAPS, json!({"metadata": {"name": "y"}})).await;
-    assert_eq!(rejected.code, 403);
-    assert_eq!(
-        rejected.message(),
-        "configmaps \"y\" is forbidden: unable to create new content in namespace r because it is being terminated"
-    );
-    assert_eq!(rejected.json()["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    assert_eq!(merge(&server, &x, json!({"data": {"a": "b"}})).await.code, 200);
-    merge(&server, &x, json!({"metadata": {"finalizers": null}})).await;
-    assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
-}
-
-#[tokio::test]
-async fn finalize_subresource_deletes_the_namespace() {
-    let server = server();
-    configmaps(&server, &["x"]);
-    merge(&server, &format!("{CONFIGMAPS}/x"), json!({"metadata": {"finalizers": ["example.com/f"]}})).await;
-    delete(&server, "/api/v1/namespaces/r", "").await;
-    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}, "spec": {"finalizers": []}});
-    assert_eq!(put(&server, "/api/v1/namespaces/r/finalize", body).await.code, 200);
-    assert_eq!(get(&server, "/api/v1/namespaces/r").await.code, 404);
-    assert_eq!(get(&server, CONFIGMAPS).await.names(), ["x"]);
 }

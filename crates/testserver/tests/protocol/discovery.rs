@@ -3,8 +3,6 @@
 use crate::client::{configmaps, get, post, send, server};
 use serde_json::{Value, json};
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 fn crd(versions: &[&str]) -> Value {
     let version = |name: &&str| {
         let schema =
@@ -49,50 +47,6 @@ async fn discovery_lists_crd_versions_by_priority_until_deletion() {
     assert_eq!(send(&server, "DELETE", &crd, &[], "").await.code, 200);
     assert_eq!(get(&server, "/apis/acc.example.com").await.text, "404 page not found\n");
     assert_eq!(get(&server, "/apis").await.text, before.text);
-}
-
-#[tokio::test]
-async fn aggregated_discovery_is_not_modified_without_a_change() {
-    let server = server();
-    for path in ["/api", "/apis"] {
-        let first = send(&server, "GET", path, &[("accept", AGGREGATED)], "").await;
-        assert_eq!((first.code, &first.headers["content-type"]), (200, &AGGREGATED.parse().unwrap()));
-        assert_eq!(
-            (&first.headers["vary"], &first.headers["cache-control"]),
-            (&"Accept".parse().unwrap(), &"public".parse().unwrap())
-        );
-        let tag = first.headers["etag"].to_str().unwrap().to_owned();
-        let headers = [("accept", AGGREGATED), ("if-none-match", tag.as_str())];
-        let second = send(&server, "GET", path, &headers, "").await;
-        assert_eq!((second.code, second.text.as_str()), (304, ""));
-        assert!(second.headers.get("content-type").is_none() && second.headers["etag"] == tag);
-    }
-    let tag = |response: &crate::client::Response| response.headers["etag"].clone();
-    let before = tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
-    server.create(crd(&["v1"])).unwrap();
-    assert_ne!(before, tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
-}
-
-#[tokio::test]
-async fn discovery_representation_is_negotiated() {
-    let server = server();
-    let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
-    let both = format!("{beta},{AGGREGATED},application/json");
-    for (path, accept, code, kind) in [
-        ("/apis", both.as_str(), 200, "APIGroupDiscoveryList"),
-        ("/apis", &format!("application/json,{AGGREGATED}"), 200, "APIGroupDiscoveryList"),
-        ("/apis", &format!("{beta},application/json"), 200, "APIGroupList"),
-        ("/apis", &beta, 406, "Status"),
-        ("/api", "*/*", 200, "APIVersions"),
-        ("/apis/apps", AGGREGATED, 406, "Status"),
-        ("/api/v1", AGGREGATED, 406, "Status"),
-        ("/apis/apps/v1", "application/json", 200, "APIResourceList"),
-    ] {
-        let response = send(&server, "GET", path, &[("accept", accept)], "").await;
-        assert_eq!((response.code, response.json()["kind"].as_str()), (code, Some(kind)), "{path} {accept}");
-    }
-    let address = send(&server, "GET", "/api", &[("host", "10.0.0.1:6443")], "").await.json();
-    assert_eq!(address["serverAddressByClientCIDRs"][0]["serverAddress"], "10.0.0.1:6443");
 }
 
 #[tokio::test]

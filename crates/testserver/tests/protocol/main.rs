@@ -12,7 +12,6 @@ mod load;
 mod media_types;
 mod ownership;
 mod resource_release;
-mod shards;
 mod tcp;
 mod watches;
 mod writes;

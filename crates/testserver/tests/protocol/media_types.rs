@@ -4,8 +4,6 @@ use crate::client::{CONFIGMAPS, configmaps, get, open, send, server};
 use http_body_util::BodyExt;
 use serde_json::json;
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-
 #[tokio::test]
 async fn objects_are_created_and_returned_in_yaml() {
     let server = server();
@@ -30,34 +28,6 @@ async fn objects_are_created_and_returned_in_yaml() {
     assert!(watch.text.contains("application/json;stream=watch"), "{}", watch.text);
     let broken = send(&server, "POST", CONFIGMAPS, &headers[..1], "metadata: [\n").await;
     assert!(broken.message().contains("(must be of type ConfigMap): yaml: "), "{}", broken.message());
-}
-
-#[tokio::test]
-async fn next_accepted_media_type_replaces_an_unsupported_type() {
-    let server = server();
-    configmaps(&server, &["a"]);
-    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    for (accept, code) in [
-        (format!("{PROTOBUF},application/json"), 200),
-        (format!("application/json,{PROTOBUF}"), 200),
-        (format!("application/json;q=0.5,{PROTOBUF}"), 200),
-        (format!("{PROTOBUF}, */*"), 200),
-        (format!("{table},application/json"), 200),
-        (format!("{PROTOBUF};as=Table;g=meta.k8s.io;v=v1,{table},application/json"), 200),
-        (PROTOBUF.to_owned(), 406),
-        (table.to_owned(), 406),
-        ("text/html".to_owned(), 406),
-    ] {
-        for path in [CONFIGMAPS.to_owned(), format!("{CONFIGMAPS}/a")] {
-            let response = send(&server, "GET", &path, &[("accept", &accept)], "").await;
-            assert_eq!(response.code, code, "{path} {accept}");
-            assert_eq!(response.headers["content-type"], "application/json");
-        }
-    }
-    let rejected = send(&server, "GET", &format!("{CONFIGMAPS}/a"), &[("accept", "text/html")], "").await;
-    let available = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    assert_eq!(rejected.message(), format!("406: Not Acceptable\n\nAvailable representations: {available}"));
-    assert_eq!(rejected.json()["details"], json!({}));
 }
 
 #[tokio::test]

@@ -3,36 +3,15 @@
 use std::time::Duration;
 
 use kube_testserver::Server;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, send, server};
-
-fn label(server: &Server, name: &str, app: &str) -> u64 {
-    let patch = json!({"metadata": {"labels": {"app": app}}});
-    server.patch("v1", "ConfigMap", Some("r"), name, &patch).expect("a patched ConfigMap");
-    server.resource_version()
-}
+use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, server};
 
 fn data(server: &Server, name: &str, value: &str) -> u64 {
     server
         .patch("v1", "ConfigMap", Some("r"), name, &json!({"data": {"k": value}}))
         .expect("a patched ConfigMap");
     server.resource_version()
-}
-
-#[tokio::test(start_paused = true)]
-async fn watch_from_a_version_replays_later_events() {
-    let server = server();
-    let first = configmaps(&server, &["c1"]);
-    configmaps(&server, &["c2"]);
-    let third = label(&server, "c1", "x");
-    let removed =
-        server.delete("v1", "ConfigMap", Some("r"), "c2").map(|_| server.resource_version()).unwrap();
-    let response =
-        get(&server, &format!("{CONFIGMAPS}?watch=true&resourceVersion={first}&timeoutSeconds=1")).await;
-    let expected =
-        [event("ADDED", "c2", first + 1), event("MODIFIED", "c1", third), event("DELETED", "c2", removed)];
-    assert_eq!(response.events(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,31 +29,6 @@ async fn watch_without_a_version_starts_with_current_objects() {
         );
         assert_eq!(response.text.lines().last(), Some(end.as_str()));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn objects_are_added_and_deleted_as_the_selector_matches() {
-    let server = server();
-    let start = configmaps(&server, &["c1"]);
-    label(&server, "c1", "x");
-    data(&server, "c1", "1");
-    label(&server, "c1", "y");
-    data(&server, "c1", "2");
-    label(&server, "c1", "x");
-    server.delete("v1", "ConfigMap", Some("r"), "c1").unwrap();
-    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=1&labelSelector=app=x");
-    let response = get(&server, &path).await;
-    let expected = [
-        event("ADDED", "c1", start + 1),
-        event("MODIFIED", "c1", start + 2),
-        event("DELETED", "c1", start + 3),
-        event("ADDED", "c1", start + 5),
-        event("DELETED", "c1", start + 6),
-    ];
-    assert_eq!(response.events(), expected);
-    let left: Value = serde_json::from_str(response.text.lines().nth(2).unwrap()).unwrap();
-    assert_eq!(left["object"]["metadata"]["labels"]["app"], "x");
-    assert_eq!(left["object"]["data"]["k"], "1");
 }
 
 #[tokio::test]
@@ -230,63 +184,4 @@ async fn history_expires_after_the_configured_age() {
     tokio::time::advance(Duration::from_secs(61)).await;
     let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=1");
     assert_eq!(get(&server, &path).await.events()[0].0, "ERROR");
-}
-
-#[tokio::test(start_paused = true)]
-async fn metadata_watch_contains_only_metadata() {
-    let server = server();
-    let last = configmaps(&server, &["c1"]);
-    data(&server, "c1", "secret");
-    let one = [("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")];
-    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={last}&allowWatchBookmarks=1&timeoutSeconds=3");
-    let response = send(&server, "GET", &path, &one, "").await;
-    let first: Value = serde_json::from_str(response.text.lines().next().unwrap()).unwrap();
-    assert_eq!(first["object"]["kind"], "PartialObjectMetadata");
-    assert!(first["object"].get("data").is_none());
-    let bookmark = format!(
-        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{{\"resourceVersion\":\"{}\"}}}}}}",
-        last + 1
-    );
-    assert_eq!(response.text.lines().last(), Some(bookmark.as_str()));
-    let list = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
-    let unusual = send(&server, "GET", &path, &list, "").await;
-    assert_eq!((unusual.code, unusual.text.as_str()), (200, ""));
-}
-
-#[tokio::test(start_paused = true)]
-async fn invalid_watch_options_are_rejected() {
-    let server = server();
-    configmaps(&server, &[]);
-    for (query, code, message) in [
-        (
-            "resourceVersion=abc",
-            500,
-            "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax",
-        ),
-        ("timeoutSeconds=abc", 400, "strconv.ParseInt: parsing \"abc\": invalid syntax"),
-        (
-            "resourceVersionMatch=NotOlderThan",
-            422,
-            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (
-            "sendInitialEvents=true",
-            422,
-            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
-        (
-            "sendInitialEvents=true&resourceVersionMatch=Exact",
-            422,
-            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]",
-        ),
-    ] {
-        let response = get(&server, &format!("{CONFIGMAPS}?watch=true&{query}")).await;
-        assert_eq!((response.code, response.message().as_str()), (code, message), "{query}");
-    }
-    assert_eq!(
-        get(&server, &format!("{CONFIGMAPS}?watch=true&timeoutSeconds=-1&resourceVersion=1")).await.text,
-        ""
-    );
-    let by_path = get(&server, "/api/v1/watch/namespaces?timeoutSeconds=1").await;
-    assert_eq!(by_path.events().len(), 5);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::client::{CONFIGMAPS, configmaps, delete, get, merge, post, put, send, server};
+use crate::client::{CONFIGMAPS, configmaps, get, merge, post, put, send, server};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -137,61 +137,4 @@ async fn write_without_a_change_creates_no_event() {
     let dry = post(&server, &format!("{CONFIGMAPS}?dryRun=All"), json!({"metadata": {"name": "dry"}})).await;
     assert_eq!((dry.code, dry.json()["metadata"].get("resourceVersion")), (201, None));
     assert_eq!(server.resource_version(), version + 1);
-}
-
-#[tokio::test]
-async fn spec_and_status_are_separate_and_only_spec_raises_generation() {
-    let server = server();
-    configmaps(&server, &[]);
-    let all = "/apis/apps/v1/namespaces/r/deployments";
-    let d = format!("{all}/d");
-    let s = format!("{d}/status");
-    let shown = |response: &crate::client::Response| {
-        let json = response.json();
-        let status = json["status"]["replicas"].clone();
-        (json["metadata"]["generation"].as_i64(), json["spec"]["replicas"].as_i64(), status.as_i64())
-    };
-    let created = post(
-        &server,
-        all,
-        json!({"metadata": {"name": "d"}, "spec": {"replicas": 1}, "status": {"replicas": 9}}),
-    )
-    .await;
-    assert_eq!(shown(&created), (Some(1), Some(1), None));
-    let both = json!({"spec": {"replicas": 2}, "status": {"replicas": 5}});
-    assert_eq!(shown(&merge(&server, &d, both).await), (Some(2), Some(2), None));
-    let both =
-        json!({"metadata": {"labels": {"l": "1"}}, "spec": {"replicas": 9}, "status": {"replicas": 5}});
-    let status = merge(&server, &s, both).await;
-    assert_eq!(shown(&status), (Some(2), Some(2), Some(5)));
-    assert_eq!(status.json()["metadata"].get("labels"), None);
-    let labels = merge(&server, &d, json!({"metadata": {"labels": {"l": "2"}}})).await;
-    assert_eq!(shown(&labels), (Some(2), Some(2), Some(5)));
-    let version = server.resource_version();
-    merge(&server, &d, json!({"status": {"replicas": 7}})).await;
-    let mut read = get(&server, &s).await.json();
-    read["metadata"]["generation"] = json!(99);
-    put(&server, &d, read).await;
-    assert_eq!(server.resource_version(), version);
-    assert_eq!(
-        get(&server, &format!("{CONFIGMAPS}/x/status")).await.message(),
-        "the server could not find the requested resource"
-    );
-}
-
-#[tokio::test]
-async fn concurrent_writes_from_one_version_conflict() {
-    let server = server();
-    configmaps(&server, &["q1"]);
-    let q1 = format!("{CONFIGMAPS}/q1");
-    let mut one = get(&server, &q1).await.json();
-    let mut two = one.clone();
-    one["data"] = json!({"k": "1"});
-    two["data"] = json!({"k": "2"});
-    assert_eq!(put(&server, &q1, one).await.code, 200);
-    assert_eq!(put(&server, &q1, two).await.code, 409);
-    let stale = merge(&server, &q1, json!({"metadata": {"resourceVersion": "1"}, "data": {"z": "1"}})).await;
-    assert_eq!((stale.code, stale.json()["reason"].as_str()), (409, Some("Conflict")));
-    assert_eq!(get(&server, &q1).await.json()["data"]["k"], "1");
-    assert_eq!(delete(&server, &q1, "").await.code, 200);
 }
