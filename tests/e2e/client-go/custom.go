@@ -31,7 +31,7 @@ func createWidgets(ctx context.Context, p *program) (string, error) {
 	}
 	crds := client.ApiextensionsV1().CustomResourceDefinitions()
 	_, err = crds.Create(ctx, definition(), metav1.CreateOptions{})
-	// An earlier execution of this program on the same server may have left it.
+	// An earlier execution of this program on the same server may have created the definition.
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err
 	}

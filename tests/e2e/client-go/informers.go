@@ -58,12 +58,12 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, erro
 	s.stop = stop
 	go informer.RunWithContext(running)
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return s, errors.New("not in sync")
+		return s, errors.New("informer did not sync before the deadline")
 	}
 	return s, nil
 }
 
-// expect waits for this number of events and returns them.
+// expect waits for count events and returns them.
 func (s *seen) expect(ctx context.Context, count int) (string, error) {
 	var all []string
 	for range count {
@@ -71,7 +71,7 @@ func (s *seen) expect(ctx context.Context, count int) (string, error) {
 		case event := <-s.events:
 			all = append(all, event)
 		case <-ctx.Done():
-			return "", fmt.Errorf("%d of %d events: %s", len(all), count, strings.Join(all, ", "))
+			return "", fmt.Errorf("received %d of %d events: %s", len(all), count, strings.Join(all, ", "))
 		}
 	}
 	return strings.Join(all, ", "), nil
@@ -93,7 +93,7 @@ func (p *program) remove(ctx context.Context, name string) error {
 	return p.typed.CoreV1().ConfigMaps(p.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// change does things to ConfigMaps, one after the other.
+// change returns the errors of several changes. Go makes the changes in the order of the arguments.
 func change(actions ...error) error { return errors.Join(actions...) }
 
 func sharedInformer(ctx context.Context, p *program) (string, error) {
@@ -218,7 +218,7 @@ func metadataInformer(ctx context.Context, p *program) (string, error) {
 	}
 	partial, is := cached.(*metav1.PartialObjectMetadata)
 	if !is {
-		return "", fmt.Errorf("a %T", cached)
+		return "", fmt.Errorf("cache contains a %T instead of PartialObjectMetadata", cached)
 	}
 	return fmt.Sprintf("%s; %s; %s with %v", sorted(first), then, partial.Kind, partial.Annotations), nil
 }
@@ -231,15 +231,15 @@ func howListed(_ context.Context, _ *program) (string, error) {
 	case lists == 0 && streams > 0:
 		return "by WATCH", nil
 	default:
-		return "", fmt.Errorf("%d by LIST and %d by WATCH", lists, streams)
+		return "", fmt.Errorf("expected one transport, but got %d lists by LIST and %d by WATCH", lists, streams)
 	}
 }
 
-// relist closes its watch, misses a deletion, and resumes from an expired version.
+// relist interrupts its watch, misses a deletion, and resumes from an expired resourceVersion.
 func relist(ctx context.Context, p *program) (string, error) {
 	config := rest.CopyConfig(p.config)
 	config.WrapTransport = nil
-	own := newLine()
+	own := newConnection()
 	own.wrap(config)
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -268,7 +268,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own.cut()
+	own.interrupt()
 	lists, streams, _ := own.counts()
 	missed := change(p.remove(ctx, "goes"), p.patch(ctx, "stays", `{"data": {"k": "w"}}`), p.put(ctx, "new", marked))
 	if missed != nil {
@@ -277,7 +277,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 	if err := p.compact(); err != nil {
 		return "", err
 	}
-	own.mend()
+	own.restore()
 	then, err := s.expect(ctx, 3)
 	if err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaderElection has two candidates. The second takes over when the first releases the lease. The first
+// leaderElection starts two candidates. The second takes over when the first releases the lease. The first
 // takes over when the second stops without a release and its lease expires.
 func leaderElection(ctx context.Context, p *program) (string, error) {
 	led := make(chan string, 10)
@@ -51,7 +51,8 @@ func leaderElection(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%s, then %v; %s holds the lease after %d transitions", first, order, holder, transitions), nil
 }
 
-// candidate runs for the lease until it is stopped; graceful ones release it then.
+// candidate starts a candidate and returns a function that stops it. A graceful candidate releases the
+// lease when it stops.
 func (p *program) candidate(ctx context.Context, name string, graceful bool, led chan<- string) (func(), error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, p.namespace, "leader",
 		p.typed.CoreV1(), p.typed.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: name})

@@ -1,5 +1,5 @@
-// client-go uses a server like Go programs do: informers of each kind, leader election, events,
-// conflicts, server-side apply, finalizers. It prints a line for each step and exits with 0 if all
+// client-go performs the operations that Go programs use: informers of each kind, leader election, events,
+// conflicts, server-side apply and finalizers. It prints one line for each step and exits with 0 if all
 // steps succeed.
 //
 // When the server must compact its history, the program prints "compact" and waits for a line on its
@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// deadline bounds each step.
+// deadline is the time limit of each step.
 const deadline = 20 * time.Second
 
-// program is the state that the steps share.
+// program contains the state that the steps share.
 type program struct {
 	config    *rest.Config
 	typed     kubernetes.Interface
@@ -65,8 +65,8 @@ var steps = []step{
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "how to reach the server")
-	namespace := flag.String("namespace", "client-go", "a namespace that is not there yet")
+	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig")
+	namespace := flag.String("namespace", "client-go", "namespace to create; it must not exist")
 	contentType := flag.String("content-type", "application/json", "content type of bodies; empty uses the default of client-go")
 	flag.Parse()
 	if err := run(*kubeconfig, *namespace, *contentType); err != nil {
@@ -81,7 +81,7 @@ func run(kubeconfig, namespace, contentType string) error {
 		return err
 	}
 	config.ContentType = contentType
-	config.QPS = -1 // the tests' server needs no mercy
+	config.QPS = -1 // no client-side rate limit
 	watched.wrap(config)
 	p := &program{config: config, namespace: namespace, stdin: bufio.NewReader(os.Stdin)}
 	if p.typed, err = kubernetes.NewForConfig(config); err != nil {
@@ -114,7 +114,7 @@ func createNamespace(ctx context.Context, p *program) (string, error) {
 	return string(created.Status.Phase), nil
 }
 
-// compact has the server's history forgotten.
+// compact asks the test to compact the history of the server, and waits until this is done.
 func (p *program) compact() error {
 	fmt.Println("compact")
 	_, err := p.stdin.ReadString('\n')

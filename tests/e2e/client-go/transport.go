@@ -11,36 +11,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// watched records the requests of all steps except relist, which uses a separate connection.
-var watched = newLine()
+// watched counts the requests of all steps except relist, which uses a separate connection.
+var watched = newConnection()
 
-// line is a connection to the server that counts list requests, and that can be closed and reopened.
-type line struct {
-	mu     sync.Mutex
-	isCut  bool
-	mended chan struct{}
-	bodies map[io.Closer]struct{}
-	lists  int // by LIST
-	stream int // by a WATCH that sends the initial events
-	tooOld int // answers that said that a version is too old
+// connection counts the list requests to the server. It can be interrupted and restored.
+type connection struct {
+	mu          sync.Mutex
+	interrupted bool
+	restored    chan struct{}
+	bodies      map[io.Closer]struct{}
+	lists       int // lists by LIST
+	stream      int // lists by WATCH with the initial events
+	tooOld      int // errors about an expired resourceVersion
 }
 
-var errCut = errors.New("the connection is closed")
+var errInterrupted = errors.New("connection is interrupted")
 
-func newLine() *line {
-	return &line{mended: make(chan struct{}), bodies: map[io.Closer]struct{}{}}
+func newConnection() *connection {
+	return &connection{restored: make(chan struct{}), bodies: map[io.Closer]struct{}{}}
 }
 
-func (l *line) wrap(config *rest.Config) {
+func (c *connection) wrap(config *rest.Config) {
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if err := l.wait(request.Context()); err != nil {
+			if err := c.wait(request.Context()); err != nil {
 				return nil, err
 			}
-			l.count(request)
+			c.count(request)
 			response, err := inner.RoundTrip(request)
 			if err == nil {
-				response.Body = l.hold(response.Body)
+				response.Body = c.track(response.Body)
 			}
 			return response, err
 		})
@@ -51,88 +51,88 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// cut closes the open requests as the server would. Further requests wait until the connection is
-// reopened.
-func (l *line) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = true
-	for body := range l.bodies {
+// interrupt ends the open responses like a server does. Later requests wait until restore is called.
+func (c *connection) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted = true
+	for body := range c.bodies {
 		_ = body.Close()
 	}
 }
 
-func (l *line) mend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = false
-	close(l.mended)
+// restore permits requests again.
+func (c *connection) restore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted = false
+	close(c.restored)
 }
 
-func (l *line) wait(ctx context.Context) error {
-	l.mu.Lock()
-	isCut := l.isCut
-	l.mu.Unlock()
-	if !isCut {
+func (c *connection) wait(ctx context.Context) error {
+	c.mu.Lock()
+	interrupted := c.interrupted
+	c.mu.Unlock()
+	if !interrupted {
 		return nil
 	}
 	select {
-	case <-l.mended:
+	case <-c.restored:
 		return nil
 	case <-ctx.Done():
-		return errCut
+		return errInterrupted
 	}
 }
 
-func (l *line) count(request *http.Request) {
+func (c *connection) count(request *http.Request) {
 	query := request.URL.Query()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case query.Get("sendInitialEvents") == "true":
-		l.stream++
+		c.stream++
 	case query.Has("resourceVersion") && !query.Has("watch"):
-		l.lists++ // informers name a version; other lists in the steps don't
+		c.lists++ // only the lists of informers contain a resourceVersion
 	}
 }
 
-func (l *line) counts() (lists, streams, tooOld int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lists, l.stream, l.tooOld
+func (c *connection) counts() (lists, streams, tooOld int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists, c.stream, c.tooOld
 }
 
-func (l *line) hold(body io.ReadCloser) io.ReadCloser {
-	held := &heldBody{ReadCloser: body, line: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bodies[held] = struct{}{}
-	return held
+func (c *connection) track(body io.ReadCloser) io.ReadCloser {
+	tracked := &trackedBody{ReadCloser: body, connection: c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bodies[tracked] = struct{}{}
+	return tracked
 }
 
-type heldBody struct {
+type trackedBody struct {
 	io.ReadCloser
-	line *line
+	connection *connection
 }
 
-func (b *heldBody) Read(buffer []byte) (int, error) {
+func (b *trackedBody) Read(buffer []byte) (int, error) {
 	count, err := b.ReadCloser.Read(buffer)
-	b.line.mu.Lock()
-	defer b.line.mu.Unlock()
+	b.connection.mu.Lock()
+	defer b.connection.mu.Unlock()
 	if bytes.Contains(buffer[:count], []byte("too old")) {
-		b.line.tooOld++
+		b.connection.tooOld++
 	}
-	if err != nil && b.line.isCut {
+	if err != nil && b.connection.interrupted {
 		err = io.EOF
 	}
 	return count, err
 }
 
-func (b *heldBody) Close() error {
-	go func() { // later, because cut closes while it holds the lock
-		b.line.mu.Lock()
-		defer b.line.mu.Unlock()
-		delete(b.line.bodies, b)
+func (b *trackedBody) Close() error {
+	go func() { // in a goroutine, because interrupt holds the lock while it closes bodies
+		b.connection.mu.Lock()
+		defer b.connection.mu.Unlock()
+		delete(b.connection.bodies, b)
 	}()
 	return b.ReadCloser.Close()
 }

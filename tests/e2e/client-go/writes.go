@@ -54,7 +54,7 @@ func recordEvents(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%q about the %s %s, %d times", found.Message, found.InvolvedObject.Kind, found.InvolvedObject.Name, found.Count), nil
 }
 
-// conflicts has clients that read, change and write the same object, and retry after a conflict.
+// conflicts runs clients that read, change and write the same object, and retry after a conflict.
 func conflicts(ctx context.Context, p *program) (string, error) {
 	const writers, increments = 4, 5
 	client := p.typed.CoreV1().ConfigMaps(p.namespace)
@@ -115,7 +115,7 @@ func serverSideApply(ctx context.Context, p *program) (string, error) {
 	}
 	_, conflict := client.Apply(ctx, config("w"), metav1.ApplyOptions{FieldManager: "second"})
 	if !apierrors.IsConflict(conflict) {
-		return "", fmt.Errorf("no conflict but %w", conflict)
+		return "", fmt.Errorf("expected a conflict: %w", conflict)
 	}
 	forced, err := client.Apply(ctx, config("w"), metav1.ApplyOptions{FieldManager: "second", Force: true})
 	if err != nil {
@@ -134,7 +134,8 @@ func serverSideApply(ctx context.Context, p *program) (string, error) {
 		unchanged, conflict, forced.Data, extracted.Data, replicas), nil
 }
 
-// applyDeployment has two managers for one Deployment: one for its replicas, one for all else.
+// applyDeployment applies one Deployment with two field managers. One manager owns the replicas, and the
+// other manager owns all other fields.
 func (p *program) applyDeployment(ctx context.Context) (string, error) {
 	client := p.typed.AppsV1().Deployments(p.namespace)
 	labels := map[string]string{"app": "web"}

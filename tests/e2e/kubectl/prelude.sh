@@ -5,13 +5,13 @@ ABSENT='bindings|componentstatuses|mutatingadmissionpolic(ies|ybindings)|tokenre
 ABSENT="$ABSENT|deviceclasses|resourceclaims|resourceclaimtemplates|resourceslices|volumeattributesclasses"
 ABSENT_VERSIONS='autoscaling/v1|resource.k8s.io/v1'
 
-# watching LINES ACTION ARGS...: the first LINES lines of `kubectl ARGS`; ACTION runs after the first line.
+# watching LINES ACTION ARGS...: prints the first LINES lines of `kubectl ARGS`. Runs ACTION after the first line.
 watching() {
     local lines=$1 action=$2 printed line
     shift 2
     coproc WATCH { exec kubectl "$@" 2>&1; }
     for ((printed = 0; printed < lines; printed++)); do
-        IFS= read -r -t 15 line <&"${WATCH[0]}" || { echo "the watch said no more"; break; }
+        IFS= read -r -t 15 line <&"${WATCH[0]}" || { echo "the watch sent no further line"; break; }
         printf '%s\n' "$line"
         if ((printed == 0)); then eval "$action" >/dev/null; fi
     done
@@ -20,7 +20,7 @@ watching() {
     return 0
 }
 
-# meanwhile ACTION ARGS...: the output and the exit code of `kubectl ARGS`; ACTION runs when its watch is open.
+# meanwhile ACTION ARGS...: runs `kubectl ARGS`, and ACTION when its watch is open. Returns the exit code of kubectl.
 meanwhile() {
     local action=$1 log waiting
     shift
@@ -35,7 +35,7 @@ meanwhile() {
     return "$waiting"
 }
 
-# editing SCRIPT ARGS...: `kubectl edit ARGS` with sed as the editor.
+# editing SCRIPT ARGS...: runs `kubectl edit ARGS` with sed as the editor.
 editing() {
     local script=$1
     shift

@@ -19,7 +19,7 @@ import (
 func runAll(args []string) error {
 	flags := flag.NewFlagSet("all", flag.ExitOnError)
 	dir := flags.String("dir", "", "directory for data, logs and kubeconfig (required)")
-	port := flags.Int("port", 0, "port of the apiserver; 0 picks a free one")
+	port := flags.Int("port", 0, "port of the apiserver; 0 selects a free port")
 	controllers := flags.Bool("controllers", false, "also start the controllers")
 	extra, err := parse(flags, args, "dir")
 	if err != nil {
@@ -78,7 +78,7 @@ func ignoreStop(err error) error {
 	return err
 }
 
-// start starts a part and returns the text of its ready line.
+// start starts a child and returns the text of its ready line.
 func (f *family) start(name string, args ...string) (string, error) {
 	if err := f.spawn(name, args...); err != nil {
 		return "", err
@@ -122,7 +122,7 @@ func (f *family) spawn(name string, args ...string) error {
 	go func() {
 		defer close(member.done)
 		readReady(stdout, ready)
-		f.exited <- fmt.Errorf("%s exited (%v); its log is %s", name, command.Wait(), log.Name())
+		f.exited <- fmt.Errorf("%s exited (%v); see its log %s", name, command.Wait(), log.Name())
 	}()
 	return nil
 }

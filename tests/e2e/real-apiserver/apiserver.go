@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// readyDeadline bounds the time from the start to /readyz.
+// readyDeadline is the time limit from the start until /readyz succeeds.
 const readyDeadline = 60 * time.Second
 
 func runAPIServer(args []string) error {
@@ -58,8 +58,8 @@ func runAPIServer(args []string) error {
 		"--service-account-signing-key-file=" + files.serviceAccountKey,
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
-		// Pods must be accepted before a controller has made service accounts, and a
-		// loopback address can't be an endpoint of the service "kubernetes".
+		// Pods must be accepted before a controller has created service accounts. A
+		// loopback address cannot be an endpoint of the service "kubernetes".
 		"--disable-admission-plugins=ServiceAccount",
 		"--endpoint-reconciler-type=none",
 		// By default a shutdown waits for open watches as long as for any request.

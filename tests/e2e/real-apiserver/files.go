@@ -97,14 +97,14 @@ func (f *serverFiles) readTokens() error {
 		return err
 	}
 	if len(lines) != 2 {
-		return fmt.Errorf("%s: %d lines instead of 2", f.tokens, len(lines))
+		return fmt.Errorf("%s: expected 2 lines, found %d", f.tokens, len(lines))
 	}
 	f.adminToken, f.nobodyToken = lines[0][0], lines[1][0]
 	return nil
 }
 
-// ca returns the authority that kube-apiserver made for itself, which it writes
-// behind its own certificate.
+// ca returns the certificate of the authority that kube-apiserver created. The file contains it after the
+// certificate of the server.
 func (f *serverFiles) ca() ([]byte, error) {
 	path := filepath.Join(f.certDir, "apiserver.crt")
 	data, err := os.ReadFile(path)
@@ -116,7 +116,7 @@ func (f *serverFiles) ca() ([]byte, error) {
 		last = block
 	}
 	if last == nil {
-		return nil, fmt.Errorf("%s: the file has no certificate", path)
+		return nil, fmt.Errorf("%s: file contains no certificate", path)
 	}
 	return pem.EncodeToMemory(last), nil
 }

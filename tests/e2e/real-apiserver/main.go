@@ -1,6 +1,6 @@
-// real-apiserver holds the released Kubernetes servers (etcd, kube-apiserver,
-// kube-controller-manager) in one binary, so that tests on one machine can start,
-// stop and restart each part alone. Everything listens on 127.0.0.1.
+// real-apiserver contains the released Kubernetes servers (etcd, kube-apiserver,
+// kube-controller-manager) in one binary. Tests start, stop and restart each server
+// separately. All servers listen on 127.0.0.1.
 package main
 
 import (
@@ -11,15 +11,15 @@ import (
 
 const usage = `usage: real-apiserver COMMAND [flags]
 
-  etcd         one etcd member without fsync
-  apiserver    kube-apiserver with an admin token and an unprivileged one
+  etcd         a single etcd member without fsync
+  apiserver    kube-apiserver with a token for an admin and a token without permissions
   controllers  kube-controller-manager
-  compact      compact etcd to its newest revision, as kube-apiserver does every 5 minutes
-  all          etcd and apiserver, and controllers where asked, as child processes
+  compact      compacts etcd to its latest revision, like kube-apiserver does every 5 minutes
+  all          etcd, apiserver and (optionally) controllers, as child processes
 
-"real-apiserver COMMAND -h" lists the flags of a command; apiserver, controllers
-and all pass on what follows "--". A command whose stdin is a pipe stops when the
-pipe is closed, so that no server outlives the test that started it.
+"real-apiserver COMMAND -h" lists the flags of a command; the commands apiserver,
+controllers and all pass the arguments after "--" to the server. If stdin is a pipe, a
+command stops when the pipe closes. Therefore no server outlives its test.
 `
 
 func main() {
@@ -58,7 +58,7 @@ func parse(flags *flag.FlagSet, args []string, required ...string) ([]string, er
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q (flags to pass on follow \"--\")", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q (put flags for the server after \"--\")", flags.Arg(0))
 	}
 	for _, name := range required {
 		if flags.Lookup(name).Value.String() == "" {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopGrace is how long a part may take to shut down once its stdin is closed.
+// stopGrace is the time limit for a shutdown after stdin closes.
 const stopGrace = 10 * time.Second
 
 // stopWithStdin stops this process if stdin is a pipe and its other end closes. The kernel closes it

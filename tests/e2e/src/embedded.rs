@@ -1,4 +1,4 @@
-//! The embedded server as the program that users run: `kube-testserver --port 0 --kubeconfig FILE`.
+//! Runs the embedded server as a separate process: `kube-testserver --port 0 --kubeconfig FILE`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,12 +15,12 @@ use crate::example::build;
 /// The deadline for the start of the program. A start takes milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
 
-/// The running program. It is killed when this is dropped.
+/// A running kube-testserver. Dropping this value kills the process.
 #[derive(Debug)]
 pub struct EmbeddedProgram {
     kubeconfig: PathBuf,
     _child: Child,
-    /// The open pipe, so that the program can write to it.
+    /// The standard output. It stays open, because the program would fail if it wrote to a closed pipe.
     _stdout: BufReader<ChildStdout>,
     _dir: TempDir,
 }
@@ -44,7 +44,9 @@ impl EmbeddedProgram {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
         let mut line = String::new();
-        timeout(READY_DEADLINE, stdout.read_line(&mut line)).await.context("the program is not ready")??;
+        timeout(READY_DEADLINE, stdout.read_line(&mut line))
+            .await
+            .context("kube-testserver was not ready in time")??;
         ensure!(
             line.starts_with("ready "),
             "kube-testserver {flags:?} printed {line:?} instead of its ready line"
@@ -52,7 +54,7 @@ impl EmbeddedProgram {
         Ok(Self { kubeconfig, _child: child, _stdout: stdout, _dir: dir })
     }
 
-    /// The kubeconfig that the program wrote.
+    /// Returns the path of the kubeconfig that the program wrote.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

@@ -1,4 +1,4 @@
-//! The examples as the programs that users run.
+//! Builds the example programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -39,6 +39,7 @@ pub(crate) async fn build(example: &str) -> Result<PathBuf> {
     ensure!(built.status.success(), "building {example}: {}", String::from_utf8_lossy(&built.stderr));
     // The executable of a test is in the folder `deps` next to the programs.
     let test = std::env::current_exe()?;
-    let folder = test.parent().and_then(Path::parent).context("a test lies in target/PROFILE/deps")?;
+    let folder =
+        test.parent().and_then(Path::parent).context("test executable is not in target/PROFILE/deps")?;
     Ok(folder.to_owned())
 }

@@ -10,14 +10,14 @@ use crate::embedded::EmbeddedProgram;
 
 /// Selects the child process that runs the program of a page.
 const IS_CHILD: &str = "KUBE_INFORMER_PAGE_PROGRAM";
-/// The time limit of a program, which takes milliseconds.
+/// The time limit of a program. A program takes milliseconds.
 const PROGRAM_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Runs a snippet with a client of a server that holds the Pods `shop/web-0` and `shop/cart-0`, both on
+/// Runs a snippet with a client of a server that contains the Pods `shop/web-0` and `shop/cart-0`, both on
 /// `node-1`.
 ///
 /// # Panics
-/// If the snippet fails.
+/// Panics if the snippet fails.
 pub fn run<F>(snippet: impl FnOnce(Client) -> F)
 where
     F: Future<Output = Result<(), Box<dyn Error + Send + Sync>>>,
@@ -32,11 +32,11 @@ where
     });
 }
 
-/// Runs a snippet with a server that holds the ConfigMaps `a`, `b` and `c` in the namespace `r`. Time
+/// Runs a snippet with a server that contains the ConfigMaps `a`, `b` and `c` in the namespace `r`. Time
 /// is paused.
 ///
 /// # Panics
-/// If the snippet fails.
+/// Panics if the snippet fails.
 pub fn run_on_server<F>(snippet: impl FnOnce(Server) -> F)
 where
     F: Future<Output = anyhow::Result<()>>,
@@ -59,7 +59,7 @@ where
 /// hundred Pods. `test` is the name of the calling test in its binary.
 ///
 /// # Panics
-/// Panics if the program fails or exceeds its time limit.
+/// Panics if the program fails or times out.
 pub fn run_program<E: std::fmt::Debug>(test: &str, main: impl FnOnce() -> Result<(), E>) {
     if env::var_os(IS_CHILD).is_some() {
         return main().expect("the program succeeds");
@@ -80,10 +80,10 @@ pub fn run_program<E: std::fmt::Debug>(test: &str, main: impl FnOnce() -> Result
     assert!(output.status.success(), "{test}: {}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Returns a server that holds the Pods `shop/web-0` and `shop/cart-0`, both on `node-1`.
+/// Returns a server that contains the Pods `shop/web-0` and `shop/cart-0`, both on `node-1`.
 ///
 /// # Panics
-/// If the server rejects ordinary Pods.
+/// Panics if the server rejects the Pods.
 pub fn server_with_pods() -> Server {
     let server = Server::new();
     create(&server, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
@@ -109,7 +109,7 @@ fn pod(app: &str) -> Value {
 /// Lists the ConfigMaps `count` times, and returns the HTTP status of each response.
 ///
 /// # Panics
-/// If a connection breaks.
+/// Panics if a connection breaks.
 pub async fn list_statuses(server: &Server, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {
@@ -121,7 +121,7 @@ pub async fn list_statuses(server: &Server, count: usize) -> Vec<u16> {
 /// Lists the ConfigMaps once, and returns the HTTP status.
 ///
 /// # Panics
-/// If the connection breaks.
+/// Panics if the connection breaks.
 pub async fn list_status(server: &Server) -> u16 {
     list(server).await.unwrap_or_else(|error| panic!("cannot list: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A real Kubernetes API server for tests: envtest's binaries, a cluster that the user named, or the
+//! A real Kubernetes API server for tests: envtest's binaries, an existing cluster, or the
 //! binary that `.ci/real-apiserver` builds.
 //!
 //! ```no_run

@@ -24,7 +24,7 @@ type field struct {
 	index   int
 }
 
-// deepest is how far below the object values are made up by chance.
+// deepest is the maximum nesting depth of random values.
 const deepest = 7
 
 // tries is the maximum number of empty random values if a value is required.
@@ -42,7 +42,7 @@ func (f *filler) message(value reflect.Value, depth int) {
 		}
 		of, at := field{value.Type(), i}, value.Field(i)
 		if !f.met[of] {
-			// Noted before, as a message may contain itself.
+			// Recorded before the recursion, because a message may contain itself.
 			f.met[of] = true
 			for try := 0; try < tries && at.IsZero(); try++ {
 				// Each field permits further nested values.

@@ -35,7 +35,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("no command\n%s", usage)
+		return fmt.Errorf("command is missing\n%s", usage)
 	}
 	types, err := servedTypes()
 	if err != nil {
@@ -71,7 +71,7 @@ type types struct {
 // Versions that kube-apiserver serves by default.
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
-// deleteOptions is registered in each group, and the same everywhere.
+// deleteOptions is registered in each group with the same content.
 var deleteOptions = schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
 
 func servedTypes() (types, error) {

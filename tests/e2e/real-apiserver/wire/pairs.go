@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// pair is one object in both forms.
+// pair contains one object as protobuf and as JSON.
 type pair struct {
 	Kind     string          `json:"kind"`
 	Protobuf []byte          `json:"protobuf"`
@@ -51,7 +51,7 @@ func writePairs(out *bufio.Writer, types types, seed uint64, each int) error {
 	}
 	for of, had := range fill.met {
 		if !had {
-			return fmt.Errorf("%v.%s never had a value", of.message, of.message.Field(of.index).Name)
+			return fmt.Errorf("%v.%s: field never had a value; increase the number of objects", of.message, of.message.Field(of.index).Name)
 		}
 	}
 	return nil

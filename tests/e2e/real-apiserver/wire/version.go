@@ -5,12 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// kubernetesVersion is the version of k8s.io/api that this program was built
-// with, as the release is called: v0.36.3 belongs to 1.36.3.
+// kubernetesVersion returns the Kubernetes release of the k8s.io/api dependency: v0.36.3 belongs to 1.36.3.
 func kubernetesVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", fmt.Errorf("built without modules")
+		return "", fmt.Errorf("read the Kubernetes version: binary was built without modules")
 	}
 	for _, module := range info.Deps {
 		if module.Path == "k8s.io/api" {
@@ -20,5 +19,5 @@ func kubernetesVersion() (string, error) {
 			return "1" + module.Version[len("v0"):], nil
 		}
 	}
-	return "", fmt.Errorf("k8s.io/api is not among the dependencies")
+	return "", fmt.Errorf("read the Kubernetes version: k8s.io/api is not a dependency")
 }

@@ -15,11 +15,11 @@ pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
 pub(super) const CERTIFICATES: &str = "certs";
 
-/// Contexts of the kubeconfig: may do everything, and has no rights.
+/// The contexts of the kubeconfig: a user with all permissions, and a user without permissions.
 pub(super) const ADMIN: &str = "admin";
 pub(super) const NOBODY: &str = "nobody";
 
-/// Writes the files into `dir`. A restart finds them again and stays valid for clients.
+/// Writes the files into `dir`. A restart uses the same files, so clients remain valid.
 pub(super) fn prepare(dir: &Path, address: SocketAddr) -> Result<()> {
     if dir.join(KUBECONFIG).exists() {
         return Ok(());

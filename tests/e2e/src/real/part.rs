@@ -1,4 +1,4 @@
-//! One program of a server: a child process whose output goes to a log file.
+//! One program of a server: a child process that writes its output to a log file.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const TAIL: usize = 25;
 /// The way to stop a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It watches its stdin and shuts down when that is closed.
+    /// The program shuts down when its stdin closes.
     ClosedStdin,
     /// The program does not support a graceful shutdown and is killed.
     Kill,
@@ -45,7 +45,7 @@ impl Part {
             .stderr(output)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("starting {name}"))?;
+            .with_context(|| format!("start {name}"))?;
         Ok(Self { name, child, stop, log })
     }
 
@@ -63,7 +63,7 @@ impl Part {
 
     /// Kills the program and waits until it exits.
     pub(super) async fn kill(mut self) -> Result<()> {
-        self.child.kill().await.with_context(|| format!("killing {}", self.name))
+        self.child.kill().await.with_context(|| format!("kill {}", self.name))
     }
 
     /// Fails if the program exited unexpectedly.
@@ -74,11 +74,11 @@ impl Part {
         Ok(())
     }
 
-    /// The last lines of the log, or why they can't be read.
+    /// Returns the last lines of the log, or the error of reading the log.
     pub(super) fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log)
             .map_or_else(|error| error.to_string(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
-        format!("--- {}'s log ends with\n{}", self.name, tail(&text))
+        format!("--- last lines of the log of {}:\n{}", self.name, tail(&text))
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_the_last_lines() {
+    fn tail_contains_last_lines() {
         let lines: Vec<String> = (1..=100).map(|line| format!("line {line}")).collect();
         let text = lines.join("\n") + "\n";
         assert_eq!(tail(&text), lines[100 - TAIL..].join("\n") + "\n");

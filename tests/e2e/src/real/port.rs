@@ -1,11 +1,11 @@
-//! Ports that stay ours across restarts.
+//! Ports that stay reserved across restarts of a server.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
 /// A loopback port that is bound with `SO_REUSEPORT` and never listened on. While no server runs, no
@@ -34,15 +34,15 @@ impl ReservedPort {
         self.address
     }
 
-    /// Listens on the port until this is dropped.
+    /// Listens on the port until the returned listener is dropped.
     ///
     /// # Errors
     ///
-    /// When the system doesn't allow it.
+    /// Fails if the system does not permit to listen.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn listen(&self) -> io::Result<TcpListener> {
         shared(self.address)?.listen(BACKLOG)
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn reserved_port_refuses_connections_until_server_listens() -> io::Result<()> {
+    async fn connection_fails_until_server_listens_on_reserved_port() -> io::Result<()> {
         let port = ReservedPort::new()?;
         let refused = TcpStream::connect(port.address()).await;
         assert_eq!(refused.map_err(|error| error.kind()).err(), Some(io::ErrorKind::ConnectionRefused));

@@ -1,4 +1,4 @@
-//! The command lines of the parts, for the one binary and for envtest's separate programs.
+//! The command lines of the parts, for the single binary and for the separate programs of envtest.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -118,8 +118,8 @@ pub(super) fn kubectl(programs: Option<&Programs>) -> Command {
     Command::new(beside.unwrap_or_else(kubectl_program))
 }
 
-/// Returns the built kubectl, or kubectl from PATH, if there is no server. Returns the bare name if
-/// neither exists.
+/// Returns the built kubectl, or kubectl from PATH. If neither exists, returns
+/// the program name without a path.
 pub fn kubectl_program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = || std::env::split_paths(&path).find_map(|folder| existing(folder.join("kubectl")));
@@ -148,7 +148,7 @@ fn etcd_flags(client: SocketAddr) -> Vec<String> {
         "--socket-reuse-port=true".to_owned(),
         "--unsafe-no-fsync=true".to_owned(),
         "--log-level=error".to_owned(),
-        // The name that both etcd 3.5 and 3.6 know.
+        // etcd 3.5 and 3.6 both accept this name.
         "--experimental-watch-progress-notify-interval=5s".to_owned(),
     ]
 }

@@ -1,4 +1,4 @@
-//! A server whose parts tests start, stop and restart.
+//! A server with parts that a test can start, stop and restart.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Options of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Flags for kube-apiserver besides the usual ones, such as `--watch-cache=false`.
+    /// Additional flags for kube-apiserver, for example `--watch-cache=false`.
     pub apiserver_flags: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl RealServer {
     ///
     /// # Cancel safety
     ///
-    /// The same as for `start`.
+    /// If the future is dropped, all started processes are killed.
     pub async fn start_or_skip(name: &str, checks: usize, options: Options) -> Result<Option<Self>> {
         match Source::find()? {
             Some(source) => Self::start_from(source, options).await.map(Some),
@@ -94,22 +94,26 @@ impl RealServer {
         }
     }
 
-    /// As [`start`](Self::start), from a source of the caller's choice.
+    /// Starts a server from `source`, like [`start`](Self::start).
     ///
     /// # Errors
     ///
-    /// As `start`, and for options that a running cluster can't fulfil.
+    /// Fails for the same reasons as `start`, and if `source` is an existing cluster and `options` are not
+    /// the defaults.
     ///
     /// # Cancel safety
     ///
-    /// As `start`.
+    /// If the future is dropped, all started processes are killed.
     pub async fn start_from(source: Source, options: Options) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let programs = match source {
             Source::Binary(binary) => Programs::One(binary),
             Source::Assets(assets) => Programs::Separate(assets),
             Source::Cluster(kubeconfig) => {
-                ensure!(options == Options::default(), "a running cluster takes no flags: {options:?}");
+                ensure!(
+                    options == Options::default(),
+                    "an existing cluster does not support options: {options:?}"
+                );
                 let mut cluster = Self { kubeconfig, own: None, dir };
                 cluster.wait_ready().await?;
                 return Ok(cluster);
@@ -128,13 +132,13 @@ impl RealServer {
         &self.kubeconfig
     }
 
-    /// Whether the parts are ours: only then they can be stopped and restarted.
+    /// Returns whether this value started the server. Only such a server can be stopped and restarted.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Returns a client with all permissions. It remains valid across restarts.
+    /// Returns a client with all permissions. The client remains valid across restarts.
     ///
     /// # Errors
     ///
@@ -213,7 +217,7 @@ impl RealServer {
     /// If the future is dropped, etcd may be running.
     pub async fn start_etcd(&mut self) -> Result<()> {
         let dir = self.dir.path();
-        let own = self.own.as_mut().ok_or_else(not_ours)?;
+        let own = self.own.as_mut().ok_or_else(existing_cluster_error)?;
         if own.etcd.is_none() {
             let command = own.programs.etcd(dir, own.etcd_port.address());
             own.etcd = Some(Part::spawn("etcd", command, dir, own.programs.stop())?);
@@ -221,7 +225,7 @@ impl RealServer {
         own.wait_for_etcd().await
     }
 
-    /// Stops etcd. The apiserver continues: its watches stay open without events, and it serves lists
+    /// Stops etcd. The apiserver continues. Its watches stay open without events, and lists are served
     /// from its cache. Other requests hang until they time out after 30 seconds or more.
     ///
     /// # Errors
@@ -232,7 +236,7 @@ impl RealServer {
     ///
     /// If the future is dropped, etcd is killed.
     pub async fn stop_etcd(&mut self) -> Result<()> {
-        stop(self.own.as_mut().ok_or_else(not_ours)?.etcd.take()).await
+        stop(self.own.as_mut().ok_or_else(existing_cluster_error)?.etcd.take()).await
     }
 
     /// Starts the apiserver if it does not run, and waits until it is ready.
@@ -246,7 +250,7 @@ impl RealServer {
     /// If the future is dropped, the apiserver may be running.
     pub async fn start_apiserver(&mut self) -> Result<()> {
         let dir = self.dir.path();
-        let own = self.own.as_mut().ok_or_else(not_ours)?;
+        let own = self.own.as_mut().ok_or_else(existing_cluster_error)?;
         if own.apiserver.is_none() {
             let (etcd, address) = (own.etcd_port.address(), own.apiserver_port.address());
             let command = own.programs.apiserver(dir, etcd, address, &own.apiserver_flags)?;
@@ -255,7 +259,7 @@ impl RealServer {
         self.wait_ready().await
     }
 
-    /// Stops the apiserver. Connections fail until it starts a second time.
+    /// Stops the apiserver. Connections fail until the apiserver starts again.
     ///
     /// # Errors
     ///
@@ -265,7 +269,7 @@ impl RealServer {
     ///
     /// If the future is dropped, the apiserver is killed.
     pub async fn stop_apiserver(&mut self) -> Result<()> {
-        stop(self.own.as_mut().ok_or_else(not_ours)?.apiserver.take()).await
+        stop(self.own.as_mut().ok_or_else(existing_cluster_error)?.apiserver.take()).await
     }
 
     /// Kills the apiserver. This resets its watches, while [`stop_apiserver`](Self::stop_apiserver)
@@ -279,7 +283,7 @@ impl RealServer {
     ///
     /// If the future is dropped, the apiserver is also killed.
     pub async fn kill_apiserver(&mut self) -> Result<()> {
-        match self.own.as_mut().ok_or_else(not_ours)?.apiserver.take() {
+        match self.own.as_mut().ok_or_else(existing_cluster_error)?.apiserver.take() {
             Some(part) => part.kill().await,
             None => Ok(()),
         }
@@ -289,27 +293,29 @@ impl RealServer {
     ///
     /// # Errors
     ///
-    /// As [`start_apiserver`](Self::start_apiserver).
+    /// Fails for the same reasons as [`start_apiserver`](Self::start_apiserver), and if the
+    /// apiserver cannot be stopped.
     ///
     /// # Cancel safety
     ///
-    /// When this is dropped early, the apiserver is stopped or running.
+    /// If the future is dropped, the apiserver may be stopped or running.
     pub async fn restart_apiserver(&mut self) -> Result<()> {
         self.stop_apiserver().await?;
         self.start_apiserver().await
     }
 
-    /// As [`restart_apiserver`](Self::restart_apiserver), with other flags from now on.
+    /// Restarts the apiserver with other flags, like [`restart_apiserver`](Self::restart_apiserver). Later
+    /// restarts use the same flags.
     ///
     /// # Errors
     ///
-    /// As `restart_apiserver`.
+    /// Fails for the same reasons as `restart_apiserver`.
     ///
     /// # Cancel safety
     ///
-    /// As `restart_apiserver`.
+    /// If the future is dropped, the apiserver may be stopped or running.
     pub async fn restart_apiserver_with(&mut self, flags: &[&str]) -> Result<()> {
-        let own = self.own.as_mut().ok_or_else(not_ours)?;
+        let own = self.own.as_mut().ok_or_else(existing_cluster_error)?;
         own.apiserver_flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         self.restart_apiserver().await
     }
@@ -344,7 +350,7 @@ impl RealServer {
     ///
     /// If the future is dropped, etcd may be compacted or not.
     pub async fn compact(&self) -> Result<()> {
-        let own = self.own.as_ref().ok_or_else(not_ours)?;
+        let own = self.own.as_ref().ok_or_else(existing_cluster_error)?;
         output(own.programs.compact(own.etcd_port.address())?, "compact").await.map(drop)
     }
 
@@ -383,7 +389,7 @@ impl RealServer {
             }
             let Err(error) = look(&self.kubeconfig).await else { return Ok(()) };
             if Instant::now() >= deadline {
-                bail!("not ready within {READY_DEADLINE:?}: {error:#}\n{}", self.log_tails());
+                bail!("apiserver is not ready within {READY_DEADLINE:?}: {error:#}\n{}", self.log_tails());
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -400,12 +406,12 @@ impl RealServer {
     /// If the future is dropped, the remaining parts are killed.
     pub async fn stop(mut self) -> Result<()> {
         if let Some(own) = self.own.as_mut() {
-            // An apiserver without its etcd can't shut down quickly.
+            // An apiserver without etcd cannot shut down quickly.
             stop(own.controllers.take()).await?;
             stop(own.apiserver.take()).await?;
             stop(own.etcd.take()).await?;
         }
-        self.dir.close().context("removing the server's directory")
+        self.dir.close().context("remove the directory of the server")
     }
 
     fn log_tails(&self) -> String {
@@ -436,7 +442,7 @@ impl Own {
             let Err(error) = TcpStream::connect(self.etcd_port.address()).await else { return Ok(()) };
             if Instant::now() >= deadline {
                 let tail = self.etcd.as_ref().map(Part::log_tail).unwrap_or_default();
-                bail!("etcd not ready within {READY_DEADLINE:?}: {error}\n{tail}");
+                bail!("etcd is not ready within {READY_DEADLINE:?}: {error}\n{tail}");
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -447,7 +453,7 @@ impl Own {
     }
 }
 
-fn not_ours() -> anyhow::Error {
+fn existing_cluster_error() -> anyhow::Error {
     anyhow!("the parts of a cluster that runs already can't be started or stopped")
 }
 

@@ -13,11 +13,11 @@ pub const HOW_TO_GET_A_SERVER: &str = "run .ci/real-apiserver (needs Go), or set
 /// The server that tests run against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A directory with the programs `etcd` and `kube-apiserver`, as envtest lays it out.
+    /// A directory with the programs `etcd` and `kube-apiserver`, in the layout of envtest.
     Assets(PathBuf),
-    /// The kubeconfig of a cluster that runs already. No part of it can be stopped.
+    /// The kubeconfig of an existing cluster. The tests cannot stop its servers.
     Cluster(PathBuf),
-    /// The one binary that `.ci/real-apiserver` builds.
+    /// The single binary that `.ci/real-apiserver` builds.
     Binary(PathBuf),
 }
 
@@ -42,14 +42,14 @@ impl Source {
         if let Some(assets) = assets.map(PathBuf::from) {
             for program in ["etcd", "kube-apiserver"] {
                 let path = assets.join(program);
-                ensure!(path.is_file(), "KUBEBUILDER_ASSETS is set, and {} is missing", path.display());
+                ensure!(path.is_file(), "KUBEBUILDER_ASSETS is set, but {} does not exist", path.display());
             }
             return Ok(Some(Self::Assets(assets)));
         }
         if let Some(path) = kubeconfig.map(PathBuf::from) {
             ensure!(
                 path.is_file(),
-                "KUBE_INFORMER_TEST_KUBECONFIG is set, and {} is missing",
+                "KUBE_INFORMER_TEST_KUBECONFIG is set, but {} does not exist",
                 path.display()
             );
             return Ok(Some(Self::Cluster(path)));
@@ -58,7 +58,7 @@ impl Source {
     }
 }
 
-/// The program that holds the servers.
+/// The name of the program that contains the servers.
 pub(super) const REAL_APISERVER: &str = "real-apiserver";
 
 /// Returns the path at which `.ci/real-apiserver` builds a program.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn assets_win_over_a_cluster_and_a_cluster_over_the_binary() -> Result<()> {
+    fn assets_precede_cluster_and_cluster_precedes_binary() -> Result<()> {
         let dir = tempfile::tempdir()?;
         touch(dir.path(), "etcd")?;
         touch(dir.path(), "kube-apiserver")?;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_choice_that_is_missing_is_an_error() -> Result<()> {
+    fn missing_explicit_source_is_an_error() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let binary = touch(dir.path(), "real-apiserver")?;
         let empty = Some(dir.path().as_os_str().to_owned());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_server_checks_are_skipped_here_and_fail_in_ci() -> Result<()> {
+    fn checks_without_server_are_skipped_locally_and_fail_in_ci() -> Result<()> {
         let text = skip("restarts", 3, false)?;
         assert!(text.starts_with("SKIPPED: 3 checks of restarts; how to get a server: "), "{text}");
         assert!(skip("restarts", 3, true).is_err());

@@ -27,8 +27,8 @@ pub(super) async fn look(kubeconfig: &Path) -> Result<()> {
 
 pub(super) async fn output(mut command: Command, name: &str) -> Result<String> {
     let running = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let ended = timeout(READY_DEADLINE, running).await.with_context(|| format!("{name} didn't end"))?;
-    let output = ended.with_context(|| format!("starting {name}"))?;
+    let ended = timeout(READY_DEADLINE, running).await.with_context(|| format!("{name} timed out"))?;
+    let output = ended.with_context(|| format!("start {name}"))?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{name} exited with {}: {error}", output.status);
     Ok(String::from_utf8(output.stdout)?)

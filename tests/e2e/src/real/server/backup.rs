@@ -7,16 +7,16 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use kube_client::{Client, Config};
 use tempfile::TempDir;
 
-use super::{RealServer, not_ours};
+use super::{RealServer, existing_cluster_error};
 
-/// Below a server's directory.
+/// The path of the data of etcd, relative to the directory of the server.
 const DATA: &str = "etcd";
 
 /// The key for writes that increment the revision. No apiserver reads it. etcd requires base64; the
 /// value is "bump".
 const BUMP: &str = r#"{"key":"YnVtcA==","value":"YnVtcA=="}"#;
 
-/// Writes that are on their way at once.
+/// The number of concurrent writes.
 const PARALLEL: usize = 16;
 
 /// A copy of etcd's data.
@@ -28,7 +28,7 @@ impl RealServer {
     ///
     /// # Errors
     ///
-    /// When etcd runs, when the copy fails, and on a cluster that isn't ours.
+    /// Fails if etcd runs, if the copy fails, and for an existing cluster.
     pub fn back_up_etcd(&self) -> Result<Backup> {
         let backup = Backup(tempfile::tempdir()?);
         copy(&self.data_of_stopped_etcd()?, backup.0.path())?;
@@ -43,7 +43,7 @@ impl RealServer {
     /// Fails for the same reasons as [`back_up_etcd`](Self::back_up_etcd).
     pub fn restore_etcd(&self, backup: &Backup) -> Result<()> {
         let data = self.data_of_stopped_etcd()?;
-        std::fs::remove_dir_all(&data).context("removing etcd's data")?;
+        std::fs::remove_dir_all(&data).context("remove the data of etcd")?;
         copy(backup.0.path(), &data)
     }
 
@@ -58,14 +58,14 @@ impl RealServer {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the revision is incremented by less.
+    /// If the future is dropped, the revision may be incremented by a smaller number.
     pub async fn bump_etcd(&self, revisions: usize) -> Result<()> {
-        let own = self.own.as_ref().ok_or_else(not_ours)?;
+        let own = self.own.as_ref().ok_or_else(existing_cluster_error)?;
         let url = format!("http://{}", own.etcd_port.address()).parse()?;
         let client = &Client::try_from(Config::new(url))?;
         let put = async |_| -> Result<()> {
             let request = http::Request::post("/v3/kv/put").body(BUMP.into())?;
-            client.request_text(request).await.context("writing to etcd").map(drop)
+            client.request_text(request).await.context("write to etcd").map(drop)
         };
         let puts = futures_util::stream::iter(0..revisions).map(put).buffer_unordered(PARALLEL);
         puts.try_collect::<()>().await?;
@@ -73,11 +73,11 @@ impl RealServer {
     }
 
     fn data_of_stopped_etcd(&self) -> Result<std::path::PathBuf> {
-        if self.own.as_ref().ok_or_else(not_ours)?.etcd.is_some() {
-            bail!("etcd runs");
+        if self.own.as_ref().ok_or_else(existing_cluster_error)?.etcd.is_some() {
+            bail!("etcd is running; stop it first");
         }
         let data = self.dir.path().join(DATA);
-        ensure!(data.is_dir(), "etcd has never run");
+        ensure!(data.is_dir(), "etcd has no data, because it was never started");
         Ok(data)
     }
 }
@@ -91,7 +91,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&path, &copied)?;
         } else {
-            std::fs::copy(&path, &copied).with_context(|| format!("copying {}", path.display()))?;
+            std::fs::copy(&path, &copied).with_context(|| format!("copy {}", path.display()))?;
         }
     }
     Ok(())
