@@ -39,11 +39,11 @@ fn main() {
     fs::write(Path::new(&out).join("pages.rs"), code).expect("OUT_DIR can be written");
 }
 
-/// Holds one block of Rust code.
+/// A block of Rust code.
 struct Block {
     /// The line of the page on which the block starts.
     line: usize,
-    /// The words behind ```` ```rust ````.
+    /// The words after ```` ```rust ````, for example `no_run`.
     words: String,
     code: String,
 }
@@ -84,21 +84,20 @@ fn blocks(text: &str) -> Vec<Block> {
 fn page_code(module: &str, blocks: &[Block], tests: Option<&Path>) -> String {
     let mut code = String::new();
     let mut is_open = false;
-    for Block { line, words, code: block } in blocks {
-        let (block_value, is_more) = (block, words.contains("more"));
+    for block in blocks {
+        let (text, is_more) = (&block.code, block.words.contains("more"));
         if is_open && !is_more {
             code.push_str("}\n");
             is_open = false;
         }
-        let this = Block { line: *line, words: words.clone(), code: block_value.clone() };
-        let name = format!("line_{line}");
-        if this.is_test_body() {
-            write!(code, "#[test]\nfn {name}() {{\n{block}}}\n")
+        let name = format!("line_{}", block.line);
+        if block.is_test_body() {
+            write!(code, "#[test]\nfn {name}() {{\n{text}}}\n")
         } else if is_more {
-            write!(code, "mod {name} {{\nuse super::*;\n{block}}}\n")
-        } else if this.is_program() {
+            write!(code, "mod {name} {{\nuse super::*;\n{text}}}\n")
+        } else if block.is_program() {
             let run = format!("kube_informer_e2e::pages::run_program(\"{module}::{name}\", {name}::main);");
-            let test = if words.contains("no_run") {
+            let test = if block.words.contains("no_run") {
                 String::new()
             } else {
                 format!("#[test]\nfn {name}() {{\n{run}\n}}\n")
@@ -106,14 +105,13 @@ fn page_code(module: &str, blocks: &[Block], tests: Option<&Path>) -> String {
             write!(
                 code,
                 "mod {name} {{\n{}}}\n{test}",
-                block
-                    .replace("\nfn main(", "\npub(super) fn main(")
+                text.replace("\nfn main(", "\npub(super) fn main(")
                     .replace("\nasync fn main(", "\npub(super) async fn main(")
             )
         } else {
             is_open = true;
             let tests = tests.map(|tests| format!("#[path = {tests:?}]\nmod tests;\n")).unwrap_or_default();
-            write!(code, "mod {name} {{\n{block}{tests}")
+            write!(code, "mod {name} {{\n{text}{tests}")
         }
         .expect("a String can be written");
     }

@@ -22,19 +22,19 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// seen collects the events that an informer's handler receives.
-type seen struct {
+// eventLog collects the events that the handler of an informer receives.
+type eventLog struct {
 	informer cache.SharedIndexInformer
 	events   chan string
 	stop     context.CancelFunc
 }
 
-// watch starts an informer and waits until it is in sync.
-func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, error) {
-	s := &seen{informer: informer, events: make(chan string, 100)}
-	tell := func(what string, object any) {
+// watch starts an informer and waits until the informer has synced.
+func watch(ctx context.Context, informer cache.SharedIndexInformer) (*eventLog, error) {
+	s := &eventLog{informer: informer, events: make(chan string, 100)}
+	send := func(verb string, object any) {
 		if unknown, is := object.(cache.DeletedFinalStateUnknown); is {
-			what, object = "missed deletion of", unknown.Obj
+			verb, object = "missed deletion of", unknown.Obj
 		}
 		accessor, err := meta.Accessor(object)
 		if err != nil {
@@ -43,13 +43,13 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, erro
 		}
 		// With controllers, each namespace also contains their ConfigMap.
 		if accessor.GetName() != "kube-root-ca.crt" {
-			s.events <- what + " " + accessor.GetName()
+			s.events <- verb + " " + accessor.GetName()
 		}
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { tell("added", object) },
-		UpdateFunc: func(_, object any) { tell("updated", object) },
-		DeleteFunc: func(object any) { tell("deleted", object) },
+		AddFunc:    func(object any) { send("added", object) },
+		UpdateFunc: func(_, object any) { send("updated", object) },
+		DeleteFunc: func(object any) { send("deleted", object) },
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*seen, erro
 }
 
 // expect waits for count events and returns them.
-func (s *seen) expect(ctx context.Context, count int) (string, error) {
+func (s *eventLog) expect(ctx context.Context, count int) (string, error) {
 	var all []string
 	for range count {
 		select {
@@ -223,8 +223,8 @@ func metadataInformer(ctx context.Context, p *program) (string, error) {
 	return fmt.Sprintf("%s; %s; %s with %v", sorted(first), then, partial.Kind, partial.Annotations), nil
 }
 
-// howListed reports whether the client uses streaming lists.
-func howListed(_ context.Context, _ *program) (string, error) {
+// listTransport reports whether the client uses streaming lists.
+func listTransport(_ context.Context, _ *program) (string, error) {
 	switch lists, streams, _ := watched.counts(); {
 	case lists > 0 && streams == 0:
 		return "by LIST", nil
@@ -248,7 +248,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 	tweak := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "relist" })
 	factory := informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithNamespace(p.namespace), tweak)
 	marked := map[string]string{"relist": ""}
-	if err := change(p.put(ctx, "stays", marked), p.put(ctx, "goes", marked)); err != nil {
+	if err := change(p.put(ctx, "kept", marked), p.put(ctx, "removed", marked)); err != nil {
 		return "", err
 	}
 	s, err := watch(ctx, factory.Core().V1().ConfigMaps().Informer())
@@ -261,7 +261,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 		return "", err
 	}
 	// client-go does not resume a watch without events. It starts with a list instead.
-	if err := p.patch(ctx, "stays", `{"data": {"k": "v"}}`); err != nil {
+	if err := p.patch(ctx, "kept", `{"data": {"k": "v"}}`); err != nil {
 		return "", err
 	}
 	watching, err := s.expect(ctx, 1)
@@ -270,7 +270,7 @@ func relist(ctx context.Context, p *program) (string, error) {
 	}
 	own.interrupt()
 	lists, streams, _ := own.counts()
-	missed := change(p.remove(ctx, "goes"), p.patch(ctx, "stays", `{"data": {"k": "w"}}`), p.put(ctx, "new", marked))
+	missed := change(p.remove(ctx, "removed"), p.patch(ctx, "kept", `{"data": {"k": "w"}}`), p.put(ctx, "new", marked))
 	if missed != nil {
 		return "", missed
 	}

@@ -50,7 +50,7 @@ var steps = []step{
 	{"dynamic informer, built-in kind", dynamicConfigMaps},
 	{"dynamic informer, custom kind", dynamicWidgets},
 	{"metadata informer", metadataInformer},
-	{"how informers listed", howListed},
+	{"how informers listed", listTransport},
 	{"relist after compaction", relist},
 	{"leader election", leaderElection},
 	{"event recorder", recordEvents},

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_start_keeps_the_tokens() -> Result<()> {
+    fn second_start_keeps_tokens() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let address = SocketAddr::from(([127, 0, 0, 1], 6443));
         prepare(dir.path(), address)?;

@@ -454,7 +454,7 @@ impl Own {
 }
 
 fn existing_cluster_error() -> anyhow::Error {
-    anyhow!("the parts of a cluster that runs already can't be started or stopped")
+    anyhow!("an existing cluster cannot be started, stopped or restarted")
 }
 
 async fn stop(part: Option<Part>) -> Result<()> {
