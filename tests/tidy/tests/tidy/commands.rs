@@ -1,6 +1,7 @@
 //! Checks the `cargo` commands of the pages: their packages and targets exist, and each guarantee of
 //! docs/reliability.md has a command.
 
+use crate::parity;
 use crate::workspace::{File, Violation, Workspace};
 
 /// The page whose first table has a guarantee in each row.
@@ -81,9 +82,40 @@ fn problems(command: &str, workspace: &Workspace) -> Vec<String> {
     };
     let named = TARGETS.into_iter().filter_map(|(argument, place)| Some((argument, place, after(argument)?)));
     let missing = named.filter(|(_, place, name)| !exists(place, name));
-    missing
+    let mut problems: Vec<String> = missing
         .map(|(argument, _, name)| format!("`{command}`: target {argument} {name} does not exist"))
-        .collect()
+        .collect();
+    if let Some(filter) = test_filter(&words).filter(|filter| !selects_test(filter, &folders, workspace)) {
+        problems.push(format!("`{command}`: {filter} selects no test; write the current name of the test"));
+    }
+    problems
+}
+
+/// Returns the filter of a `cargo test` command: the argument that is not an option.
+fn test_filter<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let mut arguments = words.strip_prefix(&["cargo", "test"])?.iter();
+    while let Some(argument) = arguments.next() {
+        match *argument {
+            "-p" | "--test" | "--bin" | "--example" | "--features" => _ = arguments.next(),
+            option if option.starts_with('-') => {}
+            filter => return Some(filter),
+        }
+    }
+    None
+}
+
+/// Returns whether the name of a test, or the path of its module, contains the last part of the filter. Each
+/// page is also a module of tests.
+fn selects_test(filter: &str, folders: &[&str], workspace: &Workspace) -> bool {
+    let filter = filter.rsplit("::").next().unwrap_or(filter);
+    let page = format!("docs/{}.md", filter.replace('_', "-"));
+    let mut files =
+        workspace.rust().filter(|file| folders.iter().any(|folder| file.path.starts_with(folder)));
+    workspace.file(&page).is_some()
+        || files.any(|file| {
+            file.path.contains(filter)
+                || parity::tests_in(&file.code).iter().any(|name| name.contains(filter))
+        })
 }
 
 #[cfg(test)]
@@ -94,7 +126,8 @@ mod tests {
         let workspace = Workspace {
             files: vec![
                 File::new("crates/a/Cargo.toml", "[package]\nname = \"kube-a\"\n"),
-                File::new("crates/a/tests/one.rs", ""),
+                File::new("crates/a/tests/one.rs", "#[test]\nfn list_is_empty() {}\n"),
+                File::new("docs/from-b.md", ""),
                 File::new("crates/a/tests/two/main.rs", ""),
                 File::new("crates/a/src/bin/run.rs", ""),
                 File::new("crates/c/Cargo.toml", "[package]\nname = \"kube-c\"\n"),
@@ -111,7 +144,8 @@ mod tests {
             "| x | `cargo test -p kube-a --test one`, `--test two`; `cargo run --release -p kube-a --bin run -- --test no` |",
             "    cargo test --workspace --test two    # --bin no",
             "cargo run --example show",
-            "`cargo test` runs all, `cargo test -p kube-c --lib words` some. `--test no` is an argument.",
+            "`cargo test -p kube-a --test one list_is` `cargo test --workspace from_b` `cargo test -p kube-a one::list`",
+            "`cargo test` runs all, `cargo test -p kube-a --lib list` some. `--test no` is an argument.",
         ] {
             assert_eq!(problems("docs/a.md", text), [""; 0], "{text}");
         }
@@ -131,6 +165,11 @@ mod tests {
             (
                 "`cargo test -p kube-a --test one`, `--test no`",
                 "`cargo test -p kube-a --test no`: target --test no does not exist",
+            ),
+            (
+                "`cargo test -p kube-a --test one list_was`",
+                "`cargo test -p kube-a --test one list_was`: list_was selects no test; write the current name of \
+                 the test",
             ),
             ("    cargo run --bin show", "`cargo run --bin show`: target --bin show does not exist"),
         ] {

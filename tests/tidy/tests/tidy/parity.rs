@@ -73,7 +73,7 @@ fn all_tests(workspace: &Workspace) -> Names {
 }
 
 /// Returns the names of the test functions.
-fn tests_in(code: &str) -> Vec<&str> {
+pub(crate) fn tests_in(code: &str) -> Vec<&str> {
     let attributes = TESTS.into_iter().flat_map(|attribute| code.match_indices(attribute));
     let name = |(at, _): (usize, &str)| {
         let start = at + code[at..].find("fn ")? + "fn ".len();
