@@ -23,7 +23,7 @@ fn first() -> u64 {
 }
 
 #[test]
-fn no_property_is_broken_by_a_share_of_the_seeds() {
+fn seeds_violate_no_property() {
     for seed in first()..first() + SEEDS {
         let done = simulate(seed, SimulationOptions::default());
         if let Some(violation) = done.violation {
@@ -59,7 +59,7 @@ fn seed_has_same_history_in_second_process() {
 
 #[test]
 fn each_canary_is_detected() {
-    for canary in [Canary::LosesADelete, Canary::SwapsTwoChanges, Canary::RepeatsAsNew] {
+    for canary in [Canary::LoseDelete, Canary::SwapChanges, Canary::RepeatAsNew] {
         let options = SimulationOptions { trace: false, canary: Some(canary) };
         let found = (0..CANARY_SEEDS).find(|seed| simulate(*seed, options).violation.is_some());
         assert!(found.is_some(), "{canary:?} was not found within {CANARY_SEEDS} seeds");

@@ -85,28 +85,30 @@ pub(super) fn batches(past: &Past, observation: &Observation<'_>) -> Verdict {
             holds(twice.is_none(), || format!("a batch has twice a key: {keys:?}"))
         }
         Observation::Cache(CacheState { events: Some(events), objects, cause, .. }) => {
-            let mut told = past.cache.objects.clone();
+            let mut expected = past.cache.objects.clone();
             for event in *events {
                 // A list reports a stale object as changed. A list without reuse reports each object as
                 // changed.
                 let fresh = *cause == Cause::Relist { fresh: true };
-                apply(&mut told, event, fresh || past.cache.stale.contains(&event.key()))?;
+                apply(&mut expected, event, fresh || past.cache.stale.contains(&event.key()))?;
             }
             let shown: BTreeMap<Key, Object> = objects.iter().map(|object| (object.key, *object)).collect();
-            holds(told == shown, || format!("{events:?} lead to {told:?}, but the cache contains {shown:?}"))
+            holds(expected == shown, || {
+                format!("{events:?} lead to {expected:?}, but the cache contains {shown:?}")
+            })
         }
         _ => Ok(()),
     }
 }
 
-fn apply(told: &mut BTreeMap<Key, Object>, event: &Event, anew: bool) -> Verdict {
+fn apply(expected: &mut BTreeMap<Key, Object>, event: &Event, is_fresh: bool) -> Verdict {
     let before = match event.after() {
-        Some(object) => told.insert(event.key(), object),
-        None => told.remove(&event.key()),
+        Some(object) => expected.insert(event.key(), object),
+        None => expected.remove(&event.key()),
     };
     let fits = match event {
         Event::Added { .. } => before.is_none(),
-        Event::Updated { old, new } => before == Some(*old) && (old != new || anew),
+        Event::Updated { old, new } => before == Some(*old) && (old != new || is_fresh),
         Event::Deleted { .. } => before.is_some(),
     };
     holds(fits, || format!("the store reports {event:?} after {before:?}"))

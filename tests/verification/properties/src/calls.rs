@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Returns the handler, its event, and its view of the cache.
-fn told<'a>(
+fn call<'a>(
     past: &'a Past,
     observation: &'a Observation<'_>,
 ) -> Option<(&'a Handler, &'a Event, Option<&'a CacheView>)> {
@@ -23,7 +23,7 @@ pub(super) fn sequential(past: &Past, observation: &Observation<'_>) -> Verdict 
     if let Observation::Drained { handler } = observation {
         return holds(!is_running(past, *handler), || format!("handler {handler} is drained within a call"));
     }
-    let Some((handler, event, _)) = told(past, observation) else { return Ok(()) };
+    let Some((handler, event, _)) = call(past, observation) else { return Ok(()) };
     holds(handler.running.is_none(), || {
         format!("{event:?} is delivered during the call for {:?}", handler.running)
     })?;
@@ -43,7 +43,7 @@ fn is_running(past: &Past, handler: HandlerId) -> bool {
 /// Property 6: during a call, the cache and the indexes contain the state of the event or a later
 /// state.
 pub(super) fn after_the_store(past: &Past, observation: &Observation<'_>) -> Verdict {
-    let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };
+    let Some((handler, event, Some(view))) = call(past, observation) else { return Ok(()) };
     holds(view.cached == view.indexed, || {
         format!("{:?} is cached, an index has {:?}", view.cached, view.indexed)
     })?;
@@ -76,7 +76,7 @@ pub(super) fn after_the_relist(past: &Past, observation: &Observation<'_>) -> Ve
         let late = changes.find(|event| matches!(event, Event::Deleted { .. }));
         return holds(late.is_none(), || format!("a relist delivers {late:?} after a change: {events:?}"));
     }
-    let Some((handler, event, Some(view))) = told(past, observation) else { return Ok(()) };
+    let Some((handler, event, Some(view))) = call(past, observation) else { return Ok(()) };
     holds(view.synced, || format!("{event:?} is delivered before the informer is synced"))?;
     let pending = handler.pending_at(event).map(|at| handler.pending[at]);
     let shown = pending.is_none_or(|pending| view.mark >= pending.made_at);
@@ -92,7 +92,7 @@ pub(super) fn after_the_relist(past: &Past, observation: &Observation<'_>) -> Ve
 /// Property 15: a resync delivers the last delivered state. The handler has no newer state, and a
 /// resync was requested.
 pub(super) fn resync(past: &Past, observation: &Observation<'_>) -> Verdict {
-    let Some((handler, event, _)) = told(past, observation).filter(|(_, event, _)| event.is_resync()) else {
+    let Some((handler, event, _)) = call(past, observation).filter(|(_, event, _)| event.is_resync()) else {
         return Ok(());
     };
     let knows = handler.knows.get(&event.key()).copied();

@@ -135,7 +135,7 @@ impl Past {
             Observation::InformerSynced => self.informer_synced(),
             Observation::HandlerAdded { handler, mark } => self.joined(handler, mark),
             Observation::Resynced { handler } => self.handler(handler).resynced = true,
-            Observation::Called { handler, event, .. } => self.handler(handler).told(event),
+            Observation::Called { handler, event, .. } => self.handler(handler).record_call(event),
             Observation::Returned { handler } => self.handler(handler).running = None,
             Observation::HandlerSynced { handler } => self.handler(handler).synced = true,
             Observation::Drained { handler } => self.handler(handler).drained(),
@@ -262,7 +262,7 @@ impl Handler {
         }
     }
 
-    fn told(&mut self, event: Event) {
+    fn record_call(&mut self, event: Event) {
         self.running = Some(event);
         let key = event.key();
         // A resync is not a pending event. A pending event that looks like a resync is from a list

@@ -33,11 +33,11 @@ fn listed(version: u64, objects: &[Object], events: &[Event]) -> Observation<'st
     Observation::Cache(CacheState { objects, stale: &[], mark: mark(version), events, cause, exact: true })
 }
 
-fn told(event: Event) -> Observation<'static> {
+fn called(event: Event) -> Observation<'static> {
     Observation::Called { handler: 0, event, view: None }
 }
 
-fn sees(event: Event, view: CacheView) -> Observation<'static> {
+fn called_with_view(event: Event, view: CacheView) -> Observation<'static> {
     Observation::Called { handler: 0, event, view: Some(view) }
 }
 
@@ -94,7 +94,7 @@ fn ground() -> Vec<Observation<'static>> {
         JOINED,
         listed(1, &OBJECTS, &EVENTS),
         Observation::InformerSynced,
-        told(EVENTS[0]),
+        called(EVENTS[0]),
         RETURNED,
         SYNCED,
         DRAINED,
@@ -114,7 +114,7 @@ fn breaks_then(number: u8, history: &[Observation<'_>]) {
 fn correct_history_has_no_violation() {
     let [two, gone, other] = [at(A, 1, 2), at(A, 1, 3), at(B, 4, 4)];
     let late = Observation::HandlerAdded { handler: 1, mark: 1 };
-    let tell = |handler, event| Observation::Called { handler, event, view: None };
+    let calls = |handler, event| Observation::Called { handler, event, view: None };
     let history = [
         &ground()[..],
         &[
@@ -125,19 +125,19 @@ fn correct_history_has_no_violation() {
             cache(3, &[], Some(&[deleted(gone)])),
             wrote(other),
             cache(4, &[other], Some(&[added(other)])),
-            tell(0, updated(FIRST, two)),
+            calls(0, updated(FIRST, two)),
             RETURNED,
-            tell(0, deleted(gone)),
+            calls(0, deleted(gone)),
             RETURNED,
-            tell(0, added(other)),
+            calls(0, added(other)),
             RETURNED,
             DRAINED,
-            tell(1, initial(two)),
+            calls(1, initial(two)),
             Observation::Returned { handler: 1 },
             Observation::HandlerSynced { handler: 1 },
-            tell(1, deleted(gone)),
+            calls(1, deleted(gone)),
             Observation::Returned { handler: 1 },
-            tell(1, added(other)),
+            calls(1, added(other)),
             Observation::Returned { handler: 1 },
             Observation::Drained { handler: 1 },
             Observation::Quiet,
@@ -191,8 +191,8 @@ fn outdated_cache_is_detected() {
 fn update_between_two_uids_is_detected() {
     let next = at(A, 2, 2);
     breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[updated(FIRST, next)]))]);
-    breaks_then(3, &[wrote(next), cache(2, &[next], None), told(updated(FIRST, next))]);
-    breaks_then(3, &[told(deleted(next))]);
+    breaks_then(3, &[wrote(next), cache(2, &[next], None), called(updated(FIRST, next))]);
+    breaks_then(3, &[called(deleted(next))]);
     breaks_then(3, &[wrote(next), cache(2, &[next], Some(&[deleted(next), added(next)]))]);
 }
 
@@ -210,10 +210,10 @@ fn snapshot_older_than_watermark_is_detected() {
 #[test]
 fn nested_or_inconsistent_calls_are_detected() {
     let two = at(A, 1, 2);
-    breaks_then(5, &[RESYNCED, told(updated(FIRST, FIRST)), told(updated(FIRST, FIRST))]);
-    breaks_then(5, &[told(added(two))]);
-    breaks_then(5, &[told(updated(two, at(A, 1, 3)))]);
-    breaks_then(5, &[told(deleted(at(B, 1, 3)))]);
+    breaks_then(5, &[RESYNCED, called(updated(FIRST, FIRST)), called(updated(FIRST, FIRST))]);
+    breaks_then(5, &[called(added(two))]);
+    breaks_then(5, &[called(updated(two, at(A, 1, 3)))]);
+    breaks_then(5, &[called(deleted(at(B, 1, 3)))]);
     breaks_then(5, &[RETURNED]);
 }
 
@@ -221,9 +221,12 @@ fn nested_or_inconsistent_calls_are_detected() {
 #[test]
 fn call_before_store_or_index_is_detected() {
     let two = at(A, 1, 2);
-    breaks_then(6, &[sees(updated(FIRST, two), view(1, Some(FIRST)))]);
-    breaks_then(6, &[sees(updated(FIRST, two), CacheView { indexed: None, ..view(2, Some(two)) })]);
-    breaks_then(6, &[sees(deleted(FIRST), view(2, Some(FIRST)))]);
+    breaks_then(6, &[called_with_view(updated(FIRST, two), view(1, Some(FIRST)))]);
+    breaks_then(
+        6,
+        &[called_with_view(updated(FIRST, two), CacheView { indexed: None, ..view(2, Some(two)) })],
+    );
+    breaks_then(6, &[called_with_view(deleted(FIRST), view(2, Some(FIRST)))]);
 }
 
 /// Property 7.
@@ -232,11 +235,14 @@ fn call_before_end_of_relist_is_detected() {
     let (two, b) = (at(A, 1, 2), at(B, 3, 3));
     let written = [wrote(two), wrote(b)];
     let list = [updated(FIRST, two), added(b)];
-    let early = sees(list[0], view(2, Some(two)));
+    let early = called_with_view(list[0], view(2, Some(two)));
     breaks_then(7, &[&written[..], &[listed(3, &[two, b], &list), early]].concat());
     let replaced = [added(b), deleted(FIRST)];
     breaks_then(7, &[wrote(b), Observation::Deleted { key: A, version: 4 }, listed(4, &[b], &replaced)]);
-    breaks_then(7, &[sees(updated(FIRST, FIRST), CacheView { synced: false, ..view(1, Some(FIRST)) })]);
+    breaks_then(
+        7,
+        &[called_with_view(updated(FIRST, FIRST), CacheView { synced: false, ..view(1, Some(FIRST)) })],
+    );
 }
 
 /// Property 8.
@@ -247,7 +253,7 @@ fn undelivered_change_is_detected() {
     breaks_then(8, &[&first[..], &[DRAINED]].concat());
     breaks_then(8, &[wrote(two), cache(2, &[two], None), DRAINED]);
     let second = [wrote(three), cache(3, &[three], Some(&[updated(two, three)]))];
-    let merged = told(updated(FIRST, three));
+    let merged = called(updated(FIRST, three));
     breaks_then(8, &[&first[..], &second, &[merged]].concat());
 }
 
@@ -260,7 +266,7 @@ fn coalescing_above_mark_is_accepted() {
     for (state, change) in states.iter().zip(&changes) {
         history.extend([wrote(*state), cache(state.version, &[*state], Some(&[*change]))]);
     }
-    history.extend([told(changes[0]), RETURNED, told(updated(states[0], states[2])), RETURNED, DRAINED]);
+    history.extend([called(changes[0]), RETURNED, called(updated(states[0], states[2])), RETURNED, DRAINED]);
     fine(&history);
 }
 
@@ -268,9 +274,9 @@ fn coalescing_above_mark_is_accepted() {
 #[test]
 fn duplicate_or_missing_initial_add_is_detected() {
     let late = Observation::HandlerAdded { handler: 1, mark: 1 };
-    let tell = Observation::Called { handler: 1, event: initial(FIRST), view: None };
+    let calls = Observation::Called { handler: 1, event: initial(FIRST), view: None };
     let returned = Observation::Returned { handler: 1 };
-    breaks_then(9, &[late, tell, returned, tell]);
+    breaks_then(9, &[late, calls, returned, calls]);
     breaks_then(9, &[late, Observation::Drained { handler: 1 }]);
     let never_found = updated(FIRST, at(A, 1, 2));
     breaks_then(9, &[late, Observation::Called { handler: 1, event: never_found, view: None }]);
@@ -287,7 +293,7 @@ fn synced_informer_without_list_is_detected() {
 fn synced_handler_before_initial_adds_is_detected() {
     let before = [wrote(FIRST), JOINED, listed(1, &OBJECTS, &EVENTS), Observation::InformerSynced];
     breaks(11, &[&before[..], &[SYNCED]].concat());
-    breaks(11, &[&before[..], &[told(initial(FIRST)), SYNCED]].concat());
+    breaks(11, &[&before[..], &[called(initial(FIRST)), SYNCED]].concat());
     breaks(11, &[JOINED, SYNCED]);
 }
 
@@ -295,10 +301,10 @@ fn synced_handler_before_initial_adds_is_detected() {
 #[test]
 fn wrong_initial_flag_is_detected() {
     let late = Observation::HandlerAdded { handler: 0, mark: 1 };
-    breaks_then(12, &[late, told(added(FIRST))]);
-    breaks_then(12, &[late, told(initial(at(A, 2, 2)))]);
+    breaks_then(12, &[late, called(added(FIRST))]);
+    breaks_then(12, &[late, called(initial(at(A, 2, 2)))]);
     let news = at(B, 2, 2);
-    breaks_then(12, &[wrote(news), cache(2, &[FIRST, news], None), told(initial(news))]);
+    breaks_then(12, &[wrote(news), cache(2, &[FIRST, news], None), called(initial(news))]);
 }
 
 /// Property 13.
@@ -326,8 +332,8 @@ fn watermark_ahead_of_reflector_is_detected() {
 #[test]
 fn resync_with_older_or_newer_state_is_detected() {
     let two = at(A, 1, 2);
-    let then = [wrote(two), cache(2, &[two], None), told(updated(FIRST, two)), RETURNED];
-    let again = |state| told(updated(state, state));
+    let then = [wrote(two), cache(2, &[two], None), called(updated(FIRST, two)), RETURNED];
+    let again = |state| called(updated(state, state));
     fine(&[&ground()[..], &then, &[RESYNCED, again(two)]].concat());
     breaks_then(15, &[&then[..], &[RESYNCED, again(FIRST)]].concat());
     breaks_then(15, &[&then[..], &[again(two)]].concat());
@@ -364,19 +370,19 @@ fn delete_with_older_state_is_detected() {
     let lost = Event::Deleted { last: at(A, 1, 3), unknown: true };
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[lost]))]].concat());
     breaks_then(18, &[Observation::Deleted { key: A, version: 2 }, listed(2, &[], &[deleted(FIRST)])]);
-    let merged = [cache(3, &[], Some(&[deleted(at(A, 1, 3))])), told(deleted(FIRST))];
+    let merged = [cache(3, &[], Some(&[deleted(at(A, 1, 3))])), called(deleted(FIRST))];
     breaks_then(18, &[&then[..], &merged].concat());
-    let tell = [told(updated(FIRST, two)), RETURNED, told(deleted(FIRST))];
-    breaks_then(18, &[wrote(two), cache(2, &[two], None), tell[0], tell[1], tell[2]]);
+    let calls = [called(updated(FIRST, two)), RETURNED, called(deleted(FIRST))];
+    breaks_then(18, &[wrote(two), cache(2, &[two], None), calls[0], calls[1], calls[2]]);
 }
 
 /// Property 20.
 #[test]
 fn call_after_stop_and_remaining_resources_are_detected() {
     let stopped = Observation::Stopped { tasks: 0, sockets: 0, timers: 0 };
-    breaks_then(20, &[stopped, told(updated(FIRST, FIRST))]);
-    breaks_then(20, &[Observation::HandlerRemoved { handler: 0 }, told(initial(FIRST))]);
-    breaks_then(20, &[RESYNCED, told(updated(FIRST, FIRST)), Observation::HandlerRemoved { handler: 0 }]);
+    breaks_then(20, &[stopped, called(updated(FIRST, FIRST))]);
+    breaks_then(20, &[Observation::HandlerRemoved { handler: 0 }, called(initial(FIRST))]);
+    breaks_then(20, &[RESYNCED, called(updated(FIRST, FIRST)), Observation::HandlerRemoved { handler: 0 }]);
     for left in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
         let (tasks, sockets, timers) = left;
         breaks(20, &[Observation::Stopped { tasks, sockets, timers }]);

@@ -11,11 +11,11 @@ use kube_object::CacheProbe;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
     /// A DELETED is lost.
-    LosesADelete,
+    LoseDelete,
     /// Swaps two consecutive changes.
-    SwapsTwoChanges,
+    SwapChanges,
     /// Repeats a change with the version of a later change.
-    RepeatsAsNew,
+    RepeatAsNew,
 }
 
 /// A `ListWatch` with a canary.
@@ -60,8 +60,8 @@ struct CorruptingStream<T> {
 impl<T> CorruptingStream<T> {
     fn pass(&mut self, event: WatchEvent<T>) -> Vec<WatchEvent<T>> {
         match (self.canary, event) {
-            (Canary::LosesADelete, WatchEvent::Deleted { .. }) => Vec::new(),
-            (Canary::SwapsTwoChanges, event) if !matches!(event, WatchEvent::Bookmark { .. }) => {
+            (Canary::LoseDelete, WatchEvent::Deleted { .. }) => Vec::new(),
+            (Canary::SwapChanges, event) if !matches!(event, WatchEvent::Bookmark { .. }) => {
                 match self.held.take() {
                     Some(held) => vec![event, held],
                     None => {
@@ -70,7 +70,7 @@ impl<T> CorruptingStream<T> {
                     }
                 }
             }
-            (Canary::RepeatsAsNew, WatchEvent::Modified(Decoded::Object(entry))) => {
+            (Canary::RepeatAsNew, WatchEvent::Modified(Decoded::Object(entry))) => {
                 let before = self.last.replace(entry.clone());
                 let again = before.map(|mut before| {
                     before.id.version = entry.id.version.clone();

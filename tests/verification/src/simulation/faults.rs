@@ -134,7 +134,7 @@ impl World {
     /// Injects a fault into the open watches.
     fn inject_watch_fault(&mut self) {
         let any = RequestMatch::any();
-        let (told, fault) = match self.rng.u8(..7) {
+        let (affected, fault) = match self.rng.u8(..7) {
             0 => (self.server.cut_watches(&any), SimulatedFault::CutWatches),
             1 => (self.server.fail_watches(&any, Status::expired()), SimulatedFault::ExpiredWatches),
             2 if self.setup.loses => {
@@ -152,15 +152,15 @@ impl World {
             }
             _ => (self.server.repeat_next_event(&any), SimulatedFault::RepeatNext),
         };
-        if told > 0 {
+        if affected > 0 {
             self.record_fault_if_open(fault);
         }
     }
 
     /// Returns a predicate for watches whose informer has their initial state.
     fn after_initial_events(&self) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
-        let desks = self.watchers.iter().map(|watcher| watcher.stack.recorder().lock());
-        let watching = desks.filter(|recorder| recorder.status().phase == Phase::Watching);
+        let recorders = self.watchers.iter().map(|watcher| watcher.stack.recorder().lock());
+        let watching = recorders.filter(|recorder| recorder.status().phase == Phase::Watching);
         let watching: Vec<_> = watching.map(|recorder| recorder.scope).collect();
         move |request| is_plain_watch(request) || watching.iter().any(|scope| scope.asks(request))
     }

@@ -262,17 +262,19 @@ struct Filter<T: ObjectForm> {
     observer: CacheObserver<T>,
     filtered: Box<dyn EventHandler<T>>,
     /// The events that the inner handler received in the last call.
-    told: Arc<Mutex<Vec<Event>>>,
+    delivered: Arc<Mutex<Vec<Event>>>,
     shown: DeliveredObjects,
 }
 
 impl<T: ObjectForm> Filter<T> {
     fn new(observer: CacheObserver<T>) -> Self {
-        let told: Arc<Mutex<Vec<Event>>> = Arc::default();
-        let (tells, sees) = (Arc::clone(&told), observer.clone());
-        let behind = handler_fn(move |event: &kube_informer::Event<T>| tells.lock().push(sees.event(event)));
+        let delivered: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let (events, observer_of_events) = (Arc::clone(&delivered), observer.clone());
+        let behind = handler_fn(move |event: &kube_informer::Event<T>| {
+            events.lock().push(observer_of_events.event(event));
+        });
         let filtered = Box::new(FilteringEventHandler::new(|entry: &Entry<T>| entry.is_even(), behind));
-        Self { observer, filtered, told, shown: Arc::default() }
+        Self { observer, filtered, delivered, shown: Arc::default() }
     }
 
     fn call(&mut self, event: &kube_informer::Event<T>) {
@@ -306,9 +308,9 @@ impl<T: ObjectForm> Filter<T> {
             }
             event => (knew || passes).then_some(event),
         };
-        let told = std::mem::take(&mut *self.told.lock());
-        if told != Vec::from_iter(expected) {
-            let how = format!("a filter makes {told:?} of {event:?}, not {expected:?}");
+        let delivered = std::mem::take(&mut *self.delivered.lock());
+        if delivered != Vec::from_iter(expected) {
+            let how = format!("a filter makes {delivered:?} of {event:?}, not {expected:?}");
             self.observer.recorder().lock().broken(Violation { property: 5, how });
         }
     }

@@ -46,7 +46,7 @@ async fn simulate(seed: u64, options: SimulationOptions) -> SimulationResult {
     count_requests(&mut world);
     violation = violation.or_else(|| within_budget(&world).err());
     let mut snapshots = SnapshotCounts::default();
-    let desks: Vec<_> =
+    let recorders: Vec<_> =
         world.watchers.iter().map(|watcher| std::sync::Arc::clone(watcher.stack.recorder())).collect();
     let lines = &mut world.lines;
     let mut history = history(lines, &world.server);
@@ -56,7 +56,7 @@ async fn simulate(seed: u64, options: SimulationOptions) -> SimulationResult {
     let left = tasks_left().await;
     let sockets = world.server.open_watches() + world.server.journal().unanswered();
     let stopped = Observation::Stopped { tasks: left, sockets, timers: 0 };
-    for (number, recorder) in desks.iter().enumerate() {
+    for (number, recorder) in recorders.iter().enumerate() {
         let mut recorder = recorder.lock();
         recorder.observe(stopped);
         snapshots.add(recorder.snapshots);

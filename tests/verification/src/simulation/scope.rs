@@ -39,7 +39,7 @@ impl Scope {
             && request.query.contains("labelSelector=") == self.labelled
     }
 
-    fn sees(&self, key: Key, state: &State) -> bool {
+    fn contains(&self, key: Key, state: &State) -> bool {
         self.namespace.is_none_or(|namespace| namespace == place(key).0) && (state.labelled || !self.labelled)
     }
 
@@ -59,7 +59,7 @@ impl Scope {
         version: u64,
         uids: &Uids,
     ) -> Option<Observation<'static>> {
-        let seen = |state: &&State| self.sees(key, state);
+        let seen = |state: &&State| self.contains(key, state);
         match (before.filter(seen), after.filter(seen)) {
             (_, Some(state)) => {
                 let object = self.object(key, state, uids);

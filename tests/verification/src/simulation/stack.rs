@@ -118,7 +118,7 @@ fn transform<T: ObjectForm>(
                 // `resume_unwind` prints no message on standard error.
                 std::panic::resume_unwind(Box::new(()));
             }
-            return Err("it is bad");
+            return Err("the object is marked as bad");
         }
         let mut recorder = recorder.lock();
         let uids = recorder.uids.clone();
@@ -138,13 +138,13 @@ fn alone<T: ObjectForm>(
     let inner = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
         .labels(setup.scope.selector())
         .transform(transform(recorder, setup.panics.is_some()));
-    let told = Arc::clone(recorder);
+    let of_source = Arc::clone(recorder);
     let builder = match canary {
         Some(canary) => Informer::from_source(ReportingSource {
             inner: CorruptingSource { inner, canary },
-            recorder: told,
+            recorder: of_source,
         }),
-        None => Informer::from_source(ReportingSource { inner, recorder: told }),
+        None => Informer::from_source(ReportingSource { inner, recorder: of_source }),
     };
     let recorder = Arc::clone(recorder);
     builder
