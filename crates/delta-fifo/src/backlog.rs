@@ -31,9 +31,11 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 /// that exists or that was delivered to the handler. If an object is added and deleted before its
 /// delivery, both events are removed.
 ///
-/// [`push`] accepts all events and never waits. With an unreachable threshold (`usize::MAX`),
-/// events are never coalesced, and the caller must wait while [`pending`] is too large. Each
-/// [`Delivery`] holds one more batch until it is dropped.
+/// A [`Delivery`] that [`take`] returned also holds its events until it is dropped.
+///
+/// [`push`] accepts all events and never waits. With the threshold `usize::MAX`, events are never
+/// coalesced. The caller then bounds the backlog: it does not call [`push`] while [`pending`] is too
+/// large.
 ///
 /// # Contract
 /// 1. The delivered events of each key form a history (Property 5). An object is *known* from the

@@ -7,8 +7,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Combines the bounds of a type that can be read and written through an `Api`.
 ///
-/// It is implemented for every type with these bounds: the types of k8s-openapi, types derived with
-/// `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`.
+/// Every type that satisfies the bounds implements this trait, for example the types of k8s-openapi,
+/// types derived with `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`. Programs do not
+/// implement it themselves.
 pub trait ApiObject: Resource + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K> ApiObject for K where
