@@ -50,7 +50,7 @@ async fn pods(flags: Flags) -> anyhow::Result<()> {
 
     // The lookups below read the cache without sending requests.
     let lister = pods.lister();
-    let version = lister.watermark().context("the cache has no resourceVersion")?;
+    let version = lister.resource_version().context("the cache has no resourceVersion")?;
     println!("\n{} Pods at resourceVersion {version}", lister.len());
     let mut nodes = by_node.values();
     nodes.sort();

@@ -15,7 +15,7 @@ use kube_object::{Entry, Event, ObjectKey};
 
 use coalesced::{CoalescedChanges, is_initial};
 
-/// The default number of pending events from which a backlog coalesces. It is equal to
+/// The default number of pending events at which coalescing starts. It is equal to
 /// [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY): a handler receives each event of an ordinary
 /// burst.
 pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
@@ -119,7 +119,7 @@ impl<T> Default for Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    /// Creates an empty backlog that coalesces from `threshold` pending events on. With a threshold
+    /// Creates an empty backlog that starts to coalesce at `threshold` pending events. With a threshold
     /// of zero, the backlog coalesces all events.
     pub fn new(threshold: usize) -> Self {
         Self {

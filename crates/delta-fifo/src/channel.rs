@@ -21,12 +21,12 @@ use crate::DeltaFifo;
 /// sender    starts to wait
 /// ```
 ///
-/// If a wake-up reached only a side that already waits, both would now wait indefinitely. However,
-/// [`Notify::notify_one`] stores a permit if there is no waiter, so the sender continues
-/// immediately. One permit is sufficient, because each direction has only one waiter (`&mut self`).
-/// The waiter checks the queue again after every wake-up. A permit from an earlier change costs
-/// only one more check. If a waiter is cancelled after its wake-up, the next call checks the queue
-/// before it waits.
+/// The receiver wakes the sender before the sender waits. A wake-up that is not stored would be lost,
+/// and both sides would wait indefinitely. [`Notify::notify_one`] stores a permit if there is no
+/// waiter, so the sender continues immediately. One permit is sufficient, because each direction has
+/// only one waiter (`&mut self`). The waiter checks the queue again after every wake-up. A permit from
+/// an earlier change costs only one more check. If a waiter is cancelled after its wake-up, the next
+/// call checks the queue before it waits.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(ChannelState {
         fifo: Mutex::new(DeltaFifo::new(capacity)),
@@ -47,7 +47,7 @@ struct ChannelState<T> {
 /// Reports that the receiver was dropped, so that deltas cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("receiver of the deltas was dropped")]
-pub struct Closed;
+pub struct SendError;
 
 /// Sends deltas into a [`channel`]. The reflector owns the sender.
 ///
@@ -60,13 +60,13 @@ impl<T> Sender<T> {
     /// Moves all `deltas` into the queue, in order. Waits while the queue is full.
     ///
     /// # Errors
-    /// Returns [`Closed`] if the receiver was dropped. Deltas that were not queued remain in
+    /// Returns [`SendError`] if the receiver was dropped. Deltas that were not queued remain in
     /// `deltas`.
     ///
     /// # Cancel safety
     /// Cancel safe: a delta is always either in the queue or in `deltas`. To continue, call the
     /// method again with the same `deltas`.
-    pub async fn send(&mut self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), Closed> {
+    pub async fn send(&mut self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), SendError> {
         loop {
             self.fill(deltas)?;
             if deltas.is_empty() {
@@ -76,10 +76,10 @@ impl<T> Sender<T> {
         }
     }
 
-    fn fill(&self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), Closed> {
+    fn fill(&self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), SendError> {
         let mut fifo = self.shared.fifo.lock();
         if fifo.is_closed() {
-            return Err(Closed);
+            return Err(SendError);
         }
         fifo.push_all(deltas);
         drop(fifo);

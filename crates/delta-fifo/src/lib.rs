@@ -58,5 +58,5 @@ mod fifo;
 mod testing;
 
 pub use backlog::{Backlog, DEFAULT_COALESCE_THRESHOLD, Delivery};
-pub use channel::{Closed, Receiver, Sender, channel};
+pub use channel::{Receiver, SendError, Sender, channel};
 pub use fifo::{DEFAULT_CAPACITY, DeltaFifo};

@@ -122,7 +122,7 @@ impl<T: Object, S> InformerBuilder<T, S> {
         self
     }
 
-    /// Sets the number of pending events from which the events of a handler are coalesced.
+    /// Sets the number of pending events of a handler at which coalescing starts.
     /// The default is 1024.
     ///
     /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache

@@ -138,7 +138,7 @@ impl InformerFactory {
         self.with_config(|config| config.settings.on_error = Some(Arc::new(on_error)))
     }
 
-    /// Sets the number of pending events from which the events of a handler are coalesced.
+    /// Sets the number of pending events of a handler at which coalescing starts.
     /// The default is 1024.
     ///
     /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache

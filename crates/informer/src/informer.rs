@@ -314,7 +314,7 @@ impl<T: Object> Informer<T> {
             synced: self.has_synced(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,
-            watermark: snapshot.watermark().cloned(),
+            watermark: snapshot.resource_version().cloned(),
             event_age: age(reflector.last_event),
             bookmark_age: age(reflector.last_bookmark),
             handlers: self.shared.subscriber_statuses(),

@@ -69,7 +69,8 @@
 //! - Reporting an event never waits. Each reported event is counted as sent, waiting, failed or dropped.
 //! - A [`Finalizer`] is on the server before the reconciler creates anything, and it is removed only
 //!   after a completed cleanup.
-//! - A write never overwrites the changes of another writer.
+//! - An update never overwrites a change of another client. It fails with a conflict.
+//!   [`Applier::force`] is the only exception.
 
 mod controller;
 mod election;

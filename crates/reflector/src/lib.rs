@@ -34,8 +34,8 @@
 //! # Invariants
 //! - Deltas are pushed in the order of the server's history. The position never passes an event that was
 //!   not delivered.
-//! - A retry waits for the backoff. Without a backoff, a request follows only a watch that lasted, or a
-//!   list that failed once for its version, its pages or its transport. A server that responds
+//! - A retry waits for the backoff. A request is sent without a backoff only after a watch that lasted,
+//!   or once after a list failed because of its version, pages or transport. A server that responds
 //!   immediately cannot cause a loop.
 //! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an
 //!   expired or too large version, and until a list succeeds, cached versions are not compared.

@@ -37,15 +37,15 @@ pub struct ReflectorOptions {
     /// Whether to request streaming lists. They require little memory of the server, and continue as the
     /// watch. If a server does not support streaming lists, the reflector immediately requests a list.
     pub streaming_lists: bool,
-    /// The maximum time without an event before the end of a streaming list. After it, the server counts
-    /// as a server without streaming lists.
+    /// The maximum time without an event within a streaming list. Then the reflector assumes that the
+    /// server does not support streaming lists.
     pub streaming_deadline: Duration,
     /// The timeout of a page or a complete streaming list. The timeout of kube-apiserver is one minute.
     pub list_deadline: Duration,
     /// The minimum duration of a watch. Each watch requests a random duration between this and twice
     /// this, to distribute the load of many clients.
     pub watch_timeout: Duration,
-    /// The time after the requested duration, after which the reflector closes a watch.
+    /// The extra time of a watch after its requested duration. Then the reflector closes the watch.
     pub watch_grace: Duration,
     /// The maximum time without an event after the first bookmark of a watch. Then the reflector closes
     /// the watch. A server sends a bookmark about every minute.

@@ -9,11 +9,11 @@ use crate::{ListPlan, ServerLimits};
 pub struct Position {
     /// The version of the last list, event or bookmark.
     pub version: ResourceVersion,
-    /// Whether something newer than the last list was delivered.
+    /// True if the reflector delivered an event or a bookmark after the last list.
     pub moved: bool,
     /// Whether the last list followed an expired version or an immediate retry, and no watch lasted
-    /// since. If a version expires in this state, the server may expire each version, and the next list
-    /// waits.
+    /// since. If a version expires in this state, the server may expire every version. The next list
+    /// then has a delay.
     pub unstable: bool,
     /// The sum of the weights of the watches that stalled at this version. See `StallKind`.
     pub stall_weight: u8,

@@ -49,7 +49,7 @@ impl Reports {
     }
 
     pub(crate) fn nameless(&self, error: &DecodeError) {
-        tracing::warn!(%error, "cannot identify an item of a list; the list deletes no objects");
+        tracing::warn!(%error, "cannot identify an item of a list; objects that are missing in this list stay cached");
         self.status.send_modify(|status| status.nameless += 1);
     }
 

@@ -96,15 +96,15 @@ impl<T: Object> Lister<T> {
         self.store.snapshot()
     }
 
-    /// Returns the resourceVersion of the watermark. Returns `None` until a delta with a version
-    /// was applied.
-    pub fn watermark(&self) -> Option<ResourceVersion> {
-        self.store.watermark()
+    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` until a
+    /// delta with a version was applied.
+    pub fn resource_version(&self) -> Option<ResourceVersion> {
+        self.store.resource_version()
     }
 
-    /// Returns the watermark with its epoch and sync state.
-    pub fn position(&self) -> Watermark {
-        self.store.position()
+    /// Returns the resourceVersion with its epoch and sync state.
+    pub fn watermark(&self) -> Watermark {
+        self.store.watermark()
     }
 
     /// Returns counters for metrics and debug pages.

@@ -43,7 +43,7 @@ impl<T: Object> Snapshot<T> {
         self.root.objects.iter().map(|(_, entry)| entry)
     }
 
-    /// Iterates over the entries of one namespace, without a visit to other entries.
+    /// Iterates over the entries of one namespace. Does not visit other entries.
     pub fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Entry<T>> + use<'a, T> {
         self.root.namespaces.slots(namespace).filter_map(|slot| self.root.objects.get(slot))
     }
@@ -75,20 +75,20 @@ impl<T: Object> Snapshot<T> {
         self.root.namespaces.len(namespace)
     }
 
-    /// Returns the resourceVersion of the watermark. Returns `None` if no delta with a version was
-    /// applied.
-    pub fn watermark(&self) -> Option<&ResourceVersion> {
+    /// Returns the resourceVersion up to which the snapshot contains all changes. Returns `None` if no
+    /// delta with a version was applied.
+    pub fn resource_version(&self) -> Option<&ResourceVersion> {
         self.root.watermark.version.as_ref()
     }
 
-    /// Returns the watermark with its epoch and sync state.
-    pub fn position(&self) -> &Watermark {
+    /// Returns the resourceVersion with its epoch and sync state.
+    pub fn watermark(&self) -> &Watermark {
         &self.root.watermark
     }
 
     /// Returns the number of stale objects. An object is stale if its latest state could not be
     /// decoded.
-    pub fn stale(&self) -> usize {
+    pub fn stale_len(&self) -> usize {
         self.root.stale.len()
     }
 

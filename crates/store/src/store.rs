@@ -320,14 +320,14 @@ impl<T: Object> Store<T> {
         Some(Index::new(self.clone(), state.name(), position))
     }
 
-    /// Returns the resourceVersion of the watermark. Returns `None` until a delta with a version
-    /// was applied.
-    pub fn watermark(&self) -> Option<ResourceVersion> {
-        self.position().version
+    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` until a
+    /// delta with a version was applied.
+    pub fn resource_version(&self) -> Option<ResourceVersion> {
+        self.watermark().version
     }
 
-    /// Returns the watermark with its epoch and sync state.
-    pub fn position(&self) -> Watermark {
+    /// Returns the resourceVersion with its epoch and sync state.
+    pub fn watermark(&self) -> Watermark {
         self.shared.root.read().watermark.clone()
     }
 
@@ -341,7 +341,7 @@ impl<T: Object> Store<T> {
         let snapshot = self.snapshot();
         StoreStats {
             objects: snapshot.len(),
-            stale: snapshot.stale(),
+            stale: snapshot.stale_len(),
             repeats: self.shared.repeats.load(Relaxed),
             index_panics: self.shared.index_panics.load(Relaxed),
             lists: self.shared.lists.load(Relaxed),

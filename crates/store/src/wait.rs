@@ -18,7 +18,7 @@ use crate::{Lister, Snapshot, Store};
 #[non_exhaustive]
 pub enum WaitError {
     /// The timeout elapsed. The store may still reach the version later.
-    #[error("the cache did not reach resourceVersion {wanted} within {timeout:?}; it {}", position(.reached.as_ref()))]
+    #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; cache {}", position(.reached.as_ref()))]
     Timeout {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -29,7 +29,7 @@ pub enum WaitError {
     },
     /// A list with a lower or incomparable version started a new epoch. The history of the server
     /// was restored from an older state, and the awaited write may be lost.
-    #[error("resourceVersion {wanted} belongs to a lost history of the server; the cache {}", position(.reached.as_ref()))]
+    #[error("server was restored, and resourceVersion {wanted} belongs to the lost history; cache {}", position(.reached.as_ref()))]
     HistoryLost {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -37,7 +37,7 @@ pub enum WaitError {
         reached: Option<ResourceVersion>,
     },
     /// The store was closed, for example because its informer was stopped.
-    #[error("the cache stopped before resourceVersion {wanted}; it {}", position(.reached.as_ref()))]
+    #[error("cache stopped before it reached resourceVersion {wanted}; cache {}", position(.reached.as_ref()))]
     Stopped {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -46,7 +46,7 @@ pub enum WaitError {
     },
     /// The store has not reached the version, and the method cannot wait outside of a tokio
     /// runtime.
-    #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; the cache {}", position(.reached.as_ref()))]
+    #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; cache {}", position(.reached.as_ref()))]
     NoRuntime {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -84,12 +84,12 @@ impl<T: Object> Store<T> {
         if wanted.is_opaque() {
             return Err(WaitError::Opaque { wanted });
         }
-        let epoch = self.position().epoch;
+        let epoch = self.watermark().epoch;
         let is_reached = |snapshot: &Snapshot<T>| snapshot.has_reached(&wanted);
-        let is_decided = |snapshot: &Snapshot<T>| is_reached(snapshot) || snapshot.position().epoch != epoch;
+        let is_decided = |snapshot: &Snapshot<T>| is_reached(snapshot) || snapshot.watermark().epoch != epoch;
         let snapshot = self.wait_for(timeout, is_decided).await;
-        let reached = snapshot.watermark().cloned();
-        match (snapshot.position().epoch == epoch, is_reached(&snapshot)) {
+        let reached = snapshot.resource_version().cloned();
+        match (snapshot.watermark().epoch == epoch, is_reached(&snapshot)) {
             (true, true) => Ok(()),
             (true, false) if self.is_closed() => Err(WaitError::Stopped { wanted, reached }),
             (true, false) if Handle::try_current().is_err() => Err(WaitError::NoRuntime { wanted, reached }),
@@ -162,7 +162,7 @@ impl<T: Object> Lister<T> {
 impl<T: Object> Snapshot<T> {
     /// Returns whether the snapshot contains all changes up to this resourceVersion.
     pub fn has_reached(&self, version: &ResourceVersion) -> bool {
-        self.watermark().is_some_and(|reached| reached.at_least(version))
+        self.resource_version().is_some_and(|reached| reached.at_least(version))
     }
 }
 

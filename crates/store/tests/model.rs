@@ -117,7 +117,7 @@ fn read(snapshot: &Snapshot<Thing>, index: Option<&Index<Thing, u8>>) -> Content
     let by_namespace = ["a", "b"].map(|name| (name.to_owned(), keys(snapshot.namespace(name))));
     let by_label = snapshot.list(&label_selector()).iter().map(|object| object.id.key.clone()).collect();
     let by_namespace = by_namespace.into_iter().collect();
-    Contents { objects, by_value, by_namespace, by_label, watermark: snapshot.position().clone() }
+    Contents { objects, by_value, by_namespace, by_label, watermark: snapshot.watermark().clone() }
 }
 
 /// Returns the contents of the model, for a comparison with [`read`].

@@ -199,7 +199,7 @@ impl PropertyRun {
         let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
         let mut stale: Vec<Key> = stale.map(|entry| object(entry).key).collect();
         stale.sort_unstable();
-        let position = snapshot.position();
+        let position = snapshot.watermark();
         let number = |version: &ResourceVersion| version.to_string().parse().expect("a number");
         let mark = Mark { epoch: position.epoch, version: position.version.as_ref().map(number) };
         let (exact, events) = (self.exact, Some(&events[..]));

@@ -14,6 +14,6 @@ pub struct Priority(
 impl Priority {
     /// The priority of [`WorkQueue::add`](crate::WorkQueue::add).
     pub const NORMAL: Self = Self(0);
-    /// For keys that may wait for a minute or two, for example the objects of the initial list.
+    /// The priority of keys that may wait for a minute or two, for example the objects of the initial list.
     pub const LOW: Self = Self(-100);
 }

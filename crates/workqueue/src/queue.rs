@@ -115,8 +115,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Adds `key` with a priority.
     ///
-    /// If the key is queued already, it keeps the higher priority, and moves only if its new
-    /// position is better.
+    /// If the key is queued already, it keeps the higher priority. It moves forward, but never back.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }

@@ -154,7 +154,7 @@ fn waiting_send_fails_when_receiver_is_dropped() {
         assert!(send.as_mut().poll(&mut cx).is_pending());
         drop(receiver);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
-        assert_eq!(send.as_mut().poll(&mut cx), Poll::Ready(Err(Closed)));
+        assert_eq!(send.as_mut().poll(&mut cx), Poll::Ready(Err(SendError)));
     }
     assert_eq!(text(deltas), text(versions(2..=2)));
     assert!(sender.closed().now_or_never().is_some());

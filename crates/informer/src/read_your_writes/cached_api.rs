@@ -47,12 +47,11 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 ///
 /// # Limits
-/// - A deleted object may appear in the cache shortly after its deletion. This happens if the cache
-///   had not contained the object, and the object was deleted by name, or changed so that the
-///   informer no longer selects it.
-/// - After a restore of the server, until the cache has noticed the restore, the resourceVersions
-///   of writes and of the cache cannot be compared. A deletion that the restore has undone is not
-///   reported.
+/// - A deleted object may appear in the cache shortly after its deletion. This happens only if the
+///   cache did not contain the object before. The object was then deleted by name, or changed so that
+///   the informer no longer selects it.
+/// - After a restore of the server, the resourceVersions of writes and of the cache cannot be compared
+///   until the cache has noticed the restore. A deletion that the restore has undone is not reported.
 /// - Reads do not wait for a write if its resourceVersion is not a number. Some aggregated servers
 ///   return versions that have no order.
 pub struct CachedApi<T: Cached> {

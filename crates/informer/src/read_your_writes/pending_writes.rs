@@ -133,7 +133,7 @@ impl PendingWrites {
 
     /// Removes the visible changes, and all writes if the epoch changed.
     fn advance<T: Object>(&mut self, cache: &Snapshot<T>) {
-        let epoch = cache.position().epoch;
+        let epoch = cache.watermark().epoch;
         if self.epoch != epoch {
             let before = std::mem::replace(self, Self { epoch, ..Self::default() });
             self.lost = before.lost.or_else(|| before.changes.latest().cloned());

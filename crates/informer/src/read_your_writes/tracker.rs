@@ -50,10 +50,10 @@ impl<T: Object> WriteTracker<T> {
             let cache = self.store.snapshot();
             let barrier = barrier.get_or_insert_with(|| pending.barrier(key, &cache));
             not_visible = pending.not_visible(barrier, key, &cache);
-            synced = cache.position().synced;
+            synced = cache.watermark().synced;
             matches!(not_visible, Some(NotVisible::LostEpoch(_))) || (not_visible.is_none() && synced)
         });
-        let reached = is_visible.await.watermark().cloned();
+        let reached = is_visible.await.resource_version().cloned();
         WaitOutcome { not_visible, synced, reached }
     }
 

@@ -14,12 +14,12 @@ use kube_informer::{Event, Object};
 /// A predicate also decides whether a deletion is seen. If the object was reconciled before, its
 /// deletion must pass. If none of its events passed, the predicate may also drop its deletion.
 ///
-/// A predicate on the state (a label, a phase) sees the *last* state of a deleted object. The
-/// reconciled state may have been different. A finalizer is the safe way: the deletion first
+/// For a deleted object, a predicate on the state (a label, a phase) receives the *last* state. The
+/// last reconciled state may have been different. A finalizer is the safe way: the deletion first
 /// arrives as an update.
 ///
-/// The predicate is called for each state that the cache had, however short. The cache does not see
-/// a state that appeared and disappeared between two lists.
+/// The predicate is called for each state of the cache, even if the state lasted only a short time. The
+/// cache does not see a state that appeared and disappeared between two lists.
 pub struct Predicate<T>(Arc<Passes<T>>);
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;

@@ -86,8 +86,8 @@ pub struct Finalizer {
     confirmed: Mutex<HashMap<ObjectKey, Uid>>,
 }
 
-/// Describes the work to do for an object. The object may be newer than that of the request. The `Debug`
-/// output does not contain it.
+/// Describes the work to do for an object. The object may be newer than the object of the request. The
+/// `Debug` output does not contain it.
 pub enum FinalizerEvent<K> {
     /// The object is not being deleted. Bring actual state closer to its desired state.
     Apply(Arc<K>),

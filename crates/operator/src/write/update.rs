@@ -16,18 +16,18 @@ use crate::Failure;
 /// Creates an object, or updates it with `mutate` if that changes it, as controller-runtime's
 /// `CreateOrUpdate` does.
 ///
-/// The name of `initial` selects the object, in the namespace of the [`CachedApi`]. If the cache
-/// does not contain it, `mutate` is applied to `initial`, and the result is created. Otherwise
-/// `mutate` is applied to a copy of the cached object, and `initial` is only a name. The copy is
-/// written if its JSON differs. A null field equals an absent field.
+/// The name of `initial` selects the object, in the namespace of the [`CachedApi`]. If the cache does
+/// not contain it, `mutate` is applied to `initial`, and the result is created. Otherwise `mutate` is
+/// applied to a copy of the cached object, and only the name of `initial` is used. The copy is written
+/// if its JSON differs. A null field equals an absent field.
 ///
 /// Defaults that the server sets do not cause writes, because `mutate` starts with the cached
 /// object. If `mutate` sets a value that the server writes differently (`1000m` for a quantity),
 /// each reconcile writes it.
 ///
-/// Only the cached version is replaced. If another client has written the object since then, this
-/// function fails with [`WriteError::Conflict`], and the next reconcile starts with the new
-/// version. For types with a status subresource, the status is not written: see [`update_status`].
+/// If another client has written the object since the cached version, this function fails with
+/// [`WriteError::Conflict`]. The next reconcile starts with the new version. For types with a status
+/// subresource, the status is not written: see [`update_status`].
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -79,7 +79,8 @@ where
 
 /// Updates the status of an object if `mutate` changes it. See [`create_or_update`].
 ///
-/// Only this version of the object is updated. Changes outside the status are ignored.
+/// Changes outside the status are ignored. If another client has written the object since the version
+/// in `current`, this function fails with [`WriteError::Conflict`].
 ///
 /// # Errors
 /// Returns the error of `mutate` unchanged. Other errors are a [`WriteError`].

@@ -52,7 +52,7 @@ fn unchanged_object_keeps_arc_and_emits_no_event() {
     let before = store.get(&key("a/x")).unwrap();
     assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "3")]), end("8")]), [""; 0]);
     assert!(Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
-    assert_eq!(store.watermark(), Some("8".into()));
+    assert_eq!(store.resource_version(), Some("8".into()));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn relist_applies_last_event_per_key() {
         Delta::Bookmark("10".into()),
     ];
     assert_eq!(apply(&store, during), [""; 0]);
-    assert_eq!(store.watermark(), Some("5".into()));
+    assert_eq!(store.resource_version(), Some("5".into()));
     assert_eq!(apply(&store, vec![end("11")]), ["-? a/y@4", "+ a/z@6", "* a/x@3 -> 8"]);
 }
 
@@ -149,7 +149,7 @@ fn incomplete_list_does_not_delete() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
     assert_eq!(apply(&store, batch), ["* a/y@4 -> 6", "+ a/z@7"]);
-    assert_eq!((store.len(), store.watermark()), (3, Some("8".into())));
+    assert_eq!((store.len(), store.resource_version()), (3, Some("8".into())));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn list_after_lost_history_ignores_equal_versions() {
         vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
     assert_eq!(apply(&store, list), ["* a/x@30 -> 30", "* a/y@40 -> 20"]);
     assert!(!Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
-    assert_eq!(store.position(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
+    assert_eq!(store.watermark(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
 }
 
 /// Properties 2 and 18.
@@ -214,7 +214,7 @@ fn list_after_lost_history_compares_digests() {
 fn older_list_replaces_cached_objects() {
     let store = listed("50", &[("a/x", "u", "30")]);
     assert_eq!(apply(&store, vec![begin(), page(&[("a/x", "u", "20")]), end("25")]), ["* a/x@30 -> 20"]);
-    assert_eq!(store.position().epoch, 1);
+    assert_eq!(store.watermark().epoch, 1);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn batch_may_contain_relist_and_other_deltas() {
         put("a/y", "u", "9"),
     ];
     assert_eq!(apply(&store, batch), ["- a/x@3", "+ a/z@7", "* a/y@4 -> 9"]);
-    assert_eq!(store.watermark(), Some("9".into()));
+    assert_eq!(store.resource_version(), Some("9".into()));
 }
 
 /// Deltas before a list are applied first, in their order.
@@ -258,18 +258,18 @@ fn list_is_applied_after_earlier_deltas() {
 fn bookmark_end_does_not_delete() {
     let store = listed("5", &[("a/x", "u", "3")]);
     assert_eq!(apply(&store, vec![end("8")]), [""; 0]);
-    assert_eq!((store.len(), store.watermark()), (1, Some("8".into())));
+    assert_eq!((store.len(), store.resource_version()), (1, Some("8".into())));
     assert_eq!(apply(&store, vec![page(&[("a/y", "u", "9")])]), ["+ a/y@9"]);
 }
 
 #[test]
 fn clear_deletes_all_and_keeps_watermark() {
     let store = listed("9", &[("b/y", "u", "1"), ("a/z", "u", "2")]);
-    let before = store.position();
+    let before = store.watermark();
     apply(&store, vec![undecodable("a/z", "u", "10"), begin(), page(&[("c/new", "u", "9")])]);
     assert_eq!(apply(&store, vec![Delta::Clear]), ["-? a/z@2", "-? b/y@1"]);
     assert_eq!((store.len(), store.stats().stale), (0, 0));
-    assert_eq!(store.position(), Watermark { version: Some("10".into()), ..before });
+    assert_eq!(store.watermark(), Watermark { version: Some("10".into()), ..before });
     // `Clear` discarded the relist, so this `End` has no `Begin`.
     assert_eq!(apply(&store, vec![end("11")]), [""; 0]);
     assert!(store.is_empty());
@@ -281,7 +281,7 @@ fn clear_deletes_all_and_keeps_watermark() {
 fn clear_of_empty_store_does_not_sync() {
     let store = Store::<k8s_openapi::api::core::v1::Pod>::new();
     assert_eq!(apply(&store, vec![Delta::Clear]), [""; 0]);
-    assert_eq!(store.position(), Watermark::default());
+    assert_eq!(store.watermark(), Watermark::default());
 }
 
 /// Property 2: the cached version may belong to a lost history that used the same versions.

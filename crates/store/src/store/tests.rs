@@ -32,7 +32,7 @@ fn opaque_version_always_counts_as_changed() {
     let batch = || vec![put("a/x", "u", "")];
     assert_eq!(apply(&store, batch()), ["+ a/x@"]);
     assert_eq!(apply(&store, batch()), ["* a/x@ -> "]);
-    assert_eq!(store.watermark(), None);
+    assert_eq!(store.resource_version(), None);
 }
 
 /// Property 3.
@@ -77,7 +77,7 @@ fn deletion_contains_sent_or_cached_state() {
 fn deletion_of_unknown_object_emits_no_event() {
     let store = Store::new();
     assert_eq!(apply(&store, vec![remove("a/x", "u", "3")]), [""; 0]);
-    assert_eq!((store.stats().repeats, store.watermark()), (1, Some("3".into())));
+    assert_eq!((store.stats().repeats, store.resource_version()), (1, Some("3".into())));
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn undecodable_object_with_another_uid_deletes() {
 #[test]
 fn watermark_never_decreases() {
     let store = Store::new();
-    assert_eq!(store.watermark(), None);
+    assert_eq!(store.resource_version(), None);
     apply(&store, vec![put("a/x", "u", "3"), Delta::Bookmark("7".into()), put("a/y", "u", "5")]);
-    assert_eq!(store.watermark(), Some("7".into()));
+    assert_eq!(store.resource_version(), Some("7".into()));
     apply(&store, vec![undecodable("a/x", "u", "8"), remove("a/z", "u", "9")]);
-    assert_eq!(store.position(), Watermark { version: Some("9".into()), epoch: 0, synced: false });
+    assert_eq!(store.watermark(), Watermark { version: Some("9".into()), epoch: 0, synced: false });
 }
 
 /// Properties 4 and 6.
@@ -124,9 +124,9 @@ fn snapshot_contains_complete_batches() {
     let at = by_node.at(&before).unwrap();
     let old: Vec<String> = at.iter("node-1").map(|entry| entry.id.to_string()).collect();
     assert_eq!(old, ["a/x at resourceVersion 3", "b/y at resourceVersion 4"]);
-    assert_eq!((before.watermark(), before.namespace_len("c")), (Some(&"4".into()), 0));
+    assert_eq!((before.resource_version(), before.namespace_len("c")), (Some(&"4".into()), 0));
     assert_eq!(by_node.keys("node-1"), [key("a/x"), key("c/z")]);
-    assert_eq!(store.snapshot().watermark(), Some(&"7".into()));
+    assert_eq!(store.snapshot().resource_version(), Some(&"7".into()));
 }
 
 /// Properties 4 and 6, with one writer and three readers. Each batch first deletes half of the
@@ -144,7 +144,7 @@ fn concurrent_readers_see_complete_batches() {
     };
     let read = || {
         let snapshot = store.snapshot();
-        let Some(version) = snapshot.watermark() else { return 0 };
+        let Some(version) = snapshot.resource_version() else { return 0 };
         assert!(snapshot.iter().all(|entry| entry.id.version == *version));
         let number: u64 = version.to_string().parse().unwrap();
         let found = by_node.at(&snapshot).unwrap().len(&format!("node-{}", number % 3));

@@ -52,7 +52,7 @@ impl<T: Object> Watched for Informer<T> {
 
     fn shown(&self) -> (States, Mark) {
         let snapshot = self.lister().snapshot();
-        let position = snapshot.position();
+        let position = snapshot.watermark();
         let version = position.version.as_ref().and_then(|version| version.to_string().parse().ok());
         let states = snapshot.iter().map(|entry| (entry.key().clone(), state(entry))).collect();
         (states, Mark { epoch: position.epoch, version })

@@ -144,7 +144,7 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
     deltas(&mut client.fifo.iter(), hasher);
     deltas(&mut client.collected.iter(), hasher);
     client.shown().hash(hasher);
-    let position = client.store.position();
+    let position = client.store.watermark();
     (position.epoch, position.version, position.synced).hash(hasher);
     client.members.iter().for_each(|of| member(of, hasher));
 }

@@ -207,10 +207,10 @@ impl World {
         }
         let before = self.client.synced;
         let held = self.client.store.snapshot();
-        let watermark = held.position().clone();
+        let watermark = held.watermark().clone();
         let events = self.client.apply(batch);
         let shown = self.client.store.snapshot();
-        if *shown.position() == watermark && events.is_empty() && stale(&held) == stale(&shown) {
+        if *shown.watermark() == watermark && events.is_empty() && stale(&held) == stale(&shown) {
             return Ok(());
         }
         drop((held, shown));
@@ -238,7 +238,7 @@ impl World {
     }
 
     fn mark(&self) -> Mark {
-        let position = self.client.store.position();
+        let position = self.client.store.watermark();
         Mark { epoch: position.epoch, version: position.version.as_ref().map(open::number) }
     }
 

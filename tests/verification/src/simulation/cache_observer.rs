@@ -90,7 +90,7 @@ impl<T: ObjectForm> CacheObserver<T> {
         let cached = cached.map(|entry| self.object(entry));
         let indexed = self.by_key.at(&snapshot).and_then(|index| index.iter(&key).next());
         let indexed = indexed.map(|entry| self.object(entry));
-        CacheView { cached, indexed, mark: mark(&snapshot), synced: snapshot.position().synced }
+        CacheView { cached, indexed, mark: mark(&snapshot), synced: snapshot.watermark().synced }
     }
 
     /// All objects of a snapshot that pass a test, in the order of keys.
@@ -108,7 +108,7 @@ impl<T: ObjectForm> CacheObserver<T> {
             objects: self.objects(snapshot.iter().cloned()),
             stale: stale.map(|entry| self.object(entry).key).collect(),
             mark: mark(snapshot),
-            synced: snapshot.position().synced,
+            synced: snapshot.watermark().synced,
             cause,
             exact,
         };
@@ -143,7 +143,7 @@ impl<T: ObjectForm> CacheObserver<T> {
 }
 
 fn mark<T: kube_informer::Object>(snapshot: &Snapshot<T>) -> Mark {
-    let position = snapshot.position();
+    let position = snapshot.watermark();
     let version = position.version.as_ref().and_then(|version| version.to_string().parse().ok());
     Mark { epoch: position.epoch, version }
 }
