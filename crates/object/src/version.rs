@@ -53,6 +53,12 @@ impl ResourceVersion {
         matches!(&self.0, VersionRepr::Opaque(text) if text.is_empty())
     }
 
+    /// Returns whether a watch can start after this version. An empty version and "0" are not
+    /// positions in the server's history: a watch from there starts with the current state.
+    pub fn is_resumable(&self) -> bool {
+        !matches!(&self.0, VersionRepr::Opaque(text) if text.is_empty() || text.as_str() == "0")
+    }
+
     /// Returns whether this version is equal to `other` or higher. Returns false for opaque
     /// versions.
     pub fn at_least(&self, other: &Self) -> bool {
@@ -125,6 +131,12 @@ mod tests {
         fn text_round_trips(text in ".{0,30}") {
             prop_assert_eq!(ResourceVersion::new(&text).to_string(), text);
         }
+    }
+
+    #[test]
+    fn empty_version_and_zero_are_not_resumable() {
+        let resumable = |text| ResourceVersion::new(text).is_resumable();
+        assert_eq!(["", "0", "00", "1", "abc"].map(resumable), [false, false, true, true, true]);
     }
 
     #[test]

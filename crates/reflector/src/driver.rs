@@ -123,6 +123,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             rng: fastrand::Rng::with_seed(seed),
             deadlines: Deadlines::default(),
             request: Request::None,
+            requests: 0,
             machine: State::Idle,
             outgoing: Vec::new(),
             reflector: self,
@@ -156,6 +157,8 @@ struct Driver<T, S> {
     reflector: Reflector<T, S>,
     machine: State,
     request: Request<T>,
+    /// The number of requests and backoffs. It changes when `request` is replaced.
+    requests: u64,
     deadlines: Deadlines,
     backoff: Backoff,
     rng: fastrand::Rng,
@@ -272,8 +275,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn list(&mut self, request: ListRequest, fresh: bool) {
-        self.deadlines.disarm_all();
-        self.request = Request::List(self.reflector.source.list(request, self.known(fresh)));
+        let parts = self.reflector.source.list(request, self.known(fresh));
+        self.replace_request(Request::List(parts));
     }
 
     fn stream(&mut self, not_older_than: Option<ResourceVersion>, fresh: bool) {
@@ -293,8 +296,14 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let timeout = shortest.mul_f64(1.0 + self.rng.f64());
         let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
         let events = self.reflector.source.watch(request, known);
+        self.replace_request(Request::Watch { events, began: Instant::now(), timeout });
+    }
+
+    /// Drops the open request and all deadlines.
+    fn replace_request(&mut self, request: Request<T>) {
         self.deadlines.disarm_all();
-        self.request = Request::Watch { events, began: Instant::now(), timeout };
+        self.request = request;
+        self.requests += 1;
     }
 
     /// Returns the probe for a list.
@@ -305,8 +314,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 
     fn back_off(&mut self, at_least: Option<Duration>) {
         let over = self.backoff.next(Instant::now(), at_least, &mut self.rng);
-        self.request = Request::None;
-        self.deadlines.disarm_all();
+        self.replace_request(Request::None);
         self.deadlines.arm(Deadline::Backoff, over);
     }
 
@@ -359,8 +367,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 let bookmarks =
                     events.iter().filter(|event| matches!(event, WatchEvent::Bookmark { .. })).count();
                 self.reflector.reports.events_received(bookmarks < events.len(), bookmarks > 0);
+                let request = self.requests;
                 for event in events {
                     self.event(event);
+                    // The next events belong to a watch that is no longer open.
+                    if self.requests != request {
+                        break;
+                    }
                 }
             }
             Some(Err(error)) => self.failed(&error),

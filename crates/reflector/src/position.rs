@@ -40,12 +40,6 @@ pub(crate) enum StallKind {
 /// The sum of weights that causes a relist.
 const STUCK_WEIGHT: u8 = 12;
 
-/// Returns whether a watch can start after this version. An empty version and "0" request the current
-/// state. Some aggregated servers send only these versions.
-pub(crate) fn is_resumable(version: &ResourceVersion) -> bool {
-    !version.is_empty() && *version != ResourceVersion::from(0)
-}
-
 impl Position {
     /// Returns the position after a complete list.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {

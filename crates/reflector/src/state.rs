@@ -58,9 +58,6 @@ pub struct Watching {
     pub delivered: bool,
     /// True if this watch received a bookmark. Further events must then follow in time.
     pub bookmarked: bool,
-    /// Whether the watch started without a version and still sends the current state as ADDED events.
-    /// These events have no order and are always delivered.
-    pub synthetic: bool,
 }
 
 /// Contains the data of [`State::Waiting`].

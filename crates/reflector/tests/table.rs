@@ -108,7 +108,7 @@ fn position(version: &str) -> Position {
 }
 
 fn watches() -> Vec<State> {
-    let opened = |position| Watching { position, delivered: false, bookmarked: false, synthetic: false };
+    let opened = |position| Watching { position, delivered: false, bookmarked: false };
     let moved = || Position { moved: true, ..position("9") };
     let watches = vec![
         opened(position("9")),
@@ -120,7 +120,8 @@ fn watches() -> Vec<State> {
         opened(Position { stall_weight: 6, ..moved() }),
         opened(Position { stall_weight: 8, ..moved() }),
         opened(Position { stall_weight: 11, ..moved() }),
-        Watching { synthetic: true, ..opened(position("")) },
+        opened(position("")),
+        opened(Position { unstable: true, ..position("") }),
     ];
     watches.into_iter().map(State::Watching).collect()
 }

@@ -26,8 +26,8 @@ enum CollectedChange<T> {
         /// Boxed, because this case is rare and an initial list holds one change per object.
         before: Option<Box<Entry<T>>>,
     },
-    /// The object was deleted during the relist. Contains the last state of the cached object, if
-    /// the state was received.
+    /// The cached object was deleted during the relist, or replaced by an object that could not be
+    /// decoded. Contains the last state of the cached object, if the state was received.
     Gone(Option<Entry<T>>),
 }
 
@@ -217,7 +217,7 @@ impl<T: Object> Relist<T> {
         let before = self.discard(&id.key, held);
         if let Some((slot, _)) = held.filter(|(_, held)| !held.uid.differs_from(&id.uid)) {
             self.cached.set(slot, RelistMark::Undecodable);
-        } else if before.is_some() {
+        } else if held.is_some() {
             self.changes.set(id.key.clone(), CollectedChange::Gone(before));
         }
     }
@@ -257,14 +257,19 @@ impl<T: Object> Relist<T> {
         outcome.lists_after_lost_history += u64::from(self.history_lost);
         self.refresh_stale(root);
         self.put_changes(root, outcome);
-        root.watermark.listed(version);
+        if complete {
+            root.watermark.listed(version);
+        } else {
+            root.watermark.listed_incompletely(&version);
+        }
     }
 
     /// Deletes the objects that are not part of the new state. After an incomplete list, deletes
-    /// only the objects that were replaced by an object with another uid.
+    /// only the objects whose deletion was received, or that were replaced by an object with another
+    /// uid.
     fn delete_missing(&self, complete: bool, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
         for (key, slot) in root.slots_by_key(|slot| self.cached.get(slot) == RelistMark::Missing) {
-            if !complete && !matches!(self.changes.get(&key), Some(CollectedChange::Put { .. })) {
+            if !complete && self.changes.get(&key).is_none() {
                 continue;
             }
             let last = self.last_state(&key, root);

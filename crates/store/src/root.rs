@@ -5,7 +5,9 @@
 
 use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
-use kube_object::{Delta, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion};
+use kube_object::{
+    Delta, Digest, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust,
+};
 
 use crate::{
     Watermark,
@@ -204,8 +206,8 @@ impl<T: Object> Root<T> {
 
     fn put_next(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         let held = self.held(entry.key().as_ref());
-        if let (Some((_, held)), StateSource::Live) = (held, batch.source)
-            && is_repeat(held, &entry.id)
+        if let (Some((slot, held)), StateSource::Live) = (held, batch.source)
+            && self.is_repeat(slot, held, &entry.id, entry.digest)
             && !self.belongs_to_new_history(held, &entry.id)
         {
             return batch.outcome.repeated(Some(entry));
@@ -216,6 +218,26 @@ impl<T: Object> Root<T> {
             Some((slot, true)) => {
                 self.delete(slot, None, true, batch.outcome);
                 self.insert(entry, batch);
+            }
+        }
+    }
+
+    /// Returns whether an event is not newer than the cached state.
+    ///
+    /// This also holds for another uid. The resourceVersions of all objects of a type have one order,
+    /// so the object with the lower version is the older object. An opaque version never counts as a
+    /// repeat. If versions have no order, only an equal state of the same object is a repeat.
+    fn is_repeat(&self, slot: u32, held: &ObjectId, event: &ObjectId, digest: Option<Digest>) -> bool {
+        let is_other = held.uid.differs_from(&event.uid);
+        match (self.watermark.orders_events(), is_other) {
+            (true, true) => event.version < held.version,
+            (true, false) => held.version.at_least(&event.version),
+            (false, true) => false,
+            (false, false) => {
+                !event.version.is_opaque()
+                    && self.objects.get(slot).is_some_and(|cached| {
+                        cached.is_unchanged(&event.version, digest, VersionTrust::SameHistory)
+                    })
             }
         }
     }
@@ -281,7 +303,7 @@ impl<T: Object> Root<T> {
 
     fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
-            Some((_, held)) if is_repeat(held, id) => outcome.repeated(None),
+            Some((slot, held)) if self.is_repeat(slot, held, id, None) => outcome.repeated(None),
             Some((slot, held)) if held.uid.differs_from(&id.uid) => self.delete(slot, None, true, outcome),
             Some((slot, _)) => self.set_stale(slot, true),
             None => {}
@@ -321,18 +343,5 @@ impl<T: Object> Root<T> {
             self.stale.iter().all(|slot| slots.binary_search(slot).is_ok()),
             "a free slot has a stale mark"
         );
-    }
-}
-
-/// Returns whether an event is not newer than the cached state.
-///
-/// This also holds for another uid. The resourceVersions of all objects of a type have one order,
-/// so the object with the lower version is the older object. An opaque version never counts as a
-/// repeat.
-fn is_repeat(held: &ObjectId, event: &ObjectId) -> bool {
-    if held.uid.differs_from(&event.uid) {
-        event.version < held.version
-    } else {
-        held.version.at_least(&event.version)
     }
 }

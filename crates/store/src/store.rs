@@ -44,7 +44,8 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 ///    An empty uid is unknown.
 /// 4. Outside of a relist, the store ignores a state of an object if its resourceVersion is not
 ///    higher than the cached version. An opaque version always counts as changed. A list replaces
-///    cached objects even if the list is older.
+///    cached objects even if the list is older. After a list without a version, versions have no
+///    order: the store ignores only an event that repeats the cached state of the same object.
 /// 5. The order of iteration is unspecified, but the same history produces the same order.
 /// 6. The tables of the store do not shrink when objects are deleted.
 ///
@@ -62,8 +63,9 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 /// in which they were received. Unchanged objects keep their `Arc` and cause no event.
 ///
 /// If `End` is not `complete`, the store deletes only objects that were replaced by an object with
-/// another uid. After `Begin { history_lost: true }`, an equal version does not prove that an
-/// object is unchanged.
+/// another uid, and objects whose deletion was received during the relist. The watermark does not
+/// advance, because other deleted objects can still be cached. After `Begin { history_lost: true }`, an
+/// equal version does not prove that an object is unchanged.
 ///
 /// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A
 /// `Clear` discards a relist and deletes all objects, in the order of their keys and with

@@ -9,6 +9,10 @@ use kube_object::ResourceVersion;
 /// Within an epoch, the version never decreases. A list with a lower or incomparable version starts
 /// a new epoch, because the server was restored from an older state. Versions of different epochs
 /// cannot be compared.
+///
+/// After a list without a version, the store has no position until the next list. The watch that
+/// follows such a list sends the current state in no order, and the versions of such a server can
+/// count per object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark {
     /// The resourceVersion; `None` until a delta with a version was applied.
@@ -20,10 +24,18 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// Advances to a higher version. Ignores a lower or opaque version.
+    /// Returns whether the last list had a version, so that events have an order. Before the first
+    /// list, events have an order too.
+    pub(crate) fn orders_events(&self) -> bool {
+        self.version.as_ref().is_none_or(ResourceVersion::is_resumable)
+    }
+
+    /// Advances to a higher version. Ignores a lower or opaque version, and each version after a list
+    /// without a version.
     pub(crate) fn advance(&mut self, version: &ResourceVersion) {
         let further = match &self.version {
             None => true,
+            Some(old) if !old.is_resumable() => false,
             Some(old) => matches!(old.partial_cmp(version), Some(Ordering::Less) | None),
         };
         if further && !version.is_opaque() {
@@ -31,15 +43,31 @@ impl Watermark {
         }
     }
 
-    /// Sets the version of an applied list. A lower or incomparable version starts a new epoch.
+    /// Sets the version of a complete list. A lower or incomparable version starts a new epoch.
     pub(crate) fn listed(&mut self, version: ResourceVersion) {
-        let continues = match &self.version {
-            None => true,
-            Some(old) => matches!(old.partial_cmp(&version), Some(Ordering::Less | Ordering::Equal)),
-        };
-        self.epoch += u64::from(!continues);
+        self.epoch += u64::from(!self.continues_with(&version));
         self.version = Some(version);
         self.synced = true;
+    }
+
+    /// Records an incomplete list. Objects that were deleted before this list can still be cached, so
+    /// the version does not advance. A lower or incomparable version starts a new epoch without a
+    /// version.
+    pub(crate) fn listed_incompletely(&mut self, version: &ResourceVersion) {
+        if !self.continues_with(version) {
+            self.epoch += 1;
+            self.version = None;
+        }
+        self.synced = true;
+    }
+
+    fn continues_with(&self, version: &ResourceVersion) -> bool {
+        match &self.version {
+            Some(old) if old.is_resumable() => {
+                matches!(old.partial_cmp(version), Some(Ordering::Less | Ordering::Equal))
+            }
+            _ => true,
+        }
     }
 }
 
@@ -63,6 +91,36 @@ mod tests {
         assert_eq!(watermark, at("12", 0));
         watermark.listed("11".into());
         assert_eq!(watermark, at("11", 1));
+    }
+
+    #[test]
+    fn list_without_version_stops_watermark_until_next_list() {
+        for none in ["", "0"] {
+            let mut watermark = Watermark::default();
+            watermark.listed(none.into());
+            assert!(!watermark.orders_events());
+            watermark.advance(&"10".into());
+            assert_eq!(watermark, at(none, 0));
+            watermark.listed("7".into());
+            assert!(watermark.orders_events());
+            assert_eq!(watermark, at("7", 0), "no version was known before");
+            watermark.listed(none.into());
+            assert_eq!(watermark, at(none, 1));
+        }
+    }
+
+    #[test]
+    fn incomplete_list_does_not_advance_watermark() {
+        let mut watermark = Watermark::default();
+        watermark.listed_incompletely(&"5".into());
+        assert_eq!(watermark, Watermark { version: None, epoch: 0, synced: true });
+        watermark.listed("10".into());
+        watermark.listed_incompletely(&"20".into());
+        assert_eq!(watermark, at("10", 0));
+        watermark.listed_incompletely(&"8".into());
+        assert_eq!(watermark, Watermark { version: None, epoch: 1, synced: true });
+        watermark.listed("9".into());
+        assert_eq!(watermark, at("9", 1));
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     }
     let outputs = vec![mark, Output::Disarm(Deadline::List), Output::Disarm(Deadline::InitialEvents)];
     // This bookmark does not require further bookmarks, so `bookmarked` is false.
-    (State::Watching(Watching { position, delivered: false, bookmarked: false, synthetic: false }), outputs)
+    (State::Watching(Watching { position, delivered: false, bookmarked: false }), outputs)
 }
 
 fn failed(

@@ -8,20 +8,21 @@ use kube_object::ResourceVersion;
 use super::{Step, back_off, ignore, list, suspend};
 use crate::{
     AfterBackoff, Deadline, EventKind, Input, ListPlan, Output, Position, ReflectorOptions, RelistCause,
-    State, WatchEnd, Watching,
-    position::{StallKind, is_resumable},
+    State, WatchEnd, Watching, position::StallKind,
 };
 
 /// Requests a watch from the position.
 pub(crate) fn begin(position: Position) -> Step {
     let outputs = vec![Output::Watch(position.version.clone()), Output::Arm(Deadline::Watch)];
-    let synthetic = !is_resumable(&position.version);
-    (State::Watching(Watching { position, delivered: false, bookmarked: false, synthetic }), outputs)
+    (State::Watching(Watching { position, delivered: false, bookmarked: false }), outputs)
 }
 
 pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOptions) -> Step {
     match input {
-        Input::Event { kind, version } => event(watching, kind, version),
+        Input::Event { kind, version } if watching.position.version.is_resumable() => {
+            event(watching, kind, version)
+        }
+        Input::Event { kind, version } => event_without_position(watching, kind, version, options),
         Input::WatchEnded(end) => ended(watching, end, options),
         Input::Failed(class, retry_after) => failed(watching.position, class, retry_after, options),
         Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
@@ -31,28 +32,57 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOpti
 }
 
 fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
-    let Watching { position, delivered, bookmarked, synthetic } = watching;
-    let is_bookmark = matches!(kind, EventKind::Bookmark | EventKind::InitialEnd);
-    let bookmarked = bookmarked || is_bookmark;
-    // The current state arrives as ADDED events without order. These events do not change the position.
-    let synthetic = synthetic && kind == EventKind::Added;
-    let (position, verdict) = match (synthetic, position.has_passed(version)) {
-        (true, _) => (position, Output::Deliver),
+    let Watching { position, .. } = watching;
+    let (position, verdict) = if position.has_passed(version) {
         // A repeat is not progress. After a restore of etcd, all events of the server can be repeats.
-        (false, true) => (position, Output::Discard),
+        (position, Output::Discard)
+    } else if version.is_resumable() {
+        (position.moved_to(version.clone()), Output::Deliver)
+    } else {
         // Without a version, a bookmark has no information. An event is delivered, but does not move the
         // position.
-        (false, false) if !is_resumable(version) => {
-            (position, if is_bookmark { Output::Discard } else { Output::Deliver })
-        }
-        (false, false) => (position.moved_to(version.clone()), Output::Deliver),
+        (position, if is_bookmark(kind) { Output::Discard } else { Output::Deliver })
     };
-    let delivered = delivered || verdict == Output::Deliver;
-    let mut outputs = vec![verdict];
-    if bookmarked {
-        outputs.push(Output::Arm(Deadline::Bookmark));
+    let delivered = watching.delivered || verdict == Output::Deliver;
+    let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
+    let outputs = [verdict].into_iter().chain(arm).collect();
+    (State::Watching(Watching { position, delivered, bookmarked }), outputs)
+}
+
+/// Handles an event of a watch that started without a version.
+///
+/// The watch first sends the current state as ADDED events, in no order. An object that was deleted
+/// between the list and the watch is not reported. The versions of such a server can count per object.
+/// Therefore each event is delivered, no versions are compared, and the position does not move. A list
+/// follows the watch. If an event after the current state has a version, lists probably also have one
+/// now, and the list follows immediately. After an immediate list without a version, the next list
+/// follows a watch that lasted.
+fn event_without_position(
+    watching: Watching,
+    kind: EventKind,
+    version: &ResourceVersion,
+    options: &ReflectorOptions,
+) -> Step {
+    let Watching { position, .. } = watching;
+    let deliver = (!is_bookmark(kind)).then_some(Output::Deliver);
+    if kind != EventKind::Added && version.is_resumable() && !position.unstable {
+        let (state, list) = list::instead(ListPlan::relist(&position), RelistCause::Stuck, None, options);
+        return (state, deliver.into_iter().chain(list).collect());
     }
-    (State::Watching(Watching { position, delivered, bookmarked, synthetic }), outputs)
+    let delivered = watching.delivered || deliver.is_some();
+    let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
+    let outputs = deliver.into_iter().chain(arm).collect();
+    (State::Watching(Watching { position, delivered, bookmarked }), outputs)
+}
+
+fn is_bookmark(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Bookmark | EventKind::InitialEnd)
+}
+
+/// After the first bookmark of a watch, each event restarts the deadline of the next event.
+fn expect_bookmarks(bookmarked: bool, kind: EventKind) -> (bool, Option<Output>) {
+    let bookmarked = bookmarked || is_bookmark(kind);
+    (bookmarked, bookmarked.then_some(Output::Arm(Deadline::Bookmark)))
 }
 
 fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step {
@@ -75,7 +105,7 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
 /// Resumes the watch, or relists if resuming makes no progress. A watch without a version returns the
 /// current state, but not the deletions since the last watch, so a list must follow.
 fn next(position: Position) -> AfterBackoff {
-    if position.is_stuck() || !is_resumable(&position.version) {
+    if position.is_stuck() || !position.version.is_resumable() {
         AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck }
     } else {
         AfterBackoff::Watch(position)

@@ -75,7 +75,7 @@ fn streaming(plan: ListPlan) -> State {
 
 /// Returns a watch without events.
 fn opened(position: Position) -> Watching {
-    Watching { position, delivered: false, bookmarked: false, synthetic: false }
+    Watching { position, delivered: false, bookmarked: false }
 }
 
 fn watching(position: Position) -> State {

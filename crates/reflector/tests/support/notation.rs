@@ -135,11 +135,7 @@ pub(crate) fn state(state: &State) -> String {
             words(&["streaming", &plan(&streaming.plan), &brackets(&facts)])
         }
         State::Watching(watching) => {
-            let facts = [
-                flag(watching.delivered, "delivered"),
-                flag(watching.bookmarked, "bookmarked"),
-                flag(watching.synthetic, "synthetic"),
-            ];
+            let facts = [flag(watching.delivered, "delivered"), flag(watching.bookmarked, "bookmarked")];
             words(&["watching", &position(&watching.position, &facts)])
         }
         State::Waiting(waiting) => {

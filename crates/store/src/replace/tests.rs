@@ -149,7 +149,44 @@ fn incomplete_list_does_not_delete() {
     let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
     let batch = vec![begin(), page(&[("a/y", "u", "6"), ("a/z", "u", "7")]), incomplete("8")];
     assert_eq!(apply(&store, batch), ["* a/y@4 -> 6", "+ a/z@7"]);
-    assert_eq!((store.len(), store.resource_version()), (3, Some("8".into())));
+    assert_eq!((store.len(), store.resource_version()), (3, Some("5".into())));
+}
+
+/// The object `a/x` was deleted before the list, so the cache does not contain all changes up to the
+/// version of the list.
+#[test]
+fn incomplete_list_does_not_advance_watermark() {
+    let store = listed("10", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), incomplete("20")]);
+    assert!(store.get(&key("a/x")).is_some());
+    let reached = |version: &str| store.snapshot().has_reached(&version.into());
+    assert_eq!((reached("10"), reached("15"), store.watermark().epoch), (true, false, 0));
+    apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), end("20")]);
+    assert_eq!((reached("20"), store.len(), store.watermark().epoch), (true, 1, 0));
+}
+
+/// A server that was restored to an older state.
+#[test]
+fn incomplete_list_of_older_state_starts_epoch_without_version() {
+    let store = listed("10", &[("a/x", "u", "3"), ("a/y", "u", "8")]);
+    apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), incomplete("5")]);
+    assert_eq!(store.watermark(), Watermark { version: None, epoch: 1, synced: true });
+    apply(&store, vec![begin(), page(&[("a/y", "u", "4")]), end("6")]);
+    assert_eq!(store.watermark(), Watermark { version: Some("6".into()), epoch: 1, synced: true });
+}
+
+#[test]
+fn incomplete_list_deletes_object_that_undecodable_item_replaced() {
+    let store = listed("5", &[("a/x", "old", "3"), ("a/y", "u", "4")]);
+    let page = Delta::Page(vec![Listed::Undecodable(id("a/x", "new", "6"))]);
+    assert_eq!(apply(&store, vec![begin(), page, incomplete("8")]), ["-? a/x@3"]);
+}
+
+#[test]
+fn incomplete_list_deletes_object_whose_deletion_was_received() {
+    let store = listed("5", &[("a/x", "u", "3"), ("a/y", "u", "4")]);
+    let batch = vec![begin(), remove("a/x", "u", "6"), incomplete("8")];
+    assert_eq!(apply(&store, batch), ["-? a/x@3"]);
 }
 
 #[test]

@@ -114,6 +114,27 @@ fn watermark_never_decreases() {
 }
 
 /// Properties 4 and 6.
+/// A watch after a list without a version sends the current state in no order, and the server can count
+/// versions per object.
+#[test]
+fn after_list_without_version_events_have_no_order() {
+    for none in ["", "0"] {
+        let store = listed(none, &[("a/x", "u", "7"), ("a/y", "u", "2")]);
+        assert_eq!(apply(&store, vec![put("a/z", "u", "100")]), ["+ a/z@100"]);
+        assert!(!store.snapshot().has_reached(&"90".into()), "y@90 can follow");
+        assert_eq!(apply(&store, vec![put("a/x", "u", "7")]), [""; 0], "the same state is a repeat");
+        assert_eq!(apply(&store, vec![put("a/x", "u", "6")]), ["* a/x@7 -> 6"]);
+        assert_eq!(apply(&store, vec![put("a/y", "v", "1")]), ["-? a/y@2", "+ a/y@1"]);
+        assert_eq!(apply(&store, vec![undecodable("a/y", "v", "1")]), [""; 0]);
+        assert_eq!(apply(&store, vec![undecodable("a/z", "w", "1")]), ["-? a/z@100"]);
+        assert_eq!(apply(&store, vec![remove("a/y", "v", "1"), Delta::Bookmark("9".into())]), ["- a/y@1"]);
+        assert_eq!(store.resource_version(), Some(none.into()));
+        apply(&store, vec![begin(), page(&[("a/x", "u", "6")]), end("9")]);
+        assert_eq!(apply(&store, vec![put("a/x", "u", "5")]), [""; 0], "versions have an order again");
+        assert!(store.snapshot().has_reached(&"9".into()));
+    }
+}
+
 #[test]
 fn snapshot_contains_complete_batches() {
     let store = Store::new();

@@ -113,17 +113,50 @@ fn bookmark_without_version_only_arms_deadline() {
 }
 
 #[test]
-fn synthetic_added_events_do_not_move_position() {
+fn watch_without_version_delivers_each_event_and_does_not_move() {
     for none in NO_POINTS {
         let (state, _) = go(first_page(plan(ListAt::Any)), page_end(&version(none), None));
         let added = [(EventKind::Added, "9"), (EventKind::Added, "5"), (EventKind::Added, "7")];
         let (state, verdicts) = play(state, &added);
         assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
-        assert_eq!(position(&state).version, version(none));
-        let rest = [(EventKind::Bookmark, "9"), (EventKind::Added, "8"), (EventKind::Added, "10")];
+        let rest = [(EventKind::Changed, none), (EventKind::Added, "5"), (EventKind::Changed, none)];
         let (state, verdicts) = play(state, &rest);
-        assert_eq!(verdicts, [Output::Deliver, Output::Discard, Output::Deliver]);
-        assert_eq!(position(&state).version, version("10"));
+        assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
+        assert_eq!(position(&state), &listed(none));
+    }
+}
+
+/// The object that was deleted between the list and the watch is not reported. A version shows that
+/// the next list probably has a version, too.
+#[test]
+fn version_in_watch_without_version_causes_list() {
+    let list = || list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false);
+    for none in NO_POINTS {
+        let ten = version("10");
+        let (state, outputs) = go(watching(listed(none)), event(EventKind::Changed, &ten));
+        assert_eq!(outputs, [deliver(), list()].concat());
+        assert_eq!(state, first_page(immediate(plan(ListAt::Consistent))));
+        let (state, _) = go(state, page_end(&ten, None));
+        assert_eq!(position(&state), &Position { unstable: true, ..listed("10") });
+        let (_, outputs) = go(watching(listed(none)), event(EventKind::Bookmark, &ten));
+        assert_eq!(outputs, list());
+    }
+}
+
+/// A server whose lists never have a version must not cause a list for each event.
+#[test]
+fn second_list_without_version_follows_end_of_watch() {
+    for none in NO_POINTS {
+        let (state, _) = go(watching(listed(none)), event(EventKind::Changed, &version("10")));
+        let (state, _) = go(state, page_end(&version(none), None));
+        let events = [(EventKind::Changed, "11"), (EventKind::Changed, "2"), (EventKind::Added, "3")];
+        let (state, verdicts) = play(state, &events);
+        assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Deliver]);
+        let (state, outputs) = go(state, event(EventKind::Bookmark, &version("12")));
+        assert_eq!(outputs, [Output::Arm(Deadline::Bookmark)]);
+        assert_eq!(position(&state), &Position { unstable: true, ..listed(none) });
+        let (_, outputs) = go(state, Input::WatchEnded(WatchEnd::Full));
+        assert_eq!(outputs, list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false));
     }
 }
 
@@ -131,7 +164,7 @@ fn synthetic_added_events_do_not_move_position() {
 #[test]
 fn watch_without_version_is_followed_by_relist() {
     for none in NO_POINTS {
-        let state = || State::Watching(Watching { synthetic: true, delivered: true, ..opened(listed(none)) });
+        let state = || State::Watching(Watching { delivered: true, ..opened(listed(none)) });
         let list = list_outputs(RelistCause::Stuck, ListAt::Consistent, Some(500), false);
         for end in [Input::WatchEnded(WatchEnd::Full), Input::Fired(Deadline::Bookmark)] {
             assert_eq!(go(state(), end).1, list);
