@@ -34,6 +34,17 @@ pub enum WatchEvent<T> {
     },
 }
 
+impl<T> WatchEvent<T> {
+    /// Returns the identity of the object. Returns `None` for a bookmark.
+    pub fn object_id(&self) -> Option<&ObjectId> {
+        match self {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(object.id()),
+            WatchEvent::Deleted { id, .. } => Some(id),
+            WatchEvent::Bookmark { .. } => None,
+        }
+    }
+}
+
 /// The reason why a frame is not an event. The caller adds the URL.
 #[derive(Debug)]
 pub(crate) enum FrameError {

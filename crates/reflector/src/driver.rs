@@ -7,7 +7,7 @@ use kube_listwatch::{
     Decoded, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent, WatchFrom,
     WatchRequest,
 };
-use kube_object::{CacheProbe, Delta, Listed, NoCache, ResourceVersion};
+use kube_object::{CacheProbe, DecodeError, Delta, Listed, NoCache, ObjectId, ResourceVersion};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -340,7 +340,10 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 
     fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
         match part {
-            Some(Ok(ListPart::Items { items, nameless })) => {
+            Some(Ok(ListPart::Items { items, mut nameless })) => {
+                let (items, unnamed): (Vec<_>, Vec<_>) =
+                    items.into_iter().partition(|item| is_identified(item.id()));
+                nameless.extend(unnamed.iter().map(|_| DecodeError::NoName));
                 for reason in &nameless {
                     self.reflector.reports.nameless(reason);
                 }
@@ -382,6 +385,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn event(&mut self, event: WatchEvent<T>) {
+        let id = event.object_id();
+        if id.is_some_and(|id| !is_identified(id)) {
+            let target = Target { verb: Verb::Watch, url: self.reflector.source.path() };
+            return self.failed(&ListWatchError::Nameless { target, reason: DecodeError::NoName });
+        }
         let (kind, id, delta) = match event {
             WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
             WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
@@ -463,6 +471,12 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
         self.step(Input::Fired(deadline), || None);
     }
+}
+
+/// Returns whether an object has a name. A source that is not a `ListWatch` can return objects without a
+/// name. They would share one key, and a list would delete all but one of them.
+fn is_identified(id: &ObjectId) -> bool {
+    !id.key.name().is_empty()
 }
 
 fn delta<T>(marker: Marker) -> Delta<T> {

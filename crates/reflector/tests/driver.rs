@@ -536,3 +536,23 @@ async fn server_without_list_versions_causes_no_loop_of_lists() {
     }
     run.drop_it().await;
 }
+
+/// A source that is not a `ListWatch` can return objects without a name. They would share one key, and a
+/// complete list would delete the cached objects.
+#[tokio::test(start_paused = true)]
+async fn objects_without_name_from_any_source_make_list_incomplete() {
+    let fake = Fake::new(
+        |n, _| if n == 0 { list(&["a@1", "@2", "@3"], "5") } else { list(&["a@1"], "6") },
+        |n, _| {
+            let event = if n == 0 { "~@7" } else { "~b@7" };
+            vec![events(&[event, "~c@8"]), Beat::Hang]
+        },
+    );
+    let run = run(&fake);
+    seconds(60).await;
+    let expected =
+        ["begin", "page a@1", "end 5 incomplete", "begin", "page a@1", "end 6", "put b@7", "put c@8"];
+    assert_eq!(run.taken(), expected);
+    assert_eq!((run.status().nameless, run.status().errors, fake.watches().len()), (2, 1, 2));
+    run.drop_it().await;
+}
