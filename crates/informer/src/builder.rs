@@ -10,6 +10,7 @@ use kube_reflector::ReflectorOptions;
 use crate::{
     Informer,
     config::{InformerConfig, InformerSettings},
+    factory::FactoryLink,
 };
 
 /// Builds an [`Informer`]. The informer sends no request before [`Informer::start`].
@@ -20,6 +21,7 @@ pub struct InformerBuilder<T, S = Arc<dyn ListerWatcher<T>>> {
     source: S,
     name: String,
     pub(crate) settings: InformerSettings,
+    pub(crate) factory: Option<FactoryLink>,
     object: PhantomData<fn() -> T>,
 }
 
@@ -64,17 +66,17 @@ impl<T: Object> InformerBuilder<T, ListWatch<T>> {
 
     /// Builds the informer. Add indexes and handlers, then [start](Informer::start) it.
     pub fn build(self) -> Informer<T> {
-        let Self { source, name, settings, object } = self;
+        let Self { source, name, settings, factory, object } = self;
         let source: Arc<dyn ListerWatcher<T>> = Arc::new(source);
-        InformerBuilder { source, name, settings, object }.build()
+        InformerBuilder { source, name, settings, factory, object }.build()
     }
 }
 
 impl<T: Object> InformerBuilder<T> {
     /// Builds the informer. Add indexes and handlers, then [start](Informer::start) it.
     pub fn build(self) -> Informer<T> {
-        let Self { source, name, settings, .. } = self;
-        Informer::new(InformerConfig { source, name, settings })
+        let Self { source, name, settings, factory, .. } = self;
+        Informer::new(InformerConfig { source, name, settings }, factory)
     }
 }
 
@@ -84,6 +86,7 @@ impl<T: Object, S> InformerBuilder<T, S> {
             source,
             name: std::any::type_name::<T>().to_owned(),
             settings: InformerSettings::default(),
+            factory: None,
             object: PhantomData,
         }
     }

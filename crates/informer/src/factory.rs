@@ -22,6 +22,8 @@ use tokio::{runtime::Handle, time::Instant};
 use crate::{CacheSyncError, Informer, InformerStatus, config::InformerSettings, sync};
 use registry::Registry;
 
+pub(crate) use registry::FactoryLink;
+
 pub use error::FactoryError;
 pub use multi_namespace::{MultiNamespaceInformer, MultiNamespaceRegistration};
 pub use scope::Scope;
@@ -169,8 +171,9 @@ impl InformerFactory {
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
         options: ListOptions,
-        name: String,
+        link: FactoryLink,
     ) -> Informer<T> {
+        let name = link.informer_name();
         let config = self.config.clone();
         let mut source = ListWatch::<T>::from_client(config.client, resource, namespace, "")
             .options(move |request| *request = options.clone());
@@ -187,6 +190,7 @@ impl InformerFactory {
         }
         let mut builder = Informer::from_source(source).name(name);
         builder.settings = config.settings;
+        builder.factory = Some(link);
         builder.build()
     }
 
@@ -253,9 +257,7 @@ impl InformerFactory {
         let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
         futures_util::future::join_all(stopping).await;
-        for tasks in self.registry.tasks() {
-            tasks.wait().await;
-        }
+        self.registry.wait_for_tasks().await;
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::{runtime::Handle, sync::watch, time::Instant};
 use crate::{
     CacheSyncError, EventHandler, EventStream, HandlerRegistration, InformerStatus, UnsyncedInformer,
     config::InformerConfig,
+    factory::FactoryLink,
     handler_fn,
     handlers::{HandlerThread, LagPolicy, Mailbox, deliver, deliver_to_thread},
     shared::{KeepAlive, Shared},
@@ -41,6 +42,10 @@ pub(crate) struct WeakInformer<T> {
 }
 
 impl<T> WeakInformer<T> {
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.keep_alive.strong_count() == 0
+    }
+
     pub(crate) fn upgrade(&self) -> Option<Informer<T>> {
         Some(Informer { keep_alive: self.keep_alive.upgrade()?, shared: self.shared.upgrade()? })
     }
@@ -53,8 +58,8 @@ impl<T> Clone for Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    pub(crate) fn new(config: InformerConfig<T>) -> Self {
-        let keep_alive = Arc::new(KeepAlive::default());
+    pub(crate) fn new(config: InformerConfig<T>, factory: Option<FactoryLink>) -> Self {
+        let keep_alive = Arc::new(KeepAlive::new(factory));
         Self { shared: Arc::new(Shared::new(config, &keep_alive)), keep_alive }
     }
 

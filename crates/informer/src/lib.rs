@@ -51,6 +51,7 @@ mod read_your_writes;
 mod shared;
 mod status;
 mod sync;
+mod tasks;
 
 pub use builder::InformerBuilder;
 pub use factory::{

@@ -13,29 +13,41 @@ use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClo
 use kube_store::Store;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     HandlerStatus,
     config::InformerConfig,
+    factory::FactoryLink,
     handlers::{LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
+    tasks::InformerTasks,
 };
 
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// Keeps the informer running. Dropping the last reference stops the informer.
-#[derive(Default)]
 pub(crate) struct KeepAlive {
     stopping: CancellationToken,
-    tasks: TaskTracker,
+    tasks: InformerTasks,
+    factory: Option<FactoryLink>,
+}
+
+impl KeepAlive {
+    pub(crate) fn new(factory: Option<FactoryLink>) -> Self {
+        let tasks = InformerTasks::new(factory.as_ref().map(FactoryLink::tasks));
+        Self { stopping: CancellationToken::new(), tasks, factory }
+    }
 }
 
 impl Drop for KeepAlive {
     fn drop(&mut self) {
         self.stopping.cancel();
         self.tasks.close();
+        if let Some(factory) = &self.factory {
+            factory.informer_dropped();
+        }
     }
 }
 
@@ -54,7 +66,7 @@ pub(crate) struct Shared<T> {
     /// The number of requested relists.
     pub(crate) relist: watch::Sender<u64>,
     pub(crate) stopping: CancellationToken,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: InformerTasks,
     keep_alive: Weak<KeepAlive>,
 }
 

@@ -2,31 +2,37 @@
 
 use std::{
     any::{Any, TypeId, type_name},
+    collections::{HashMap, hash_map::Entry},
     future::Future,
     pin::Pin,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use dashmap::{DashMap, Entry};
 use kube_object::Object;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::FactoryError;
-use crate::{Informer, InformerStatus, UnsyncedInformer};
+use crate::{Informer, InformerStatus, UnsyncedInformer, informer::WeakInformer};
 
 /// Holds the informers of a factory.
 ///
 /// No lock is held across an await, or while an informer is built or started. The methods clone the
 /// entries first.
+///
+/// Invariant: while no method runs, each slot has an informer that is alive. An informer that is
+/// dropped reports its key, and the slot is removed without waiting for a lock (see
+/// [`Registry::remove_dropped`]).
 #[derive(Default)]
 pub(super) struct Registry {
-    informers: DashMap<InformerKey, InformerSlot>,
+    informers: Mutex<HashMap<InformerKey, InformerSlot>>,
+    /// The keys of dropped informers whose slots are not removed yet.
+    dropped: Mutex<Vec<InformerKey>>,
     /// The adopted informers. The registry holds them until the shutdown.
     adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
     /// The number of created slots.
@@ -34,9 +40,35 @@ pub(super) struct Registry {
     /// The runtime on which the factory was started.
     started: OnceLock<Handle>,
     shut_down: AtomicBool,
-    /// The tasks of all informers, including informers that are no longer in the registry.
-    /// Completed trackers are removed.
-    tasks: Mutex<Vec<TaskTracker>>,
+    /// The tasks of all informers that the factory built, including informers that are no longer in
+    /// the registry.
+    tasks: TaskTracker,
+}
+
+/// Connects an informer with the factory that built it.
+pub(crate) struct FactoryLink {
+    registry: Weak<Registry>,
+    key: InformerKey,
+    tasks: TaskTracker,
+}
+
+impl FactoryLink {
+    /// Returns the tracker of the tasks of all informers of the factory.
+    pub(crate) fn tasks(&self) -> TaskTracker {
+        self.tasks.clone()
+    }
+
+    pub(super) fn informer_name(&self) -> String {
+        self.key.informer_name()
+    }
+
+    /// Removes the slot of the informer, which is being dropped.
+    pub(crate) fn informer_dropped(&self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.dropped.lock().push(self.key.clone());
+            registry.remove_dropped();
+        }
+    }
 }
 
 /// Identifies an informer within a factory. All informers of a factory have the same other
@@ -80,73 +112,100 @@ struct InformerSlot {
     /// The state and the handlers of an informer that is not started. After the start, the task of
     /// the informer holds this state.
     unstarted: Option<Arc<dyn Any + Send + Sync>>,
-    /// Returns the informer while it is alive.
-    find: Box<dyn Fn() -> Option<Arc<dyn AnyInformer>> + Send + Sync>,
+    /// The informer, without keeping it alive.
+    weak: Box<dyn AnyWeakInformer>,
 }
 
 impl InformerSlot {
     fn new<T: Object>(informer: &Informer<T>, number: u64) -> Self {
-        let weak = informer.downgrade();
         Self {
             number,
             pinned: None,
             unstarted: Some(Arc::clone(&informer.shared) as _),
-            find: Box::new(move || Some(Arc::new(weak.upgrade()?))),
+            weak: Box::new(informer.downgrade()),
         }
     }
 
     fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
-        self.pinned.clone().or_else(|| (self.find)())
+        self.pinned.clone().or_else(|| self.weak.informer())
     }
 
-    /// Returns the informer if it was not stopped. A stopped informer never updates its cache
-    /// again.
-    fn usable(&self) -> Option<Arc<dyn AnyInformer>> {
-        self.informer().filter(|informer| !informer.is_stopped())
+    /// Returns whether no reference keeps the informer alive.
+    fn is_dropped(&self) -> bool {
+        self.pinned.is_none() && self.weak.is_dropped()
     }
 }
 
 impl Registry {
     /// Returns the informer of this key, or builds one.
     pub(super) fn get_or_insert<T: Object>(
-        &self,
+        this: &Arc<Self>,
         key: &InformerKey,
         ownership: Ownership,
-        build: impl FnOnce() -> Informer<T>,
+        build: impl FnOnce(FactoryLink) -> Informer<T>,
     ) -> Result<Informer<T>, FactoryError> {
         let is_shut_down = || FactoryError::ShutDown(key.kind_and_path.clone());
-        if self.shut_down.load(Ordering::Acquire) {
+        if this.shut_down.load(Ordering::Acquire) {
             return Err(is_shut_down());
         }
-        let found = self.informers.get(key).and_then(|slot| slot.usable());
+        let found = this.with_informers(|informers| informers.get(key).and_then(InformerSlot::informer));
+        // A stopped informer never updates its cache again.
+        let found = found.filter(|informer| !informer.is_stopped());
         // Runs without a lock, because `build` may call user code that describes the resource.
         let informer = match found {
             Some(found) => downcast(found.as_ref()),
-            None => self.track_tasks(build()),
+            None => build(FactoryLink {
+                registry: Arc::downgrade(this),
+                key: key.clone(),
+                tasks: this.tasks.clone(),
+            }),
         };
-        let informer = self.insert(key.clone(), informer, ownership);
+        let informer = this.insert(key.clone(), informer, ownership);
         // A concurrent shutdown may have missed this informer.
-        if self.shut_down.load(Ordering::Acquire) {
-            self.informers.remove(key);
+        if this.shut_down.load(Ordering::Acquire) {
+            drop(this.with_informers(|informers| informers.remove(key)));
             informer.shared.stop();
             return Err(is_shut_down());
         }
-        if let Some(runtime) = self.started.get() {
+        if let Some(runtime) = this.started.get() {
             informer.start_on(runtime);
-            let unstarted = self.informers.get_mut(key).and_then(|mut slot| slot.unstarted.take());
-            drop(unstarted); // The lock is released before this drop.
+            drop(this.with_informers(|informers| informers.get_mut(key)?.unstarted.take()));
         }
         Ok(informer)
     }
 
-    /// Stores the task tracker of an informer. After a stop, a removal or a drop, the registry no
-    /// longer contains the informer, but its tasks may still run.
-    fn track_tasks<T: Object>(&self, informer: Informer<T>) -> Informer<T> {
-        let mut all = self.tasks.lock();
-        all.retain(|tasks| !(tasks.is_closed() && tasks.is_empty()));
-        all.push(informer.shared.tasks.clone());
-        drop(all);
-        informer
+    /// Locks the informers. The caller drops removed slots and informers after this call, because
+    /// they may hold user functions.
+    fn with_informers<R>(&self, access: impl FnOnce(&mut HashMap<InformerKey, InformerSlot>) -> R) -> R {
+        let mut informers = self.informers.lock();
+        let result = access(&mut informers);
+        drop(informers);
+        self.remove_dropped();
+        result
+    }
+
+    /// Removes the slots of dropped informers, if the lock is free.
+    ///
+    /// An informer can be dropped while this thread holds the lock, so this method must not wait for
+    /// the lock. No slot remains: a key is queued before the lock is tried, and the holder of the lock
+    /// checks the queue after it has released the lock.
+    fn remove_dropped(&self) {
+        while !self.dropped.lock().is_empty() {
+            let Some(mut informers) = self.informers.try_lock() else { return };
+            let keys = std::mem::take(&mut *self.dropped.lock());
+            let mut removed = Vec::new();
+            for key in keys {
+                // A new informer may have the same key.
+                if informers.get(&key).is_some_and(InformerSlot::is_dropped) {
+                    removed.push(informers.remove(&key));
+                }
+            }
+            if informers.is_empty() {
+                informers.shrink_to_fit();
+            }
+            drop(informers);
+            drop(removed);
+        }
     }
 
     /// Stores this informer under the key and returns it. If a concurrent call has already stored
@@ -158,23 +217,23 @@ impl Registry {
         ownership: Ownership,
     ) -> Informer<T> {
         let number = self.slots.fetch_add(1, Ordering::Relaxed);
-        let mut slot = match self.informers.entry(key) {
-            Entry::Occupied(slot) => slot.into_ref(),
-            Entry::Vacant(vacant) => vacant.insert(InformerSlot::new(&informer, number)),
-        };
-        let (informer, replaced) = match slot.usable() {
-            Some(first) => (downcast(first.as_ref()), None),
-            None => {
-                let new = InformerSlot::new(&informer, number);
-                (informer, Some(std::mem::replace(slot.value_mut(), new)))
+        let (informer, replaced) = self.with_informers(|informers| {
+            let slot = match informers.entry(key) {
+                Entry::Occupied(slot) => slot.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(InformerSlot::new(&informer, number)),
+            };
+            let (informer, replaced) = match slot.informer() {
+                Some(first) if !first.is_stopped() => (downcast(first.as_ref()), None),
+                stopped => {
+                    let new = InformerSlot::new(&informer, number);
+                    (informer, Some((std::mem::replace(slot, new), stopped)))
+                }
+            };
+            if ownership == Ownership::Factory && slot.pinned.is_none() {
+                slot.pinned = Some(Arc::new(informer.clone()));
             }
-        };
-        if ownership == Ownership::Factory && slot.pinned.is_none() {
-            slot.pinned = Some(Arc::new(informer.clone()));
-        }
-        // The lock is released first, because a stopped informer may hold the last reference to
-        // user functions.
-        drop(slot);
+            (informer, replaced)
+        });
         drop(replaced);
         informer
     }
@@ -193,7 +252,7 @@ impl Registry {
             return Err(FactoryError::ShutDown(informer.name().to_owned()));
         }
         if !adopted.iter().any(is_same) {
-            adopted.push(Arc::new(self.track_tasks(informer.clone())));
+            adopted.push(Arc::new(informer.clone()));
         }
         drop(adopted);
         if let Some(runtime) = self.started.get() {
@@ -204,24 +263,15 @@ impl Registry {
 
     /// Removes an informer. The caller must stop it.
     pub(super) fn remove(&self, key: &InformerKey) -> Option<Arc<dyn AnyInformer>> {
-        let (_, slot) = self.informers.remove(key)?;
-        slot.informer()
+        self.with_informers(|informers| informers.remove(key))?.informer()
     }
 
     /// Returns the informers that still exist, in the order of their creation, and then the adopted
-    /// informers. Removes the slots of dropped informers.
+    /// informers.
     pub(super) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
-        let (mut alive, mut dropped) = (Vec::new(), Vec::new());
-        for slot in &self.informers {
-            match slot.informer() {
-                Some(informer) => alive.push((slot.number, informer)),
-                None => dropped.push(slot.key().clone()),
-            }
-        }
-        for key in dropped {
-            // The slot is dropped after the lock is released, because it may hold user functions.
-            let _slot = self.informers.remove_if(&key, |_, slot| slot.informer().is_none());
-        }
+        let mut alive: Vec<_> = self.with_informers(|informers| {
+            informers.values().filter_map(|slot| Some((slot.number, slot.informer()?))).collect()
+        });
         alive.sort_unstable_by_key(|(number, _)| *number);
         let adopted = self.adopted.lock().clone();
         alive.into_iter().map(|(_, informer)| informer).chain(adopted).collect()
@@ -243,14 +293,17 @@ impl Registry {
         for informer in self.all() {
             informer.start();
         }
-        let unstarted: Vec<_> =
-            self.informers.iter_mut().filter_map(|mut slot| slot.unstarted.take()).collect();
-        drop(unstarted); // The locks are released before this drop.
+        let unstarted: Vec<_> = self.with_informers(|informers| {
+            informers.values_mut().filter_map(|slot| slot.unstarted.take()).collect()
+        });
+        drop(unstarted);
     }
 
-    /// Returns the task trackers of all informers, including informers that were removed.
-    pub(super) fn tasks(&self) -> Vec<TaskTracker> {
-        self.tasks.lock().clone()
+    /// Waits for the tasks of all informers that the factory built, including informers that were
+    /// removed.
+    pub(super) async fn wait_for_tasks(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// Rejects all later requests for informers. Returns the informers that the caller must stop.
@@ -260,7 +313,7 @@ impl Registry {
         self.shut_down.store(true, Ordering::Release);
         drop(adopted);
         let informers = self.all();
-        self.informers.clear();
+        drop(self.with_informers(std::mem::take));
         self.adopted.lock().clear();
         informers
     }
@@ -276,6 +329,22 @@ pub(super) trait AnyInformer: Send + Sync {
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Refers to an informer of any object type without keeping it alive.
+trait AnyWeakInformer: Send + Sync {
+    fn informer(&self) -> Option<Arc<dyn AnyInformer>>;
+    fn is_dropped(&self) -> bool;
+}
+
+impl<T: Object> AnyWeakInformer for WeakInformer<T> {
+    fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
+        Some(Arc::new(self.upgrade()?))
+    }
+
+    fn is_dropped(&self) -> bool {
+        WeakInformer::is_dropped(self)
+    }
 }
 
 impl<T: Object> AnyInformer for Informer<T> {

@@ -8,7 +8,7 @@ use kube_object::Cached;
 
 use super::{
     FactoryError, InformerFactory, Scope, non_empty,
-    registry::{InformerKey, Ownership},
+    registry::{InformerKey, Ownership, Registry},
 };
 use crate::Informer;
 
@@ -197,9 +197,8 @@ impl<T: Cached> Selection<T> {
     fn get(self, ownership: Ownership) -> Result<Informer<T>, FactoryError> {
         let key = self.key();
         let Self { factory, resource, namespace, options, .. } = self;
-        let (resource, name) = (&*resource, key.informer_name());
-        let build = || factory.build(resource, namespace.as_deref(), options, name);
-        factory.registry.get_or_insert(&key, ownership, build)
+        let build = |link| factory.build(&*resource, namespace.as_deref(), options, link);
+        Registry::get_or_insert(&factory.registry, &key, ownership, build)
     }
 
     fn key(&self) -> InformerKey {
