@@ -110,7 +110,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
 /// Holds one index of a snapshot.
 pub struct IndexSnapshot<'a, T, V> {
     snapshot: &'a Snapshot<T>,
-    state: &'a IndexState<T, V>,
+    state: &'a IndexState<V>,
 }
 
 impl<T, V> Clone for IndexSnapshot<'_, T, V> {

@@ -37,7 +37,8 @@
 //! - `hashed`: a table from hashes to numbers.
 //! - `slots`: elements in numbered slots.
 //! - `slot_set`, `postings`: the slots for each value of an index.
-//! - `erased`: indexes with any type of value behind one trait.
+//! - `erased`: indexes with any type of value behind one trait. `index_functions`: the functions
+//!   that compute the values.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 
@@ -45,6 +46,7 @@ mod cow;
 mod erased;
 mod hashed;
 mod index;
+mod index_functions;
 mod lister;
 mod plain;
 mod postings;

@@ -11,7 +11,10 @@ use std::{
 
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
 
-use crate::root::{ApplyOutcome, Root, StateSource, WriteBatch};
+use crate::{
+    index_functions::IndexFunctions,
+    root::{ApplyOutcome, Root, StateSource, WriteBatch},
+};
 
 /// The number of changes that are written as one batch, with one evaluation of the indexes.
 const PUTS_PER_BATCH: usize = 256;
@@ -249,6 +252,7 @@ impl<T: Object> Relist<T> {
         self,
         version: ResourceVersion,
         complete: bool,
+        functions: &IndexFunctions<T>,
         root: &mut Root<T>,
         outcome: &mut ApplyOutcome<T>,
     ) {
@@ -256,12 +260,8 @@ impl<T: Object> Relist<T> {
         outcome.lists += 1;
         outcome.lists_after_lost_history += u64::from(self.history_lost);
         self.refresh_stale(root);
-        self.put_changes(root, outcome);
-        if complete {
-            root.watermark.listed(version);
-        } else {
-            root.watermark.listed_incompletely(&version);
-        }
+        self.put_changes(functions, root, outcome);
+        root.listed(version, complete);
     }
 
     /// Deletes the objects that are not part of the new state. After an incomplete list, deletes
@@ -301,7 +301,7 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    fn put_changes(self, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
+    fn put_changes(self, functions: &IndexFunctions<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
         outcome.events.reserve(self.changes.changes.len());
         let source = StateSource::List { initial: !root.watermark.synced };
         let mut changes = self.changes.changes.into_iter().flatten().filter_map(|change| match change {
@@ -313,7 +313,7 @@ impl<T: Object> Relist<T> {
             if puts.is_empty() {
                 return;
             }
-            put_all(puts, source, root, outcome);
+            put_all(puts, source, functions, root, outcome);
         }
     }
 }
@@ -321,11 +321,12 @@ impl<T: Object> Relist<T> {
 fn put_all<T: Object>(
     puts: Vec<(Entry<T>, bool)>,
     source: StateSource,
+    functions: &IndexFunctions<T>,
     root: &mut Root<T>,
     outcome: &mut ApplyOutcome<T>,
 ) {
     let entries: Vec<&Entry<T>> = puts.iter().map(|(entry, _)| entry).collect();
-    let mut batch = WriteBatch::new(root, &entries, source, outcome);
+    let mut batch = WriteBatch::new(functions, root, &entries, source, outcome);
     for (entry, stale) in puts {
         let key = stale.then(|| entry.key().clone());
         root.put(entry, &mut batch);

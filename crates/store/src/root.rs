@@ -11,8 +11,9 @@ use kube_object::{
 
 use crate::{
     Watermark,
-    erased::{Evaluated, Indexes},
+    erased::Indexes,
     hashed::hash_of,
+    index_functions::{Evaluated, IndexFunctions},
     postings::Postings,
     slots::Slots,
 };
@@ -23,10 +24,13 @@ use crate::{
 pub(crate) struct Root<T> {
     pub(crate) objects: Slots<Entry<T>>,
     pub(crate) namespaces: Postings<Arc<str>>,
-    pub(crate) indexes: Indexes<T>,
+    pub(crate) indexes: Indexes,
     /// Slots of objects whose latest state on the server could not be decoded.
     pub(crate) stale: Arc<BTreeSet<u32>>,
     pub(crate) watermark: Watermark,
+    /// Like `watermark`, but incomplete lists advance it too. Cached versions are at most here, except
+    /// versions of a lost history.
+    position: Watermark,
 }
 
 impl<T: 'static> Clone for Root<T> {
@@ -37,6 +41,7 @@ impl<T: 'static> Clone for Root<T> {
             indexes: self.indexes.clone(),
             stale: Arc::clone(&self.stale),
             watermark: self.watermark.clone(),
+            position: self.position.clone(),
         }
     }
 }
@@ -49,6 +54,7 @@ impl<T> Default for Root<T> {
             indexes: Indexes::default(),
             stale: Arc::default(),
             watermark: Watermark::default(),
+            position: Watermark::default(),
         }
     }
 }
@@ -114,12 +120,13 @@ pub(crate) struct WriteBatch<'a, T> {
 impl<'a, T: Object> WriteBatch<'a, T> {
     /// Evaluates the indexes for these objects. The caller must store the objects in this order.
     pub(crate) fn new(
+        functions: &IndexFunctions<T>,
         root: &Root<T>,
         puts: &[&Entry<T>],
         source: StateSource,
         outcome: &'a mut ApplyOutcome<T>,
     ) -> Self {
-        let evaluated = root.indexes.evaluate(puts);
+        let evaluated = functions.evaluate(puts);
         outcome.panics += evaluated.panics;
         if puts.len() > 1 {
             root.prefetch(puts);
@@ -165,19 +172,34 @@ impl<T: Object> Root<T> {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
                 self.put(entry, batch);
-                self.watermark.advance(&version);
+                self.advance(&version);
             }
             Delta::Remove { id, last } => {
-                self.watermark.advance(&id.version);
+                self.advance(&id.version);
                 self.remove(&id, last, batch.outcome);
             }
             Delta::Undecodable(id) => {
-                self.watermark.advance(&id.version);
+                self.advance(&id.version);
                 self.mark_undecodable(&id, batch.outcome);
             }
-            Delta::Bookmark(version) | Delta::End { version, .. } => self.watermark.advance(&version),
+            Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
             Delta::Clear => self.clear(batch.outcome),
             Delta::Begin { .. } | Delta::Page(_) => {}
+        }
+    }
+
+    fn advance(&mut self, version: &ResourceVersion) {
+        self.watermark.advance(version);
+        self.position.advance(version);
+    }
+
+    /// Sets the version of a list that was applied.
+    pub(crate) fn listed(&mut self, version: ResourceVersion, complete: bool) {
+        self.position.listed(version.clone());
+        if complete {
+            self.watermark.listed(version);
+        } else {
+            self.watermark.listed_incompletely(&version);
         }
     }
 
@@ -229,7 +251,7 @@ impl<T: Object> Root<T> {
     /// repeat. If versions have no order, only an equal state of the same object is a repeat.
     fn is_repeat(&self, slot: u32, held: &ObjectId, event: &ObjectId, digest: Option<Digest>) -> bool {
         let is_other = held.uid.differs_from(&event.uid);
-        match (self.watermark.orders_events(), is_other) {
+        match (self.position.orders_events(), is_other) {
             (true, true) => event.version < held.version,
             (true, false) => held.version.at_least(&event.version),
             (false, true) => false,
@@ -246,12 +268,12 @@ impl<T: Object> Root<T> {
     /// history.
     ///
     /// After a list that started a new epoch, an object keeps a version of the lost history only if
-    /// its listed state could not be decoded. This version is above the watermark. An event above
-    /// the watermark is new, even if its version is lower than the cached version.
+    /// its listed state could not be decoded. This version is above the position. An event above
+    /// the position is new, even if its version is lower than the cached version.
     fn belongs_to_new_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
         let both_above =
-            |watermark: &ResourceVersion| held.version > *watermark && !watermark.at_least(&event.version);
-        self.watermark.version.as_ref().is_some_and(both_above)
+            |position: &ResourceVersion| held.version > *position && !position.at_least(&event.version);
+        self.position.version.as_ref().is_some_and(both_above)
     }
 
     fn insert(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
-    erased::IndexState,
+    index_functions::{IndexFunction, IndexFunctions},
     replace::Relist,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
 };
@@ -80,16 +80,29 @@ pub(crate) struct Shared<T> {
     /// The state for readers. Locked to read it, to replace it, and while a batch is written in
     /// place.
     root: RwLock<Arc<Root<T>>>,
-    /// The relist in progress. The holder of this lock is the writer.
-    writer: Mutex<Option<Relist<T>>>,
+    /// The holder of this lock is the writer.
+    writer: Mutex<Writer<T>>,
     /// Wakes the tasks that wait for a change of the store.
     pub(crate) changed: Notify,
-    /// Whether the store is closed. A closed store is no longer written to.
+    /// Whether the store is closed. Written by the writer. A closed store is no longer written to.
     closed: AtomicBool,
     repeats: AtomicU64,
     index_panics: AtomicU64,
     lists: AtomicU64,
     lists_after_lost_history: AtomicU64,
+}
+
+/// The state that only the writer needs.
+struct Writer<T> {
+    /// The relist in progress.
+    relist: Option<Relist<T>>,
+    functions: IndexFunctions<T>,
+}
+
+impl<T> Default for Writer<T> {
+    fn default() -> Self {
+        Self { relist: None, functions: IndexFunctions::default() }
+    }
 }
 
 /// Holds counters of a store, for metrics and debug pages.
@@ -136,7 +149,7 @@ impl<T> Store<T> {
         Self {
             shared: Arc::new(Shared {
                 root: RwLock::default(),
-                writer: Mutex::new(None),
+                writer: Mutex::default(),
                 changed: Notify::new(),
                 closed: AtomicBool::new(false),
                 repeats: AtomicU64::new(0),
@@ -167,12 +180,12 @@ impl<T> Store<T> {
     ///
     /// Tests use this method to explore several continuations of one state.
     pub fn fork(&self) -> Self {
-        let relist = self.shared.writer.lock();
+        let writer = self.shared.writer.lock();
         let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
             root: RwLock::new(self.snapshot().root),
-            writer: Mutex::new(relist.clone()),
+            writer: Mutex::new(Writer { relist: writer.relist.clone(), functions: writer.functions.clone() }),
             repeats: copy(repeats),
             index_panics: copy(index_panics),
             lists: copy(lists),
@@ -183,11 +196,18 @@ impl<T> Store<T> {
         Self { shared: Arc::new(shared), keep_alive: None }
     }
 
-    /// Closes the store. Current and later waits return immediately. The store can still be read.
+    /// Closes the store. Current and later waits return immediately, and later writes have no effect.
+    /// The store can still be read.
     ///
-    /// Call this method after the last write. The store does not reject later writes.
+    /// Drops the index functions and a relist in progress. An index function that captures a handle
+    /// of its own store therefore does not keep a closed store in memory.
     pub fn close(&self) {
+        let mut writer = self.shared.writer.lock();
         self.shared.closed.store(true, Release);
+        let dropped = std::mem::take(&mut *writer);
+        drop(writer);
+        // Runs without the lock, because user code can run when the functions are dropped.
+        drop(dropped);
         self.shared.changed.notify_waiters();
     }
 
@@ -206,16 +226,20 @@ impl<T: Object> Store<T> {
     /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the
     /// changes.
     ///
-    /// Only additions by the initial list have `initial: true`.
+    /// Only additions by the initial list have `initial: true`. The call has no effect if the store
+    /// is closed ([`Store::close`]).
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
         let mut outcome = ApplyOutcome::new(batch.len());
-        let mut relist = self.shared.writer.lock();
-        if relist.is_none() && batch.len() <= MAX_IN_PLACE_DELTAS && batch.iter().all(is_single) {
-            self.apply_live(batch, &mut outcome);
-        } else {
-            self.apply_to_copy(batch, &mut relist, &mut outcome);
+        let mut writer = self.shared.writer.lock();
+        if self.is_closed() {
+            return Vec::new();
         }
-        drop(relist);
+        if writer.relist.is_none() && batch.len() <= MAX_IN_PLACE_DELTAS && batch.iter().all(is_single) {
+            self.apply_live(batch, &writer.functions, &mut outcome);
+        } else {
+            self.apply_to_copy(batch, &mut writer, &mut outcome);
+        }
+        drop(writer);
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
@@ -224,8 +248,10 @@ impl<T: Object> Store<T> {
         outcome.events
     }
 
-    fn apply_live(&self, batch: Vec<Delta<T>>, outcome: &mut ApplyOutcome<T>) {
-        let mut context = WriteBatch::new(&self.snapshot().root, &puts(&batch), StateSource::Live, outcome);
+    fn apply_live(&self, batch: Vec<Delta<T>>, functions: &IndexFunctions<T>, outcome: &mut ApplyOutcome<T>) {
+        let root = self.snapshot().root;
+        let mut context = WriteBatch::new(functions, &root, &puts(&batch), StateSource::Live, outcome);
+        drop(root);
         let write = |root: &mut Root<T>| {
             for delta in batch {
                 root.apply_live(delta, &mut context);
@@ -241,12 +267,8 @@ impl<T: Object> Store<T> {
         self.publish(Arc::new(copy));
     }
 
-    fn apply_to_copy(
-        &self,
-        batch: Vec<Delta<T>>,
-        relist: &mut Option<Relist<T>>,
-        outcome: &mut ApplyOutcome<T>,
-    ) {
+    fn apply_to_copy(&self, batch: Vec<Delta<T>>, writer: &mut Writer<T>, outcome: &mut ApplyOutcome<T>) {
+        let Writer { relist, functions } = writer;
         let before = self.snapshot().root;
         let mut root = Arc::clone(&before);
         for delta in batch {
@@ -254,18 +276,18 @@ impl<T: Object> Store<T> {
                 (Delta::Begin { history_lost }, _) => *relist = Some(Relist::new(history_lost)),
                 (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
                 (Delta::End { version, complete }, Some(ended)) => {
-                    ended.end(version, complete, Arc::make_mut(&mut root), outcome);
+                    ended.end(version, complete, functions, Arc::make_mut(&mut root), outcome);
                 }
                 (delta, Some(mut collecting)) => {
                     collecting.collect(delta, &root);
                     *relist = Some(collecting);
                 }
                 (Delta::Page(items), None) => {
-                    items
-                        .into_iter()
-                        .for_each(|item| apply_one(single(item), Arc::make_mut(&mut root), outcome));
+                    for item in items {
+                        apply_one(single(item), functions, Arc::make_mut(&mut root), outcome);
+                    }
                 }
-                (delta, None) => apply_one(delta, Arc::make_mut(&mut root), outcome),
+                (delta, None) => apply_one(delta, functions, Arc::make_mut(&mut root), outcome),
             }
         }
         if !Arc::ptr_eq(&before, &root) {
@@ -297,16 +319,21 @@ impl<T: Object> Store<T> {
         V: Hash + Eq + Clone + Send + Sync + 'static,
         I: IntoIterator<Item = V>,
     {
-        let _writer = self.shared.writer.lock();
+        let function = IndexFunction::new(name, values);
+        let mut writer = self.shared.writer.lock();
         let before = self.snapshot().root;
         if before.indexes.position(name).is_some() {
             return Err(IndexError::AlreadyExists(name.to_owned()));
         }
         let mut root = Root::clone(&before);
-        let objects: Vec<_> = before.objects.iter().collect();
-        let panics = root.indexes.add(IndexState::new(name, values), &objects);
+        let (slots, objects): (Vec<u32>, Vec<&Entry<T>>) = before.objects.iter().unzip();
+        let (values, panics) = function.evaluate(&objects);
+        root.indexes.add(name, slots, values);
         self.shared.index_panics.fetch_add(panics, Relaxed);
         self.publish(Arc::new(root));
+        if !self.is_closed() {
+            writer.functions.push(function);
+        }
         Ok(Index::new(self.clone(), name, before.indexes.len()))
     }
 
@@ -385,9 +412,14 @@ fn puts<T>(batch: &[Delta<T>]) -> Vec<&Entry<T>> {
     batch.iter().filter_map(|delta| if let Delta::Put(entry) = delta { Some(entry) } else { None }).collect()
 }
 
-fn apply_one<T: Object>(delta: Delta<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
+fn apply_one<T: Object>(
+    delta: Delta<T>,
+    functions: &IndexFunctions<T>,
+    root: &mut Root<T>,
+    outcome: &mut ApplyOutcome<T>,
+) {
     let puts = puts(std::slice::from_ref(&delta));
-    let mut context = WriteBatch::new(root, &puts, StateSource::Live, outcome);
+    let mut context = WriteBatch::new(functions, root, &puts, StateSource::Live, outcome);
     root.apply_live(delta, &mut context);
 }
 

@@ -41,7 +41,7 @@ fn digests() -> impl Strategy<Value = Option<Digest>> {
 fn ids() -> impl Strategy<Value = ObjectId> {
     let keys = prop::sample::select(vec!["a/x", "a/y", "a/z", "b/x", "b/y", "x", "y"]);
     let uids = prop::sample::select(vec!["one", "one", "one", "two", ""]);
-    let versions = prop_oneof![8 => (1u32..30).prop_map(|v| v.to_string()), 1 => Just(String::new()), 1 => Just("odd".into())];
+    let versions = prop_oneof![8 => (1u32..30).prop_map(|v| v.to_string()), 1 => Just(String::new()), 1 => Just("0".into()), 1 => Just("odd".into())];
     (keys, uids, versions).prop_map(|(key, uid, version)| id(key, uid, &version))
 }
 

@@ -280,3 +280,35 @@ fn standalone_store_works_like_client_go_indexer() {
     assert_eq!((store.list().len(), store.by_index("node", "node-1").unwrap().len()), (1, 1));
     assert_eq!(store.by_index("zone", "a").unwrap_err(), IndexError::NotFound("zone".into()));
 }
+
+#[test]
+fn closed_store_ignores_writes_and_can_be_read() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    let by_app = store.add_index("app", |pod: &Pod| pod.label("app").map(str::to_owned)).unwrap();
+    apply(&store, vec![begin()]);
+    store.close();
+    assert_eq!(apply(&store, vec![put("a/y", "u", "6")]), [""; 0]);
+    assert_eq!(apply(&store, vec![page(&[]), end("7")]), [""; 0]);
+    assert_eq!((store.len(), by_app.get("x").len(), store.resource_version()), (1, 1, Some("5".into())));
+    let late = store.add_index("late", |pod: &Pod| pod.label("app").map(str::to_owned)).unwrap();
+    assert_eq!(late.get("x").len(), 1);
+}
+
+/// The function, its lister and the store refer to each other.
+#[test]
+fn closed_store_is_freed_if_index_function_holds_lister() {
+    let held = Arc::new(());
+    let alive = Arc::downgrade(&held);
+    for close_first in [false, true] {
+        let store = listed("5", &[("a/x", "u", "3")]).with_keep_alive(Arc::clone(&held) as _);
+        if close_first {
+            store.close();
+        }
+        let lister = store.lister();
+        let names = move |pod: &Pod| (!lister.is_empty()).then(|| pod.id().key.name().to_owned());
+        assert_eq!(store.add_index("name", names).unwrap().get("x").len(), 1);
+        store.close();
+    }
+    drop(held);
+    assert!(alive.upgrade().is_none());
+}

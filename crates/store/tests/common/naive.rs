@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion};
+use kube_object::{Delta, Digest, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion};
 use kube_store::Watermark;
 
 use super::Thing;
@@ -13,6 +13,8 @@ pub(crate) struct Naive {
     /// The entry of each object, and whether the object is stale.
     pub(crate) objects: BTreeMap<ObjectKey, (Entry<Thing>, bool)>,
     pub(crate) watermark: Watermark,
+    /// The watermark if incomplete lists counted as complete lists.
+    position: Option<ResourceVersion>,
     pub(crate) repeats: u64,
     relist: Option<(bool, Vec<Delta<Thing>>)>,
 }
@@ -77,10 +79,29 @@ impl Naive {
         events
     }
 
+    /// Returns whether the last list had no version.
+    fn is_unordered(&self) -> bool {
+        is_missing(self.position.as_ref())
+    }
+
+    /// Returns whether an event has no effect, because the cache contains this state or a later state.
+    fn repeats(&self, held: &Entry<Thing>, id: &ObjectId, digest: Option<Digest>) -> bool {
+        if !self.is_unordered() {
+            return is_repeat(&held.id, id);
+        }
+        let is_other_value = held.digest.is_some() && digest.is_some() && held.digest != digest;
+        is_same_object(&held.id, id)
+            && held.id.version == id.version
+            && !id.version.is_opaque()
+            && !is_other_value
+    }
+
     fn advance(&mut self, version: &ResourceVersion) {
-        let ahead = self.watermark.version.as_ref().is_some_and(|old| old.at_least(version));
-        if !version.is_opaque() && !ahead {
-            self.watermark.version = Some(version.clone());
+        for old in [&mut self.watermark.version, &mut self.position] {
+            let ahead = old.as_ref().is_some_and(|old| old.at_least(version)) || is_missing(old.as_ref());
+            if !version.is_opaque() && !ahead {
+                *old = Some(version.clone());
+            }
         }
     }
 
@@ -88,15 +109,16 @@ impl Naive {
         match delta {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
-                // A cached version above the watermark belongs to a lost history.
+                // A cached version above the position belongs to a lost history.
                 let lost = |held: &ObjectId| {
-                    let both_above = |watermark: &ResourceVersion| {
-                        held.version > *watermark && !watermark.at_least(&version)
-                    };
-                    self.watermark.version.as_ref().is_some_and(both_above)
+                    let both_above =
+                        |position: &ResourceVersion| held.version > *position && !position.at_least(&version);
+                    self.position.as_ref().is_some_and(both_above)
                 };
                 match self.objects.get(entry.key()) {
-                    Some((held, _)) if is_repeat(&held.id, &entry.id) && !lost(&held.id) => self.repeats += 1,
+                    Some((held, _)) if self.repeats(held, &entry.id, entry.digest) && !lost(&held.id) => {
+                        self.repeats += 1;
+                    }
                     _ => self.put(entry, false, false, events),
                 }
                 self.advance(&version);
@@ -110,13 +132,12 @@ impl Naive {
             }
             Delta::Undecodable(id) => {
                 self.advance(&id.version);
-                match self.objects.get_mut(&id.key) {
-                    Some((held, _)) if is_repeat(&held.id, &id) => self.repeats += 1,
-                    Some((held, stale)) if is_same_object(&held.id, &id) => *stale = true,
-                    Some((held, _)) => {
-                        let held = held.clone();
-                        self.delete(held, true, events);
+                match self.objects.get(&id.key).cloned() {
+                    Some((held, _)) if self.repeats(&held, &id, None) => self.repeats += 1,
+                    Some((held, _)) if is_same_object(&held.id, &id) => {
+                        self.objects.insert(id.key, (held, true));
                     }
+                    Some((held, _)) => self.delete(held, true, events),
                     None => {}
                 }
             }
@@ -200,7 +221,7 @@ impl Naive {
         for (_, entry, stale) in puts {
             self.put(entry, stale, initial, events);
         }
-        self.listed(version);
+        self.listed(version, complete);
     }
 
     fn delete_unlisted(
@@ -212,8 +233,9 @@ impl Naive {
         for (key, (cached, _)) in self.objects.clone() {
             let result = results.get(&key);
             let listed = result.and_then(|result| result.listed.as_ref());
+            let removed = result.is_some_and(|result| result.removed);
             if listed.is_some_and(|(entry, _)| is_same_object(&entry.id, &cached.id))
-                || listed.is_none() && !complete
+                || listed.is_none() && !complete && !removed
             {
                 continue;
             }
@@ -227,15 +249,25 @@ impl Naive {
         }
     }
 
-    fn listed(&mut self, version: ResourceVersion) {
+    fn listed(&mut self, version: ResourceVersion, complete: bool) {
         let continues = match &self.watermark.version {
             None => true,
-            Some(old) => *old == version || version.at_least(old),
+            Some(old) => *old == version || version.at_least(old) || is_missing(Some(old)),
         };
+        self.position = Some(version.clone());
         self.watermark.epoch += u64::from(!continues);
-        self.watermark.version = Some(version);
         self.watermark.synced = true;
+        match (complete, continues) {
+            (true, _) => self.watermark.version = Some(version),
+            (false, true) => {}
+            (false, false) => self.watermark.version = None,
+        }
     }
+}
+
+/// Returns whether the last list had no version.
+fn is_missing(version: Option<&ResourceVersion>) -> bool {
+    version.is_some_and(|version| ["", "0"].contains(&version.to_string().as_str()))
 }
 
 fn result_of_put(
@@ -281,7 +313,7 @@ fn undecodable(result: &mut KeyResult, id: &ObjectId, cached: Option<&Entry<Thin
         _ => {
             let kept = cached.filter(|cached| is_same_object(&cached.id, id));
             let last_state = result.last_state.take().filter(|_| kept.is_none());
-            let removed = last_state.is_some();
+            let removed = cached.is_some() && kept.is_none();
             *result = KeyResult {
                 listed: kept.map(|cached| (cached.clone(), true)),
                 removed,

@@ -121,6 +121,10 @@ async fn factories() {
     let round = |number: usize| async move {
         let (factory, informer) = started().await;
         let _handler = informer.on_event(|_| ());
+        // The function, its lister and the cache refer to each other until the informer stops.
+        let lister = informer.lister();
+        let is_cached = move |map: &ConfigMap| [lister.get_by_key(map.id().key).is_some()];
+        informer.add_index("is cached", is_cached).unwrap();
         if number.is_multiple_of(2) {
             factory.shutdown().await;
         } else {
