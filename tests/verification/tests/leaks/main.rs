@@ -9,7 +9,7 @@ use std::{alloc::System, future::Future, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{
-    Entry, Event, FilteringEventHandler, Informer, InformerFactory, LabelSelector, ReflectorOptions,
+    Entry, Event, FilteringEventHandler, Informer, InformerFactory, LabelSelector, Object, ReflectorOptions,
     handler_fn,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
