@@ -10,7 +10,9 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Context;
 use clap::Parser;
 use futures_util::StreamExt;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube_client::{
     Api, Client,
     api::{DeleteParams, DynamicObject, PostParams},
@@ -47,6 +49,7 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
     let options = ReflectorOptions { backoff_initial, backoff_max, ..ReflectorOptions::default() };
     let factory = InformerFactory::new(cluster.client.clone()).reflector_options(options);
     if cluster.embedded.is_none() && !flags.write {
+        cluster.check_list_access::<ConfigMap>(None).await?;
         count_config_maps(&factory).await?;
     } else {
         let scenario = install_and_remove_twice(&cluster.client, &factory);

@@ -45,7 +45,7 @@ struct Flags {
     #[arg(long)]
     demo: bool,
     /// The identity of this process in the leader election. It must be unique per process.
-    #[arg(long)]
+    #[arg(long, value_parser = cli::identity)]
     identity: Option<String>,
     /// Serve metrics, health and debug pages at this address.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -54,7 +54,7 @@ struct Flags {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     cli::run(run).await
 }

@@ -63,6 +63,8 @@ async fn read_your_writes(flags: Flags) -> anyhow::Result<()> {
         bail!("this example writes to the cluster; permit it with --write");
     }
     let namespace = flags.cluster.namespace.as_deref().unwrap_or_else(|| cluster.client.default_namespace());
+    cluster.check_list_access::<ConfigMap>(Some(namespace)).await?;
+    cluster.check_list_access::<Secret>(Some(namespace)).await?;
     let result = all_parts(&cluster, namespace).await;
     // Also after a failure, the example removes its objects.
     let removed = remove(&cluster.client, namespace).await;

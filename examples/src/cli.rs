@@ -1,6 +1,10 @@
 //! Runs an example: parses its command line, and prints each failure as one line.
 
-use std::{error::Error, process::ExitCode};
+use std::{
+    error::Error,
+    panic,
+    process::{self, ExitCode},
+};
 
 use clap::{
     Parser,
@@ -17,6 +21,7 @@ const USAGE_ERROR: u8 = 2;
 ///
 /// This function is cancel safe if `example` is.
 pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) -> ExitCode {
+    exit_if_output_is_closed();
     let flags = match F::try_parse() {
         Ok(flags) => flags,
         Err(error) if !error.use_stderr() => {
@@ -35,6 +40,19 @@ pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) 
             ExitCode::FAILURE
         }
     }
+}
+
+/// Exits without a message when standard output is closed, for example by `| head`. Otherwise, each
+/// `println!` would panic.
+fn exit_if_output_is_closed() {
+    let print_panic = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let is_output = |message: &String| message.starts_with("failed printing to stdout");
+        if panic.payload().downcast_ref().is_some_and(is_output) {
+            process::exit(0);
+        }
+        print_panic(panic);
+    }));
 }
 
 /// Validates a label selector, for `#[arg(value_parser = label_selector)]`.
@@ -60,6 +78,20 @@ pub fn namespace(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("a namespace has up to 63 lower-case letters, digits and dashes".to_owned())
+    }
+}
+
+/// Validates the identity of a process, for `#[arg(value_parser = identity)]`. The events of the
+/// process contain the identity, and the API server limits its length.
+///
+/// # Errors
+///
+/// Fails if `text` is empty or longer than 128 bytes.
+pub fn identity(text: &str) -> Result<String, String> {
+    if (1..=128).contains(&text.len()) {
+        Ok(text.to_owned())
+    } else {
+        Err("an identity has 1 to 128 bytes".to_owned())
     }
 }
 

@@ -13,12 +13,15 @@ use kube_client::{
 };
 use kube_testserver::{Server, Workload, WorkloadHandle};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::{cli, duration::RunDuration};
 
 /// The interval between two changes of the simulated workload.
 const WORKLOAD_INTERVAL: Duration = Duration::from_millis(150);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit for the first response of a real cluster.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The command-line options that all examples share.
 ///
@@ -110,12 +113,19 @@ impl ClusterArgs {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let url = config.cluster_url.clone();
+        // kube-client panics if the URL has no scheme or no host.
+        if url.scheme().is_none() || url.host().is_none() {
+            bail!("the server {url} of the kubeconfig is not a URL; use for example https://127.0.0.1:6443");
+        }
         let client = Client::try_from(config).context("the kubeconfig is invalid")?;
-        match client.apiserver_version().await {
+        match timeout(RESPONSE_TIMEOUT, client.apiserver_version()).await {
+            Err(_) => {
+                bail!("no response from {url} within {RESPONSE_TIMEOUT:?}; check that this is an API server")
+            }
             // If the credentials do not suffice, the first list fails with a better message.
-            Ok(_) | Err(Error::Api(_)) => Ok(client),
+            Ok(Ok(_) | Err(Error::Api(_))) => Ok(client),
             // Only the innermost error of the HTTP client describes the cause.
-            Err(error) => {
+            Ok(Err(error)) => {
                 bail!(
                     "cannot connect to {url}: {}; check that the cluster runs",
                     anyhow::Error::from(error).root_cause()

@@ -26,6 +26,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// Compares the cost of this project, kube-runtime and client-go on the same recorded bytes.
 #[derive(Debug, Parser)]
+#[command(arg_required_else_help = false)]
 pub enum Command {
     /// Measure all contenders and print tables. Records Pods first if there is no recording.
     Compare(CompareArgs),
@@ -147,7 +148,11 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Stores(args) => {
             let only = args.only.as_deref();
             let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
-            ensure!(!numbers.text().is_empty(), "the name of no store contains {only:?}");
+            ensure!(
+                !numbers.text().is_empty(),
+                "the name of no store contains {:?}",
+                only.unwrap_or_default()
+            );
             writeln!(out, "\n{}", numbers.text())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }

@@ -112,7 +112,8 @@ impl Contenders {
             };
             skipped.push(Skipped { contender: contender.name.into(), why: missing.into() });
         }
-        ensure!(!contenders.is_empty() || !skipped.is_empty(), "the name of no contender contains {only:?}");
+        let is_empty = contenders.is_empty() && skipped.is_empty();
+        ensure!(!is_empty, "the name of no contender contains {:?}", only.unwrap_or_default());
         Ok(Self { contenders, skipped, program: program.to_owned(), go })
     }
 

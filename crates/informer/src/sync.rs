@@ -37,9 +37,9 @@ impl fmt::Display for UnsyncedInformer {
         match (&self.last_error, self.phase) {
             (Some(error), Phase::Stopped) => write!(f, "stopped; last error: {error}"),
             (None, Phase::Stopped) => f.write_str("stopped"),
-            (Some(error), phase) => write!(f, "{error}; now {phase:?}"),
+            (Some(error), phase) => write!(f, "{error}; state: {phase}"),
             (None, Phase::Idle) => f.write_str("not started"),
-            (None, phase) => write!(f, "no error so far; now {phase:?}"),
+            (None, phase) => write!(f, "no error so far; state: {phase}"),
         }
     }
 }

@@ -34,10 +34,10 @@ struct Flags {
     #[arg(long, requires = "tls")]
     users: bool,
     /// Drop history after this many seconds. Without this option, only the number of events is bounded.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     expire_after: Option<Duration>,
     /// Send bookmarks at this interval, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, allow_negative_numbers = true)]
     bookmark_period: Duration,
     /// Seed the random generator with this number.
     #[arg(long, default_value_t = 0)]
@@ -46,14 +46,14 @@ struct Flags {
     #[arg(long)]
     garbage_collector: bool,
     /// Simulate a workload that writes at this interval, in milliseconds.
-    #[arg(long, value_name = "MILLISECONDS")]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     workload: Option<u64>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(number)
-        .map_err(|_| "the duration must not be negative or too large".to_owned())
+    let duration = Duration::try_from_secs_f64(number).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "the duration must be above 0 and not too large".to_owned())
 }
 
 /// Lists the reasons why the program fails.

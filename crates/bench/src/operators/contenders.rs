@@ -62,7 +62,7 @@ impl Contenders {
         let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
         let is_go = |contender: &Contender| matches!(contender.program, Program::Go(_));
         let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
-        ensure!(!chosen.is_empty(), "the name of no operator contains {only:?}");
+        ensure!(!chosen.is_empty(), "the name of no operator contains {:?}", only.unwrap_or_default());
         let needs_go = chosen.iter().any(is_go);
         let go =
             if needs_go && has_go().await { Some(build_go(CONTROLLER_RUNTIME, folder).await?) } else { None };

@@ -94,7 +94,7 @@ pub(crate) fn run(name: &str, load: &Load, out: &mut impl Write) -> Result<()> {
         "ours" => measure(Ours::new(&objects, ReadBy::List)?, &objects, load)?,
         "ours-snapshots" => measure(Ours::new(&objects, ReadBy::Snapshot)?, &objects, load)?,
         "kube-runtime" => measure(KubeRuntime::new(&objects), &objects, load)?,
-        _ => bail!("no store {name:?}"),
+        _ => bail!("no store {name:?}; the stores are ours, ours-snapshots and kube-runtime"),
     };
     writeln!(out, "{}", serde_json::to_string(&round)?)?;
     Ok(out.flush()?)

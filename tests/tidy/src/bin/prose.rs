@@ -8,6 +8,7 @@ use kube_informer_tidy::prose::{Corpus, Rules};
 
 /// Checks the English of pages, rustdoc, comments, messages and test names.
 #[derive(Debug, Parser)]
+#[command(arg_required_else_help = false)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -118,6 +119,9 @@ fn peers() -> anyhow::Result<Vec<Corpus>> {
         .args(["metadata", "--format-version", "1"])
         .output()
         .context("cannot run cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
+    }
     let metadata: serde_json::Value =
         serde_json::from_slice(&output.stdout).context("cannot read the output of cargo metadata")?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -99,6 +99,8 @@ fn collect(path: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
     } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("md" | "rs")) {
         found.push(path.to_owned());
+    } else {
+        path.metadata()?; // fails if the file does not exist
     }
     Ok(())
 }

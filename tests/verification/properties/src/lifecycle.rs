@@ -9,7 +9,7 @@ use super::{
 /// Property 10: a synced informer contains a list.
 pub(super) fn informer_synced(past: &Past, observation: &Observation<'_>) -> Verdict {
     let Observation::InformerSynced = observation else { return Ok(()) };
-    holds(past.cache.mark.version.is_some(), || "no list was applied".to_owned())
+    holds(past.cache.listed, || "no list was applied".to_owned())
 }
 
 /// Property 11: a synced handler has returned from the add of each initial object that was not deleted

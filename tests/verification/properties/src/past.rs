@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::observation::{CacheState, Event, HandlerId, Key, Mark, Object, Observation};
+use super::observation::{CacheState, Cause, Event, HandlerId, Key, Mark, Object, Observation};
 
 /// The recorded observations. Equal values lead to equal results for each future observation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -70,6 +70,8 @@ pub struct Cache {
     pub stale: BTreeSet<Key>,
     /// The watermark.
     pub mark: Mark,
+    /// True if a list was applied, complete or not.
+    pub listed: bool,
     /// True if the informer reported that it is synced.
     pub synced: bool,
 }
@@ -166,6 +168,8 @@ impl Past {
         self.cache.objects = objects;
         self.cache.stale = shown.stale.iter().copied().collect();
         self.cache.mark = shown.mark;
+        // An incomplete first list sets no watermark.
+        self.cache.listed |= shown.mark.version.is_some() || matches!(shown.cause, Cause::Relist { .. });
     }
 
     fn informer_synced(&mut self) {

@@ -127,7 +127,7 @@ fn run(Arguments { arguments, minutes }: &Arguments) -> ExitCode {
             }
         }
         let start = Instant::now();
-        let report = explore(bounds, threads, Duration::from_secs(60 * minutes));
+        let report = explore(bounds, threads, Duration::from_secs(minutes.saturating_mul(60)));
         println!("{}: {report}, {:.0?}", scope.name, start.elapsed());
         failed |= report.violation.is_some() || report.cut_short;
     }

@@ -26,10 +26,10 @@ const MAX_FAILURES: usize = 20;
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The number of seeds.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
     /// The first seed.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=u64::MAX / 2))]
     first: u64,
     /// Run only this seed, without the table.
     #[arg(long, conflicts_with_all = ["seeds", "first", "hashes"])]
@@ -38,8 +38,8 @@ struct Arguments {
     #[arg(long, requires = "seed")]
     trace: bool,
     /// The number of threads. The default is the number of cores.
-    #[arg(long)]
-    threads: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Print only the hash of the history of each seed.
     #[arg(long)]
     hashes: bool,
@@ -70,8 +70,8 @@ fn run(arguments: &Arguments) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let threads =
-        arguments.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)).max(1);
+    let cores = || thread::available_parallelism().map_or(1, Into::into);
+    let threads: usize = arguments.threads.map_or_else(cores, Into::into);
     let start = Instant::now();
     let Done { coverage, snapshots, mut failed } = run_all(arguments, threads);
     let seconds = start.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@ pub enum CacheGap {
     /// No change is missing.
     #[default]
     None,
-    /// A relist repairs the cache. This number of relists that started earlier are applied before it.
+    /// A relist repairs the cache. This number of earlier relists is applied first.
     Until(usize),
     /// The relist that is being applied repairs the cache.
     Healing,

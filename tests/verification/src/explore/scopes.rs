@@ -1,5 +1,5 @@
-//! The default searches: all orders of actions within small bounds, and wider bounds in which one side
-//! acts immediately.
+//! The default searches. They cover all orders of actions within small bounds, and wider bounds in
+//! which one side acts immediately.
 
 use super::{Bounds, Streams};
 
@@ -11,7 +11,7 @@ pub struct Scope {
     pub bounds: Bounds,
 }
 
-/// All kinds of actions, with a small number of each.
+/// All kinds of actions, with a small number of actions per kind.
 pub(super) const ALL: Bounds = Bounds {
     objects: 2,
     handlers: 2,

@@ -1,4 +1,4 @@
-//! The search: each order of all possible actions, depth first, each world once.
+//! The search. It visits each order of all possible actions, depth first, and each world once.
 
 use std::{
     collections::HashSet,
@@ -78,7 +78,7 @@ struct Search {
     found: Mutex<Report>,
 }
 
-/// A world on the present path, and the actions that remain to be tried.
+/// A world on the current path, and its remaining actions.
 struct Frame {
     world: World,
     actions: Vec<Action>,

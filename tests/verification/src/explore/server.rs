@@ -32,7 +32,7 @@ pub enum Write {
     },
 }
 
-/// The first version, uid and value. The size of a number shows its kind, see `fingerprint`.
+/// The first version, uid and value. The size of a number identifies its kind, see `fingerprint`.
 pub(super) const VERSIONS: u64 = 100;
 pub(super) const UIDS: u64 = 1000;
 const VALUES: u64 = 2000;

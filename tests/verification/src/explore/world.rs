@@ -295,7 +295,7 @@ impl World {
         }
     }
 
-    /// Completes a call of a handler. Its task continues.
+    /// Completes a call of a handler. The task of the handler continues.
     pub(super) fn returned(&mut self, id: HandlerId) -> Outcome {
         self.judge.observe(Observation::Returned { handler: id })?;
         let Some(member) = self.client.member(id) else { return Ok(()) };

@@ -1,18 +1,21 @@
-//! Mutants: small patches, each of which puts back a neighbour's defect or breaks a property, and what
-//! finds them.
+//! Mutants. A mutant is a small patch that breaks a property, or that introduces a defect of another
+//! library. Each mutant names the test that must find it.
 //!
-//! A patch of `tests/verification/mutants` begins with lines that say what it breaks and who finds it:
+//! A patch of `tests/verification/mutants` begins with a header:
 //!
 //! ```text
 //! breaks: 2
-//! defect: kube-runtime: what is deleted during a relist disappears silently
+//! defect: kube-runtime: a deletion during a relist is not reported
 //! found by: explore protocol-lists
 //! ```
 //!
-//! `breaks` names properties by their numbers, `defect` (once or not at all) a defect of a neighbour,
-//! `promise` another promise of a crate, such as one of kube-operator's; one of them is there. `found
-//! by` (the program that is faster comes first) the explorer, the simulation or, where neither can, a
-//! test.
+//! - `breaks` contains the numbers of the broken properties.
+//! - `defect` names another library and describes its defect.
+//! - `promise` names another guarantee of a crate, for example of kube-operator.
+//! - `found by` is the test: the explorer or the simulation, preferably the faster of the two. If
+//!   neither finds the mutant, it is a test of `cargo test`.
+//!
+//! A header needs `breaks`, `defect` or `promise`.
 
 mod patch;
 mod tree;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// A patch.
+/// Describes a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutant {
-    /// The file's name without its extension.
+    /// The name of the file, without its extension.
     pub name: String,
     /// The path of the patch.
     pub path: PathBuf,
-    /// Numbers of properties.
+    /// The numbers of the broken properties.
     pub breaks: Vec<u8>,
     /// The project that has this defect, and a description.
     pub defect: Option<String>,
@@ -21,7 +21,7 @@ pub struct Mutant {
     pub found_by: FoundBy,
 }
 
-/// A program that fails with the mutant.
+/// The program that must fail with the mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundBy {
     /// The explorer, with these arguments.
@@ -47,11 +47,11 @@ impl FoundBy {
     }
 }
 
-/// All patches, in the order of their names.
+/// Returns all patches, in the order of their names.
 ///
 /// # Errors
 ///
-/// A header can't be read.
+/// Fails if a header is malformed.
 pub fn mutants() -> Result<Vec<Mutant>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
     let entries = std::fs::read_dir(&folder)?.collect::<Result<Vec<_>, _>>()?;

@@ -24,11 +24,11 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A copy of this workspace in its target folder.
+    /// Copies this workspace to its target folder.
     ///
     /// # Errors
     ///
-    /// The workspace is not found.
+    /// Fails if the workspace is not found.
     pub fn new() -> Result<Self> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let root = workspace.join("target/mutants/tree");
@@ -39,7 +39,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// git or the file system fails.
+    /// Fails if git or the file system fails.
     pub fn restore(&self) -> Result<()> {
         let listed = run(Command::new("git").current_dir(&self.workspace).args([
             "ls-files",
@@ -72,7 +72,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// It does not fit.
+    /// Fails if the patch does not apply.
     pub fn apply(&self, mutant: &Mutant) -> Result<()> {
         self.git_apply(&self.root, &[], mutant)
     }
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     /// Builds and runs the test that must find the mutant. A successful exit means that the test did
-    /// not find it. Returns `None` if the test exceeded the time limit.
+    /// not find the mutant. Returns `None` if the test exceeded the time limit.
     ///
     /// # Errors
     ///

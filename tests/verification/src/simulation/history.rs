@@ -77,8 +77,8 @@ pub(super) struct Recorder {
     lists_after_lost_history: u64,
 }
 
-/// The number of snapshots that were compared with the state of the server, and of those that could not
-/// be compared.
+/// The number of snapshots that were compared with the state of the server, and the number of the other
+/// snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotCounts {
     /// The compared snapshots.

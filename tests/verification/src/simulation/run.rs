@@ -353,8 +353,8 @@ fn count_requests(world: &mut World) {
     }
 }
 
-/// Returns the number of remaining tasks after all informers were stopped and dropped. Tasks need a
-/// moment to stop.
+/// Returns the number of remaining tasks after all informers were stopped and dropped. Tasks need some
+/// time to stop.
 async fn tasks_left() -> usize {
     let metrics = tokio::runtime::Handle::current().metrics();
     for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! Leaks: after informers, handlers, indexes, streams, namespaces and reads have come and gone, the
-//! process has the memory and the tasks that it had before.
+//! Creates and drops informers, handlers, indexes, streams, namespaces and reads repeatedly.
+//! Afterwards, the process must have the same memory and the same tasks as before.
 //!
 //! A counting allocator counts the bytes, so each test of this file runs alone in one test function.
 
@@ -86,7 +86,7 @@ fn usage_returns_to_its_start() {
     });
 }
 
-/// Reference-counted informers of namespaces that come and go.
+/// Reference-counted informers of namespaces that are created and deleted.
 async fn informers_of_namespaces() {
     let factory = factory();
     factory.start();
@@ -134,8 +134,8 @@ async fn factories() {
     assert_no_leak("factories", round).await;
 }
 
-/// Handlers, streams and indexes of one informer. An index cannot be removed, so each round has an
-/// informer of its own.
+/// Handlers, streams and indexes of one informer. An index cannot be removed, so each round has a new
+/// informer.
 async fn subscribers() {
     let round = |_: usize| async move {
         let (factory, informer) = started().await;

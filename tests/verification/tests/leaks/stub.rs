@@ -1,4 +1,4 @@
-//! A server without memory of its own: each LIST returns the same objects, and each WATCH stays open.
+//! A server without state. Every LIST returns the same objects, and every WATCH stays open.
 
 use std::convert::Infallible;
 
