@@ -338,7 +338,7 @@ async fn watch_broken_inside_frame_loses_no_event() {
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.only_error(case, "WATCH");
         let says =
-            if cut { "connection failed within the response: " } else { "response ended within an object" };
+            if cut { "connection failed during the response: " } else { "response ended within an object" };
         assert!(error.contains(says), "{error}");
         stack.recovers(case).await;
     }

@@ -63,8 +63,8 @@ pub enum ListWatchError {
         /// The error of the client.
         source: kube_client::Error,
     },
-    /// The connection failed within the response.
-    #[error("{target}: connection failed within the response")]
+    /// The connection failed during the response.
+    #[error("{target}: connection failed during the response")]
     Body {
         /// The request.
         target: Target,

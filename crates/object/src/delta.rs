@@ -6,7 +6,7 @@ use crate::{Entry, ObjectId, ObjectKey, ResourceVersion};
 
 /// Describes a change that the reflector received and the store has not applied yet.
 ///
-/// A relist is `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`.
+/// A relist consists of `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`.
 /// The store collects these deltas and applies them atomically at `End`. Another `Begin` before the
 /// `End` discards the collected deltas. Outside of a relist, each delta is applied separately.
 pub enum Delta<T> {

@@ -161,7 +161,7 @@ async fn failing_or_renaming_mutate_does_not_write() {
         });
         assert_eq!(
             renamed.await.unwrap_err().to_string(),
-            "failed to write default/a: the function renamed it to default/b; write default/b separately"
+            "failed to write default/a: the update function changed its name to default/b; use a separate call for default/b"
         );
         assert_eq!(world.requests(), 0);
         world.write_text("1").await.unwrap();

@@ -37,8 +37,8 @@
 //! - A retry waits for the backoff. A request is sent without a backoff only after a watch that lasted,
 //!   or once after a list failed because of its version, pages or transport. A server that responds
 //!   immediately cannot cause a loop.
-//! - A list is never older than the lists before it, except in a new epoch. A new epoch starts with an
-//!   expired or too large version, and until a list succeeds, cached versions are not compared.
+//! - A list is never older than the lists before it, except in a new epoch. An expired or too large
+//!   version starts a new epoch. Until a list succeeds, cached versions are not compared.
 //! - Each request has a deadline. Each failure is reported and retried, indefinitely.
 //! - Objects never enter the state machine. The reflector does not depend on handlers.
 //!

@@ -21,8 +21,8 @@ pub struct ServerLimits {
 
 /// Contains the parameters of a list, from its first to its last page.
 ///
-/// The methods set these fields. An empty cell means that the method does not change the field.
-/// `position` means that the method copies the field from the position.
+/// The table contains the fields that each method sets. An empty cell means that the method does not
+/// change the field. `position` means that the method copies the field from the position.
 ///
 /// | Method | `at` | `fresh` | `unpaged` | `limits` | `immediate` |
 /// |---|---|---|---|---|---|

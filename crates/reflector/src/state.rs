@@ -56,7 +56,7 @@ pub struct Watching {
     pub position: Position,
     /// True if this watch delivered an event or a bookmark. Repeats do not count.
     pub delivered: bool,
-    /// True if this watch received a bookmark. Further events must then follow in time.
+    /// True if this watch received a bookmark. The next event must then arrive before the bookmark deadline.
     pub bookmarked: bool,
 }
 

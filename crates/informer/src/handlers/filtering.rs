@@ -14,10 +14,10 @@ use super::EventHandler;
 /// handler receives an `on_delete` with the last matching state. Objects that never match are
 /// ignored.
 ///
-/// The filter stores the keys of the passed objects. It does not apply the predicate to old states,
-/// because events may have been coalesced. A predicate may therefore depend on other state, for
-/// example on settings. A changed result takes effect with the next event of each object, including
-/// a resync.
+/// The filter stores the keys of the objects that the handler has received. It does not apply the
+/// predicate to old states, because events may have been coalesced. A predicate may therefore depend on
+/// other data, for example on settings. If the settings change, the filter applies the predicate again
+/// with the next event of each object. A resync is such an event.
 ///
 /// If the predicate panics, the event is ignored. The panic counts as a panic of the handler.
 ///

@@ -15,8 +15,9 @@ pub struct Request<T> {
     pub key: ObjectKey,
     /// The object in the cache now. `None` if it does not exist.
     pub object: Option<Arc<T>>,
-    /// The reasons for this reconcile. Empty if an earlier reconcile received them, because it
-    /// started after they were queued.
+    /// The reasons for this reconcile. Empty if an earlier reconcile already received the reasons. A
+    /// reason is recorded before its key is queued, and the earlier reconcile can start between these
+    /// two steps.
     pub reasons: Reasons,
     /// The number of consecutive failed reconciles before this one.
     pub failures: u32,

@@ -59,7 +59,7 @@ pub enum ElectionError {
     #[error("invalid lease duration {0:?}; use an integer number of seconds, at least 1")]
     NotWholeSeconds(Duration),
     /// The leader must stop before a candidate starts; the difference allows for clocks of different speed.
-    #[error("renew deadline {renew_deadline:?} is not below the lease duration {lease_duration:?}")]
+    #[error("renew deadline {renew_deadline:?} must be below the lease duration {lease_duration:?}")]
     RenewDeadlineTooLong {
         /// The value from the options.
         renew_deadline: Duration,
@@ -67,7 +67,9 @@ pub enum ElectionError {
         lease_duration: Duration,
     },
     /// One failed renewal would cost the lease, because no time is left for a second attempt.
-    #[error("renew deadline {renew_deadline:?} is not more than 2.2 times the retry period {retry_period:?}")]
+    #[error(
+        "renew deadline {renew_deadline:?} must be more than 2.2 times the retry period {retry_period:?}"
+    )]
     RetryPeriodTooLong {
         /// The value from the options.
         renew_deadline: Duration,

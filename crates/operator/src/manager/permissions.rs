@@ -142,7 +142,7 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
     match Api::all(client.clone()).create(&PostParams::default(), &review).await {
         Ok(review) => review.status.is_some_and(|status| !status.allowed),
         Err(error) => {
-            tracing::debug!(%rule, error = redact(&error), "permission check failed; assuming that the permission exists");
+            tracing::debug!(%rule, error = redact(&error), "cannot check a permission; assuming that the permission exists");
             false
         }
     }

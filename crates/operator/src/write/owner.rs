@@ -15,7 +15,7 @@ pub enum OwnerError {
     ///
     /// If it has the owner's name and another uid, it was an earlier object of that name. The
     /// garbage collector deletes its dependents.
-    #[error("{child} is already controlled by {kind} {name} (uid {uid}); delete it or use another name")]
+    #[error("{child} is already controlled by {kind} {name} (uid {uid}); delete {child} or use another name")]
     AlreadyOwned {
         /// The object to be owned.
         child: ObjectKey,
@@ -215,7 +215,7 @@ mod tests {
         let error = set_controller_reference(&owner("shop", "u2"), &(), &mut pod).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "shop/web-0 is already controlled by Deployment web (uid u1); delete it or use another name"
+            "shop/web-0 is already controlled by Deployment web (uid u1); delete shop/web-0 or use another name"
         );
         assert_eq!(pod, before);
     }

@@ -70,7 +70,9 @@ pub enum WriteError {
         namespace: Option<String>,
     },
     /// `mutate` changed the name or the namespace of the object.
-    #[error("failed to write {before}: the function renamed it to {after}; write {after} separately")]
+    #[error(
+        "failed to write {before}: the update function changed its name to {after}; use a separate call for {after}"
+    )]
     Renamed {
         /// The object.
         before: ObjectKey,
