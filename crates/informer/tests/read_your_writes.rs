@@ -213,7 +213,10 @@ async fn read_before_initial_list_is_error() {
     let start = Instant::now();
     for early in [maps.get("b").await.err(), maps.lister().await.err()] {
         let early = early.unwrap().to_string();
-        assert!(early.contains("not cached within 5s") || early.contains("is empty"), "{early}");
+        assert!(
+            early.contains("not cached within 5s") || early.contains("has no resourceVersion"),
+            "{early}"
+        );
     }
     assert_eq!(
         maps.get("b").await.unwrap_err().to_string(),

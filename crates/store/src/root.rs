@@ -30,7 +30,7 @@ pub(crate) struct Root<T> {
     pub(crate) watermark: Watermark,
     /// Like `watermark`, but incomplete lists advance it too. Cached versions are at most here, except
     /// versions of a lost history.
-    position: Watermark,
+    pub(crate) position: Watermark,
 }
 
 impl<T: 'static> Clone for Root<T> {

@@ -62,7 +62,10 @@ pub enum WaitError {
 }
 
 fn position(reached: Option<&ResourceVersion>) -> String {
-    reached.map_or_else(|| "is empty".to_owned(), |version| format!("is at {version}"))
+    match reached.filter(|version| version.is_resumable()) {
+        Some(version) => format!("is at {version}"),
+        None => "has no resourceVersion".to_owned(),
+    }
 }
 
 impl<T: Object> Store<T> {
@@ -163,6 +166,20 @@ impl<T: Object> Snapshot<T> {
     /// Returns whether the snapshot contains all changes up to this resourceVersion.
     pub fn has_reached(&self, version: &ResourceVersion) -> bool {
         self.resource_version().is_some_and(|reached| reached.at_least(version))
+    }
+
+    /// Returns whether the snapshot contains all additions and updates up to this resourceVersion.
+    ///
+    /// After an incomplete list, this can be true although [`Snapshot::has_reached`] is false. Such a
+    /// list has an item without a name, so the cache can contain deleted objects.
+    pub fn has_applied(&self, version: &ResourceVersion) -> bool {
+        self.root.position.version.as_ref().is_some_and(|applied| applied.at_least(version))
+    }
+
+    /// Returns whether resourceVersions show the order of changes. Returns false after a list without a
+    /// version.
+    pub fn orders_versions(&self) -> bool {
+        self.root.position.orders_events()
     }
 }
 

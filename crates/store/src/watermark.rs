@@ -15,7 +15,8 @@ use kube_object::ResourceVersion;
 /// count per object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark {
-    /// The resourceVersion; `None` until a delta with a version was applied.
+    /// The resourceVersion. `None` until a delta with a version was applied, and after an incomplete
+    /// list that started a new epoch.
     pub version: Option<ResourceVersion>,
     /// The number of the epoch. The first epoch is zero.
     pub epoch: u64,

@@ -54,6 +54,8 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 ///   until the cache has noticed the restore. A deletion that the restore has undone is not reported.
 /// - Reads do not wait for a write if its resourceVersion is not a number. Some aggregated servers
 ///   return versions that have no order.
+/// - If the lists of a server have no version, a read waits only for updates of cached objects. A
+///   created object may be missing in the result.
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,

@@ -92,5 +92,8 @@ pub enum CachedReadError {
 }
 
 fn progress(reached: Option<&ResourceVersion>) -> String {
-    reached.map_or_else(|| "is empty".to_owned(), |version| format!("is at {version}"))
+    match reached.filter(|version| version.is_resumable()) {
+        Some(version) => format!("is at {version}"),
+        None => "has no resourceVersion".to_owned(),
+    }
 }

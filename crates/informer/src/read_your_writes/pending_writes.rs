@@ -68,7 +68,8 @@ impl PendingWrites {
         let delivers_event = covered != Some(false) || self.may_contain(&id.key, cache);
         // Responses can arrive in a different order than the writes.
         let is_newest = self.changes.get(&id.key).is_none_or(|before| id.version.at_least(before));
-        if delivers_event && is_newest && !id.version.is_opaque() && !cache.has_reached(&id.version) {
+        let is_pending = || !is_visible(cache, &id.key, &id.uid, &id.version);
+        if delivers_event && is_newest && !id.version.is_opaque() && is_pending() {
             self.changes.insert(id.key.clone(), id.uid.clone(), id.version.clone());
             self.deletions.record_earlier_change(&id.key, &id.uid, &id.version);
         }
@@ -125,7 +126,13 @@ impl PendingWrites {
         if !is_current {
             return None;
         }
-        if let Some(version) = barrier.version.as_ref().filter(|version| !cache.has_reached(version)) {
+        // Without an order of versions, `advance` has removed each visible change.
+        let pending = match (cache.orders_versions(), key) {
+            (true, _) => barrier.version.as_ref().filter(|version| !cache.has_applied(version)),
+            (false, Some(key)) => self.changes.get(key),
+            (false, None) => self.changes.latest(),
+        };
+        if let Some(version) = pending {
             return Some(NotVisible::Write(version.clone()));
         }
         self.deletions.first_not_visible(key, barrier.last_deletion, cache).map(NotVisible::Deletion)
@@ -138,8 +145,23 @@ impl PendingWrites {
             let before = std::mem::replace(self, Self { epoch, ..Self::default() });
             self.lost = before.lost.or_else(|| before.changes.latest().cloned());
         }
-        self.changes.remove_up_to(|version| cache.has_reached(version));
+        if cache.orders_versions() {
+            self.changes.remove_up_to(|version| cache.has_applied(version));
+        } else {
+            self.changes.remove_visible(|key, uid, version| is_visible(cache, key, uid, version));
+        }
     }
+}
+
+/// Returns whether a cache contains a write, or a later state of the object.
+///
+/// If versions have no order, this is known only for a cached object. An object that is not cached
+/// may have been deleted since, so it counts as visible.
+fn is_visible<T: Object>(cache: &Snapshot<T>, key: &ObjectKey, uid: &Uid, version: &ResourceVersion) -> bool {
+    if cache.orders_versions() {
+        return cache.has_applied(version);
+    }
+    cache.get(key).is_none_or(|cached| cached.id.uid.differs_from(uid) || cached.id.version.at_least(version))
 }
 
 #[cfg(test)]

@@ -57,6 +57,18 @@ impl PendingChanges {
         }
     }
 
+    /// Removes the visible changes. Visits each change.
+    pub(super) fn remove_visible(&mut self, is_visible: impl Fn(&ObjectKey, &Uid, &ResourceVersion) -> bool) {
+        let Self { by_key, by_version } = self;
+        by_key.retain(|key, (version, uid)| {
+            let pending = !is_visible(key, uid, version);
+            if !pending {
+                by_version.remove(&VersionedKey { version: version.clone(), key: key.clone() });
+            }
+            pending
+        });
+    }
+
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.by_version.is_empty()

@@ -103,6 +103,7 @@ impl PendingDeletions {
 impl PendingDeletion {
     fn is_visible<T: Object>(&self, cache: &Snapshot<T>) -> bool {
         let is_cached = || cache.get(&self.key).is_some_and(|entry| !entry.id.uid.differs_from(&self.uid));
-        self.after.as_ref().is_none_or(|after| cache.has_reached(after)) && !is_cached()
+        let has_applied = |after| !cache.orders_versions() || cache.has_applied(after);
+        self.after.as_ref().is_none_or(has_applied) && !is_cached()
     }
 }
