@@ -77,7 +77,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let options = OperatorOptions { namespace: namespace.clone(), identity, address };
     let manager = operator(client.clone(), options)?;
     let address = manager.local_address().context("the manager serves no pages")?;
-    println!("serving http://{address}/metrics, /readyz and /debug");
+    println!("serving http://{address}/metrics, /readyz and /debug/informers");
 
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
@@ -105,7 +105,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     }
     demo_result?;
     manager_result??;
-    println!("stopped and released the lease");
+    println!("stopped");
     Ok(())
 }
 

@@ -3,6 +3,8 @@
 use crate::client::{configmaps, get, post, send, server};
 use serde_json::{Value, json};
 
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 fn crd(versions: &[&str]) -> Value {
     let version = |name: &&str| {
         let schema =
@@ -99,4 +101,26 @@ async fn unknown_paths_and_objects_return_the_errors_of_the_real_server() {
     let large = "x".repeat(4 << 20);
     let rejected = send(&server, "POST", "/api/v1/namespaces", &[], &large).await;
     assert_eq!(rejected.code, 413);
+}
+
+#[tokio::test]
+async fn aggregated_discovery_is_not_modified_without_a_change() {
+    let server = server();
+    for path in ["/api", "/apis"] {
+        let first = send(&server, "GET", path, &[("accept", AGGREGATED)], "").await;
+        assert_eq!((first.code, &first.headers["content-type"]), (200, &AGGREGATED.parse().unwrap()));
+        assert_eq!(
+            (&first.headers["vary"], &first.headers["cache-control"]),
+            (&"Accept".parse().unwrap(), &"public".parse().unwrap())
+        );
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        let headers = [("accept", AGGREGATED), ("if-none-match", tag.as_str())];
+        let second = send(&server, "GET", path, &headers, "").await;
+        assert_eq!((second.code, second.text.as_str()), (304, ""));
+        assert!(second.headers.get("content-type").is_none() && second.headers["etag"] == tag);
+    }
+    let tag = |response: &crate::client::Response| response.headers["etag"].clone();
+    let before = tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
+    server.create(crd(&["v1"])).unwrap();
+    assert_ne!(before, tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
 }

@@ -185,3 +185,41 @@ async fn history_expires_after_the_configured_age() {
     let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=1");
     assert_eq!(get(&server, &path).await.events()[0].0, "ERROR");
 }
+
+#[tokio::test(start_paused = true)]
+async fn invalid_watch_options_are_rejected() {
+    let server = server();
+    configmaps(&server, &[]);
+    for (query, code, message) in [
+        (
+            "resourceVersion=abc",
+            500,
+            "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax",
+        ),
+        ("timeoutSeconds=abc", 400, "strconv.ParseInt: parsing \"abc\": invalid syntax"),
+        (
+            "resourceVersionMatch=NotOlderThan",
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (
+            "sendInitialEvents=true",
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=Exact",
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]",
+        ),
+    ] {
+        let response = get(&server, &format!("{CONFIGMAPS}?watch=true&{query}")).await;
+        assert_eq!((response.code, response.message().as_str()), (code, message), "{query}");
+    }
+    assert_eq!(
+        get(&server, &format!("{CONFIGMAPS}?watch=true&timeoutSeconds=-1&resourceVersion=1")).await.text,
+        ""
+    );
+    let by_path = get(&server, "/api/v1/watch/namespaces?timeoutSeconds=1").await;
+    assert_eq!(by_path.events().len(), 5);
+}

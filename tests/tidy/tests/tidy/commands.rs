@@ -48,13 +48,13 @@ fn without_command(page: &File) -> Vec<Violation> {
 /// Returns the commands of a line. A command is a line of a code block, or text in backticks. The text
 /// `--test b` after a command repeats the command with this target.
 fn commands(line: &str) -> Vec<String> {
-    if line.trim_start().starts_with("cargo ") {
-        return vec![line.trim().to_owned()];
+    if let Some(command) = cargo_command(line) {
+        return vec![command.to_owned()];
     }
     let mut found: Vec<String> = Vec::new();
     for span in line.split('`').skip(1).step_by(2) {
-        if span.starts_with("cargo ") {
-            found.push(span.to_owned());
+        if let Some(command) = cargo_command(span) {
+            found.push(command.to_owned());
         } else if let Some((before, _)) = found.last().and_then(|last| last.split_once(" --test "))
             && span.starts_with("--test ")
         {
@@ -62,6 +62,25 @@ fn commands(line: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Returns a command of cargo without a prompt and environment variables.
+fn cargo_command(text: &str) -> Option<&str> {
+    let mut rest = text.trim();
+    while let Some((word, after)) = rest.split_once(' ') {
+        match word {
+            "cargo" => return Some(rest),
+            word if word == "$" || is_variable(word) => rest = after.trim_start(),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Returns whether a word sets an environment variable: `NAME=value`.
+fn is_variable(word: &str) -> bool {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && is_name(name))
 }
 
 /// Returns the packages and targets of a command that do not exist.
@@ -172,6 +191,8 @@ mod tests {
                  the test",
             ),
             ("    cargo run --bin show", "`cargo run --bin show`: target --bin show does not exist"),
+            ("$ cargo run --bin show", "`cargo run --bin show`: target --bin show does not exist"),
+            ("`A=1 B=x cargo run --bin show`", "`cargo run --bin show`: target --bin show does not exist"),
         ] {
             assert_eq!(problems("docs/a.md", text), [format!("docs/a.md:1: {problem}")]);
         }

@@ -27,10 +27,23 @@ fn broken(page: &File, workspace: &Workspace) -> Vec<Violation> {
     found
 }
 
-/// Returns the relative targets of a line's links.
+/// Returns the relative targets of a line's links: `[a](target "title")`, `[a]: target` and HTML.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
-    let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    targets.filter(|target| !target.contains("://") && !target.contains(' '))
+    let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let reference = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
+    let html = ["href=\"", "src=\""]
+        .into_iter()
+        .flat_map(|attribute| line.split(attribute).skip(1).filter_map(|rest| rest.split('"').next()));
+    let targets = inline.chain(reference).chain(html).filter_map(without_title);
+    targets.filter(|target| !target.contains("://"))
+}
+
+/// Returns the target without its title. Returns `None` if the text is not a target.
+fn without_title(text: &str) -> Option<&str> {
+    match text.trim().split_once(' ') {
+        None => Some(text.trim()),
+        Some((target, title)) => title.trim_start().starts_with(['"', '\'']).then_some(target),
+    }
 }
 
 /// Joins a link to the folder of its page.
@@ -87,5 +100,15 @@ mod tests {
             ["docs/a.md:1: broken link: docs/b.md has no heading #three"]
         );
         assert_eq!(problems("[a](#b)\n"), ["docs/a.md:1: broken link: docs/a.md has no heading #b"]);
+    }
+
+    #[test]
+    fn each_form_of_link_is_checked() {
+        for text in ["[c](c.md \"C\")", "[c][d]\n[d]: c.md", "<a href=\"c.md\">c</a>", "<img src=\"c.md\">"] {
+            let found = problems(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].ends_with("docs/c.md does not exist"), "{text}: {found:?}");
+        }
+        assert_eq!(problems("[b](b.md 'B') `f](x, y)`\n"), [""; 0]);
     }
 }

@@ -147,10 +147,10 @@ fn sentences_are_short() {
 }
 
 #[test]
-fn comments_are_not_wide() {
+fn comments_are_narrow_line_comments() {
     assert_style(|_, files| {
         let rust = files.iter().filter(|file| file.is_rust());
-        rust.flat_map(|file| style::comment_widths(file)).collect()
+        rust.flat_map(|file| style::comments(file)).collect()
     });
 }
 

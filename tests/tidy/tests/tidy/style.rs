@@ -56,11 +56,15 @@ pub(crate) fn sentence_lengths(file: &File) -> Vec<Violation> {
     found
 }
 
-/// Reports wide comments. Tables and code blocks in comments are exempt.
-pub(crate) fn comment_widths(file: &File) -> Vec<Violation> {
+/// Reports wide comments, and block comments, because the other rules read only line comments. Tables
+/// and code blocks in comments can be wide.
+pub(crate) fn comments(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut in_code = false;
     for (index, line) in file.text.lines().enumerate() {
+        if line.trim_start().starts_with(concat!("/", "*")) {
+            found.push(file.violation(index + 1, "a block comment; use line comments".to_owned()));
+        }
         let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
         let text = comment.trim_start_matches(['/', '!']).trim_start();
         in_code ^= text.starts_with("```");
@@ -175,7 +179,9 @@ mod tests {
             "//! x\n// {wide}\n// https://{wide}\n/// ```\n/// {wide}\n/// ```\n/// | {wide} |\nlet x = \"{wide} // x\";\n\
              /// {wide}\n"
         );
-        assert_eq!(lines(&comment_widths(&File::new("a.rs", text))), [2, 9]);
+        assert_eq!(lines(&comments(&File::new("a.rs", text))), [2, 9]);
+        let block = concat!("//! x\nlet a = 1;\n    /", "** Returns x. */\n");
+        assert_eq!(lines(&comments(&File::new("a.rs", block))), [3]);
     }
 
     #[test]
