@@ -48,7 +48,7 @@ pub(crate) fn bookmark(version: u64) -> Delta<()> {
 }
 
 pub(crate) fn begin() -> Delta<()> {
-    Delta::Begin { history_lost: false }
+    Delta::Begin { without_reuse: false }
 }
 
 pub(crate) fn page(size: u64) -> Delta<()> {

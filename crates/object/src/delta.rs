@@ -15,7 +15,7 @@ pub enum Delta<T> {
         /// The server may have been restored from an older state, so that it assigns the same
         /// versions again. An equal version does not prove that an object is unchanged, and the
         /// version of the list may be lower than the watermark.
-        history_lost: bool,
+        without_reuse: bool,
     },
     /// A page of the list.
     Page(Vec<Listed<T>>),
@@ -99,8 +99,8 @@ impl<T> fmt::Debug for Listed<T> {
 impl<T> fmt::Debug for Delta<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Delta::Begin { history_lost } => {
-                f.debug_struct("Begin").field("history_lost", history_lost).finish()
+            Delta::Begin { without_reuse } => {
+                f.debug_struct("Begin").field("without_reuse", without_reuse).finish()
             }
             Delta::Page(items) => f.debug_tuple("Page").field(items).finish(),
             Delta::End { version, complete } => {
@@ -127,7 +127,7 @@ impl<T> Clone for Listed<T> {
 impl<T> Clone for Delta<T> {
     fn clone(&self) -> Self {
         match self {
-            Delta::Begin { history_lost } => Delta::Begin { history_lost: *history_lost },
+            Delta::Begin { without_reuse } => Delta::Begin { without_reuse: *without_reuse },
             Delta::Page(items) => Delta::Page(items.clone()),
             Delta::End { version, complete } => Delta::End { version: version.clone(), complete: *complete },
             Delta::Put(entry) => Delta::Put(entry.clone()),

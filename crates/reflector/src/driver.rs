@@ -482,7 +482,7 @@ fn is_identified(id: &ObjectId) -> bool {
 fn delta<T>(marker: Marker) -> Delta<T> {
     match marker {
         Marker::Clear => Delta::Clear,
-        Marker::Begin { fresh } => Delta::Begin { history_lost: fresh },
+        Marker::Begin { fresh } => Delta::Begin { without_reuse: fresh },
         Marker::End { version, complete } => Delta::End { version, complete },
     }
 }

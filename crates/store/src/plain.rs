@@ -33,7 +33,7 @@ impl<T: Object> Store<T> {
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
         let items = objects.into_iter().map(|object| Listed::Object(Entry::from_object(object))).collect();
         self.apply(vec![
-            Delta::Begin { history_lost: false },
+            Delta::Begin { without_reuse: false },
             Delta::Page(items),
             Delta::End { version, complete: true },
         ])

@@ -137,20 +137,20 @@ impl Marks {
 
 /// A relist in progress.
 pub(crate) struct Relist<T> {
-    history_lost: bool,
+    without_reuse: bool,
     cached: Marks,
     changes: Changes<T>,
 }
 
 impl<T> Clone for Relist<T> {
     fn clone(&self) -> Self {
-        Self { history_lost: self.history_lost, cached: self.cached.clone(), changes: self.changes.clone() }
+        Self { without_reuse: self.without_reuse, cached: self.cached.clone(), changes: self.changes.clone() }
     }
 }
 
 impl<T: Object> Relist<T> {
-    pub(crate) fn new(history_lost: bool) -> Self {
-        Self { history_lost, cached: Marks::default(), changes: Changes::new() }
+    pub(crate) fn new(without_reuse: bool) -> Self {
+        Self { without_reuse, cached: Marks::default(), changes: Changes::new() }
     }
 
     /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.
@@ -190,7 +190,7 @@ impl<T: Object> Relist<T> {
     fn is_unchanged(&self, slot: u32, listed: &Entry<T>, root: &Root<T>) -> bool {
         let Some(held) = root.objects.get(slot) else { return false };
         let is_same_history =
-            || !self.history_lost && !held.id.version.is_opaque() && !root.stale.contains(&slot);
+            || !self.without_reuse && !held.id.version.is_opaque() && !root.stale.contains(&slot);
         let trust = if Arc::ptr_eq(&held.object, &listed.object) || is_same_history() {
             VersionTrust::SameHistory
         } else {
@@ -258,7 +258,7 @@ impl<T: Object> Relist<T> {
     ) {
         self.delete_missing(complete, root, outcome);
         outcome.lists += 1;
-        outcome.lists_after_lost_history += u64::from(self.history_lost);
+        outcome.lists_without_reuse += u64::from(self.without_reuse);
         self.refresh_stale(root);
         self.put_changes(functions, root, outcome);
         root.listed(version, complete);

@@ -71,8 +71,8 @@ pub(crate) struct ApplyOutcome<T> {
     pub(crate) panics: u64,
     /// The number of lists that were applied.
     pub(crate) lists: u64,
-    /// The number of lists that were applied after a lost history.
-    pub(crate) lists_after_lost_history: u64,
+    /// The number of lists without reuse that were applied.
+    pub(crate) lists_without_reuse: u64,
 }
 
 impl<T> ApplyOutcome<T> {
@@ -83,7 +83,7 @@ impl<T> ApplyOutcome<T> {
             repeats: 0,
             panics: 0,
             lists: 0,
-            lists_after_lost_history: 0,
+            lists_without_reuse: 0,
         }
     }
 

@@ -64,7 +64,7 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 ///
 /// If `End` is not `complete`, the store deletes only objects that were replaced by an object with
 /// another uid, and objects whose deletion was received during the relist. The watermark does not
-/// advance, because other deleted objects can still be cached. After `Begin { history_lost: true }`, an
+/// advance, because other deleted objects can still be cached. After `Begin { without_reuse: true }`, an
 /// equal version does not prove that an object is unchanged.
 ///
 /// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A
@@ -89,7 +89,7 @@ pub(crate) struct Shared<T> {
     repeats: AtomicU64,
     index_panics: AtomicU64,
     lists: AtomicU64,
-    lists_after_lost_history: AtomicU64,
+    lists_without_reuse: AtomicU64,
 }
 
 /// The state that only the writer needs.
@@ -119,8 +119,10 @@ pub struct StoreStats {
     pub index_panics: u64,
     /// The number of lists that were applied, since the store was created.
     pub lists: u64,
-    /// The number of lists that were applied after a lost history, since the store was created.
-    pub lists_after_lost_history: u64,
+    /// The number of lists without reuse that were applied, since the store was created. After an expired
+    /// or too large version, the history of the server may be lost, so cached objects are not reused by
+    /// their version.
+    pub lists_without_reuse: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -155,7 +157,7 @@ impl<T> Store<T> {
                 repeats: AtomicU64::new(0),
                 index_panics: AtomicU64::new(0),
                 lists: AtomicU64::new(0),
-                lists_after_lost_history: AtomicU64::new(0),
+                lists_without_reuse: AtomicU64::new(0),
             }),
             keep_alive: None,
         }
@@ -181,7 +183,7 @@ impl<T> Store<T> {
     /// Tests use this method to explore several continuations of one state.
     pub fn fork(&self) -> Self {
         let writer = self.shared.writer.lock();
-        let Shared { repeats, index_panics, lists, lists_after_lost_history, .. } = &*self.shared;
+        let Shared { repeats, index_panics, lists, lists_without_reuse, .. } = &*self.shared;
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
             root: RwLock::new(self.snapshot().root),
@@ -189,7 +191,7 @@ impl<T> Store<T> {
             repeats: copy(repeats),
             index_panics: copy(index_panics),
             lists: copy(lists),
-            lists_after_lost_history: copy(lists_after_lost_history),
+            lists_without_reuse: copy(lists_without_reuse),
             changed: Notify::new(),
             closed: AtomicBool::new(self.is_closed()),
         };
@@ -243,7 +245,7 @@ impl<T: Object> Store<T> {
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
-        self.shared.lists_after_lost_history.fetch_add(outcome.lists_after_lost_history, Relaxed);
+        self.shared.lists_without_reuse.fetch_add(outcome.lists_without_reuse, Relaxed);
         self.shared.changed.notify_waiters();
         outcome.events
     }
@@ -273,7 +275,7 @@ impl<T: Object> Store<T> {
         let mut root = Arc::clone(&before);
         for delta in batch {
             match (delta, relist.take()) {
-                (Delta::Begin { history_lost }, _) => *relist = Some(Relist::new(history_lost)),
+                (Delta::Begin { without_reuse }, _) => *relist = Some(Relist::new(without_reuse)),
                 (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
                 (Delta::End { version, complete }, Some(ended)) => {
                     ended.end(version, complete, functions, Arc::make_mut(&mut root), outcome);
@@ -374,7 +376,7 @@ impl<T: Object> Store<T> {
             repeats: self.shared.repeats.load(Relaxed),
             index_panics: self.shared.index_panics.load(Relaxed),
             lists: self.shared.lists.load(Relaxed),
-            lists_after_lost_history: self.shared.lists_after_lost_history.load(Relaxed),
+            lists_without_reuse: self.shared.lists_without_reuse.load(Relaxed),
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn undecodable(key: &str, uid: &str, version: &str) -> Delta<Pod> {
 }
 
 pub(crate) fn begin() -> Delta<Pod> {
-    Delta::Begin { history_lost: false }
+    Delta::Begin { without_reuse: false }
 }
 
 pub(crate) fn page(items: &[(&str, &str, &str)]) -> Delta<Pod> {

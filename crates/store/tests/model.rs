@@ -18,7 +18,7 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     Apply(Vec<Delta<Thing>>),
-    /// Lists the cached object with this key again. The last value is `history_lost`.
+    /// Lists the cached object with this key again. The last value is `without_reuse`.
     Relist(ObjectKey, RelistedValue, bool),
     HoldSnapshot,
     ReleaseSnapshots,
@@ -163,14 +163,14 @@ impl ModelRun {
     fn step(&mut self, step: Step) {
         match step {
             Step::Apply(batch) => self.apply(batch),
-            Step::Relist(key, value, history_lost) => {
+            Step::Relist(key, value, without_reuse) => {
                 if let Some(held) = self.store.snapshot().get(&key).cloned() {
                     let entry = match value {
                         RelistedValue::Same => held,
                         RelistedValue::New(digest) => Entry { digest, ..thing(held.id.clone(), vec![1]) },
                     };
                     let page = vec![Listed::Object(entry)];
-                    self.apply(vec![begin(history_lost), Delta::Page(page), end("40", false)]);
+                    self.apply(vec![begin(without_reuse), Delta::Page(page), end("40", false)]);
                 }
             }
             Step::HoldSnapshot => {

@@ -35,7 +35,7 @@ enum Step {
         complete: bool,
     },
     Bookmark,
-    /// The server loses this number of writes. Then the store receives a list with `history_lost`.
+    /// The server loses this number of writes. Then the store receives a list with `without_reuse`.
     Restore(usize),
 }
 
@@ -155,7 +155,7 @@ impl PropertyRun {
     }
 
     /// Applies the parts of a list in separate batches.
-    fn list(&mut self, events_after: usize, complete: bool, history_lost: bool) {
+    fn list(&mut self, events_after: usize, complete: bool, without_reuse: bool) {
         let items = self.current().into_values().skip(usize::from(!complete));
         let page = items.map(|write| {
             if write.decodable {
@@ -169,7 +169,7 @@ impl PropertyRun {
         for _ in 0..events_after {
             self.put(self.written as Key % KEYS, true);
         }
-        self.apply(vec![begin(history_lost)], Cause::Changes);
+        self.apply(vec![begin(without_reuse)], Cause::Changes);
         self.apply(vec![page], Cause::Changes);
         while self.sent < self.log.len() {
             let write = self.log[self.sent];
@@ -179,7 +179,7 @@ impl PropertyRun {
         self.exact = complete;
         self.apply(
             vec![end(&version(self.sent).to_string(), complete)],
-            Cause::Relist { fresh: history_lost },
+            Cause::Relist { fresh: without_reuse },
         );
     }
 

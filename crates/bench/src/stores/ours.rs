@@ -44,7 +44,7 @@ impl Ours {
         let items = objects.first().iter().map(entry).map(Listed::Object).collect();
         let version = objects.len() as u64;
         drop(store.apply(vec![
-            Delta::Begin { history_lost: false },
+            Delta::Begin { without_reuse: false },
             Delta::Page(items),
             Delta::End { version: ResourceVersion::from(version), complete: true },
         ]));

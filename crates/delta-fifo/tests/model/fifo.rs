@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn delta(kind: &DeltaKind, version: u64) -> Delta<()> {
     let object = |key: &usize| entry(*key, 1, version);
     match kind {
-        DeltaKind::Begin => Delta::Begin { history_lost: version.is_multiple_of(2) },
+        DeltaKind::Begin => Delta::Begin { without_reuse: version.is_multiple_of(2) },
         DeltaKind::Page(size) => Delta::Page((0..*size).map(|key| Listed::Object(object(&key))).collect()),
         DeltaKind::End => Delta::End { version: version.into(), complete: true },
         DeltaKind::Put(key) => Delta::Put(object(key)),

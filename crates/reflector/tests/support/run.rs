@@ -91,8 +91,8 @@ pub(crate) async fn seconds(seconds: u64) {
 /// Returns a delta as text.
 pub(crate) fn text(delta: &Delta<Thing>) -> String {
     match delta {
-        Delta::Begin { history_lost: false } => "begin".to_owned(),
-        Delta::Begin { history_lost: true } => "begin fresh".to_owned(),
+        Delta::Begin { without_reuse: false } => "begin".to_owned(),
+        Delta::Begin { without_reuse: true } => "begin fresh".to_owned(),
         Delta::Page(items) => format!("page {}", items.iter().map(item).collect::<Vec<_>>().join(" ")),
         Delta::End { version, complete: true } => format!("end {version}"),
         Delta::End { version, complete: false } => format!("end {version} incomplete"),

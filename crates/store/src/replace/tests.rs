@@ -136,12 +136,12 @@ fn deletion_before_reused_name_has_final_state() {
 }
 
 #[test]
-fn lists_are_counted_at_end_and_after_lost_history() {
+fn lists_are_counted_at_end_and_without_reuse() {
     let store = listed("5", &[("a/x", "u", "3")]);
-    apply(&store, vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "3")])]);
-    assert_eq!((store.stats().lists, store.stats().lists_after_lost_history), (1, 0));
+    apply(&store, vec![Delta::Begin { without_reuse: true }, page(&[("a/x", "u", "3")])]);
+    assert_eq!((store.stats().lists, store.stats().lists_without_reuse), (1, 0));
     apply(&store, vec![end("6"), put("a/x", "u", "7"), end("8")]);
-    assert_eq!((store.stats().lists, store.stats().lists_after_lost_history), (2, 1));
+    assert_eq!((store.stats().lists, store.stats().lists_without_reuse), (2, 1));
 }
 
 #[test]
@@ -218,11 +218,14 @@ fn undecodable_update_in_relist_makes_object_stale() {
 
 /// Property 13.
 #[test]
-fn list_after_lost_history_ignores_equal_versions() {
+fn list_without_reuse_ignores_equal_versions() {
     let store = listed("50", &[("a/x", "u", "30"), ("a/y", "u", "40")]);
     let before = store.get(&key("a/x")).unwrap();
-    let list =
-        vec![Delta::Begin { history_lost: true }, page(&[("a/x", "u", "30"), ("a/y", "u", "20")]), end("35")];
+    let list = vec![
+        Delta::Begin { without_reuse: true },
+        page(&[("a/x", "u", "30"), ("a/y", "u", "20")]),
+        end("35"),
+    ];
     assert_eq!(apply(&store, list), ["* a/x@30 -> 30", "* a/y@40 -> 20"]);
     assert!(!Arc::ptr_eq(&before, &store.get(&key("a/x")).unwrap()));
     assert_eq!(store.watermark(), Watermark { version: Some("35".into()), epoch: 1, synced: true });
@@ -230,7 +233,7 @@ fn list_after_lost_history_ignores_equal_versions() {
 
 /// Properties 2 and 18.
 #[test]
-fn list_after_lost_history_compares_digests() {
+fn list_without_reuse_compares_digests() {
     let listed_item = |key, digest| Entry::with_digest(pod(key, "u", "30"), Digest::new(digest));
     let list = |digest| {
         Delta::Page(vec![Listed::Object(listed_item("a/x", 1)), Listed::Object(listed_item("a/y", digest))])
@@ -239,7 +242,7 @@ fn list_after_lost_history_compares_digests() {
     apply(&store, vec![begin(), list(1), end("50")]);
     let before = store.get(&key("a/x")).unwrap();
     assert_eq!(
-        apply(&store, vec![Delta::Begin { history_lost: true }, list(2), end("50")]),
+        apply(&store, vec![Delta::Begin { without_reuse: true }, list(2), end("50")]),
         ["* a/y@30 -> 30"]
     );
     // The client did not notice that the history was replaced.
@@ -326,7 +329,7 @@ fn clear_of_empty_store_does_not_sync() {
 fn event_replaces_stale_object_of_lost_history() {
     let store = listed("2", &[("a/x", "1", "2")]);
     apply(&store, vec![put("a/x", "1", "5")]);
-    let fresh = Delta::Begin { history_lost: true };
+    let fresh = Delta::Begin { without_reuse: true };
     let list = Delta::Page(vec![Listed::Undecodable(id("a/x", "1", "3"))]);
     assert_eq!(apply(&store, vec![fresh, list, end("3")]), [""; 0]);
     let same_version = pod("a/x", "1", "5");

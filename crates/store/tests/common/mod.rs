@@ -34,8 +34,8 @@ pub(crate) fn thing(id: ObjectId, values: Vec<u8>) -> Entry<Thing> {
     Entry::new(id, Arc::new(object))
 }
 
-pub(crate) fn begin(history_lost: bool) -> Delta<Thing> {
-    Delta::Begin { history_lost }
+pub(crate) fn begin(without_reuse: bool) -> Delta<Thing> {
+    Delta::Begin { without_reuse }
 }
 
 pub(crate) fn end(version: &str, complete: bool) -> Delta<Thing> {

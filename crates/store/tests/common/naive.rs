@@ -60,18 +60,18 @@ impl Naive {
         let mut events = Vec::new();
         for delta in batch.into_iter().flat_map(flat) {
             match (delta, self.relist.take()) {
-                (Delta::Begin { history_lost }, _) => self.relist = Some((history_lost, Vec::new())),
+                (Delta::Begin { without_reuse }, _) => self.relist = Some((without_reuse, Vec::new())),
                 (Delta::Clear, _) => {
                     for (cached, _) in self.objects.clone().into_values() {
                         self.delete(cached, true, &mut events);
                     }
                 }
-                (Delta::End { version, complete }, Some((history_lost, seen))) => {
-                    self.end(history_lost, seen, version, complete, &mut events);
+                (Delta::End { version, complete }, Some((without_reuse, seen))) => {
+                    self.end(without_reuse, seen, version, complete, &mut events);
                 }
-                (delta, Some((history_lost, mut seen))) => {
+                (delta, Some((without_reuse, mut seen))) => {
                     seen.push(delta);
-                    self.relist = Some((history_lost, seen));
+                    self.relist = Some((without_reuse, seen));
                 }
                 (delta, None) => self.live(delta, &mut events),
             }
@@ -170,7 +170,7 @@ impl Naive {
     }
 
     /// Returns the result of the relist for each key.
-    fn results(&self, history_lost: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, KeyResult> {
+    fn results(&self, without_reuse: bool, seen: Vec<Delta<Thing>>) -> BTreeMap<ObjectKey, KeyResult> {
         let mut results: BTreeMap<ObjectKey, KeyResult> = BTreeMap::new();
         let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
         for (place, delta) in seen.into_iter().enumerate() {
@@ -182,7 +182,7 @@ impl Naive {
                 Delta::Put(entry) => {
                     let is_same_object = cached.is_some_and(|cached| is_same_object(&cached.id, &entry.id));
                     let last_state = result.last_state.take().filter(|_| !is_same_object);
-                    *result = KeyResult { last_state, ..result_of_put(entry, place, held, history_lost) };
+                    *result = KeyResult { last_state, ..result_of_put(entry, place, held, without_reuse) };
                 }
                 Delta::Remove { id, last } => remove(result, &id, last, cached),
                 Delta::Undecodable(id) => undecodable(result, &id, cached),
@@ -198,14 +198,14 @@ impl Naive {
 
     fn end(
         &mut self,
-        history_lost: bool,
+        without_reuse: bool,
         seen: Vec<Delta<Thing>>,
         version: ResourceVersion,
         complete: bool,
         events: &mut Vec<Event<Thing>>,
     ) {
         let initial = !self.watermark.synced;
-        let results = self.results(history_lost, seen);
+        let results = self.results(without_reuse, seen);
         self.delete_unlisted(complete, &results, events);
         let mut puts = Vec::new();
         for (key, result) in results {
@@ -274,14 +274,14 @@ fn result_of_put(
     entry: Entry<Thing>,
     place: usize,
     held: Option<&(Entry<Thing>, bool)>,
-    history_lost: bool,
+    without_reuse: bool,
 ) -> KeyResult {
     let unchanged = |(cached, stale): &&(Entry<Thing>, bool)| {
         let same_version = cached.id.version == entry.id.version;
         let same_value = match (cached.digest, entry.digest) {
             (Some(cached), Some(listed)) => cached == listed,
             _ => {
-                let comparable = !history_lost && !entry.id.version.is_opaque() && !stale;
+                let comparable = !without_reuse && !entry.id.version.is_opaque() && !stale;
                 comparable || std::sync::Arc::ptr_eq(&cached.object, &entry.object)
             }
         };

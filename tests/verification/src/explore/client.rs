@@ -140,7 +140,7 @@ impl Client {
                 Output::Discard | Output::Count(_) => {}
                 Output::Mark(Marker::Clear) => self.outgoing.push_back(Delta::Clear),
                 Output::Mark(Marker::Begin { fresh }) => {
-                    self.outgoing.push_back(Delta::Begin { history_lost: fresh });
+                    self.outgoing.push_back(Delta::Begin { without_reuse: fresh });
                     asks.push(Ask::Begun { fresh });
                 }
                 Output::Mark(Marker::End { version, complete }) => {

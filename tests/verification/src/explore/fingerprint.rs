@@ -151,7 +151,7 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
 
 fn delta(delta: &Delta<TestObject>, hasher: &mut impl Hasher) {
     match delta {
-        Delta::Begin { history_lost: fresh } => (1_u8, fresh).hash(hasher),
+        Delta::Begin { without_reuse: fresh } => (1_u8, fresh).hash(hasher),
         Delta::Page(items) => {
             2_u8.hash(hasher);
             for item in items {

@@ -189,13 +189,13 @@ impl World {
         let mut cause = Cause::Changes;
         for delta in &batch {
             match delta {
-                Delta::Begin { history_lost: fresh } => {
+                Delta::Begin { without_reuse: fresh } => {
                     self.lost.begun(true);
                     self.restored.begun(*fresh);
                 }
                 Delta::End { complete, .. } => {
                     let fresh =
-                        matches!(self.client.collected.first(), Some(Delta::Begin { history_lost: true }));
+                        matches!(self.client.collected.first(), Some(Delta::Begin { without_reuse: true }));
                     cause = Cause::Relist { fresh };
                     self.lost.ended(*complete);
                     self.restored.ended(*complete);

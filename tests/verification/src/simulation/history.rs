@@ -74,7 +74,7 @@ pub(super) struct Recorder {
     healed: Option<u64>,
     /// The number of lists of the cache at its last write.
     lists: u64,
-    lists_after_lost_history: u64,
+    lists_without_reuse: u64,
 }
 
 /// The number of snapshots that were compared with the state of the server, and the number of the other
@@ -162,7 +162,7 @@ impl Recorder {
             asked: None,
             healed: None,
             lists: 0,
-            lists_after_lost_history: 0,
+            lists_without_reuse: 0,
         }
     }
 
@@ -246,8 +246,8 @@ impl Recorder {
     /// to its watermark.
     pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, bool) {
         let before = mem::replace(&mut self.lists, stats.lists);
-        let fresh = mem::replace(&mut self.lists_after_lost_history, stats.lists_after_lost_history)
-            < stats.lists_after_lost_history;
+        let fresh = mem::replace(&mut self.lists_without_reuse, stats.lists_without_reuse)
+            < stats.lists_without_reuse;
         if fresh && self.restored.is_some_and(|restored| before >= restored.lists) {
             self.restored = None;
         }
