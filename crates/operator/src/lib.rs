@@ -108,6 +108,7 @@ pub use write::{
 };
 
 pub use kube_informer as informer;
+#[doc(inline)]
 pub use kube_workqueue as workqueue;
 /// The crate of the metrics, for metrics that a program registers with [`Manager::metrics_registry`].
 #[cfg(feature = "metrics")]

@@ -26,7 +26,7 @@ pub enum IndexError {
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
 /// # use k8s_openapi::api::core::v1::PodSpec;
-/// let pods = kube_store::Store::<Pod>::new();
+/// # let pods = kube_store::Store::<Pod>::new();
 /// let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
 /// # let mut pod = Pod::default();
 /// # pod.metadata.name = Some("web-0".into());

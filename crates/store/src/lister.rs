@@ -14,14 +14,14 @@ use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapsh
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_store::{LabelSelector, Store};
-/// let store = Store::<Pod>::new();
+/// # use kube_store::{LabelSelector, Store};
+/// # let store = Store::<Pod>::new();
 /// # let mut pod = Pod::default();
 /// # pod.metadata.name = Some("web-0".into());
 /// # pod.metadata.namespace = Some("shop".into());
 /// # pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
 /// # store.add(pod);
-/// let pods = store.lister();
+/// let pods = store.lister(); // or the lister of an informer
 /// assert!(pods.namespace("shop").get("web-0").is_some());
 /// assert_eq!(pods.list(&LabelSelector::everything().equals("app", "web")).len(), 1);
 /// ```

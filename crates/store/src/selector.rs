@@ -16,7 +16,7 @@ pub use parse::ParseSelectorError;
 /// selector of a spec or of kube.
 ///
 /// ```
-/// use kube_store::LabelSelector;
+/// # use kube_store::LabelSelector;
 /// let built = LabelSelector::everything().equals("app", "web").is_in("tier", ["a", "b"]).not_exists("draft");
 /// let parsed: LabelSelector = "app=web, tier in (a, b), !draft".parse()?;
 /// assert_eq!(built, parsed);

@@ -23,7 +23,6 @@ pub struct HandlerRegistration<T> {
 impl<T: Object> HandlerRegistration<T> {
     /// Sets the name of the handler in the informer's status and in logs. The default is `#` and
     /// the number of the registration.
-    #[must_use]
     pub fn named(self, name: impl AsRef<str>) -> Self {
         self.subscription.mailbox.set_name(name.as_ref());
         self

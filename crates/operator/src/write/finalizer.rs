@@ -76,7 +76,8 @@ const MAX_PATCH_RETRIES: usize = 3;
 /// process sends before it exits may reach the server after the next process has read the object.
 ///
 /// For each term of leadership, create a new `Finalizer`: another leader may have cleaned up in
-/// between. If a user removes the finalizer by hand, the guarantees no longer hold.
+/// between. A [`Manager`](crate::Manager) has one term, because it stops when the lease is lost. If a
+/// user removes the finalizer by hand, the guarantees no longer hold.
 #[derive(Debug)]
 pub struct Finalizer {
     name: String,
