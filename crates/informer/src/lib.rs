@@ -70,7 +70,15 @@ pub use sync::{CacheSyncError, UnsyncedInformer};
 #[cfg(feature = "compressed")]
 pub use kube_compact::Compressed;
 pub use kube_compact::{Decoded, Lazy, Projection};
+#[doc(inline)]
+pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
-pub use kube_object::{Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+pub use kube_object::{
+    Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, ParseKeyError, ResourceVersion,
+    Uid,
+};
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
-pub use kube_store::{Index, LabelSelector, Lister, Snapshot, Store, StoreStats, WaitError};
+pub use kube_store::{
+    Index, IndexError, IndexSnapshot, LabelSelector, Lister, NamespaceLister, ParseSelectorError, Snapshot,
+    Store, StoreStats, WaitError, Watermark,
+};

@@ -5,6 +5,8 @@ use std::{error::Error as StdError, fmt, io, time::Duration};
 use kube_client::core::Status;
 use kube_object::DecodeError;
 
+use crate::retry_after::retry_after;
+
 /// Describes the kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
@@ -284,12 +286,6 @@ fn without_quotes(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError +
         Some(error) => Box::new(error),
         None => source,
     }
-}
-
-/// Returns `details.retryAfterSeconds`. kube-apiserver also sends it as the Retry-After header.
-pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
-    let seconds = status.details.as_ref()?.retry_after_seconds;
-    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
 fn class_of(status: &Status, has_retry_after: bool) -> ErrorClass {

@@ -9,8 +9,8 @@ use kube_object::{CacheProbe, Entry, Object, ObjectId, ResourceVersion};
 use crate::{
     Decoded, ListEnd, ListPart, ListRequest, ListWatch, ListWatchError, Target, Verb, WatchEvent,
     WatchRequest,
-    error::retry_after,
     event::deleted,
+    retry_after::retry_after,
     transform::{self, Transform},
 };
 

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::{
     ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchRequest,
     decoded::ObjectReader,
-    error::retry_after,
     event::{self, FrameError},
     frame::Frames,
     list::{ListError, ListReader},
+    retry_after::{retry_after, retry_after_header},
     single_use_body::single_use_body,
     status,
 };
@@ -362,7 +362,6 @@ async fn error_response(target: Target, response: Response<Body>) -> ListWatchEr
     if status.message.is_empty() {
         status.message = parts.status.canonical_reason().unwrap_or_default().to_owned();
     }
-    let header = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let retry_after = header.map(Duration::from_secs).or_else(|| retry_after(&status));
+    let retry_after = retry_after_header(&parts.headers).or_else(|| retry_after(&status));
     ListWatchError::status(target, Box::new(status), retry_after)
 }

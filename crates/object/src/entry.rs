@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
+use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid, escaped::Escaped};
 
 /// Identifies one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl From<ObjectIdRef<'_>> for ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at resourceVersion {}", self.key, self.version)
+        write!(f, "{} at resourceVersion {}", self.key, Escaped(&self.version.to_string()))
     }
 }
 

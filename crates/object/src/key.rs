@@ -10,6 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use crate::escaped::Escaped;
+
 /// Identifies an object within its type by namespace and name. A cluster-scoped object has no
 /// namespace.
 ///
@@ -155,9 +157,10 @@ impl Ord for ObjectKey {
     }
 }
 
+/// Escapes characters that are not printable. [`ObjectKey::as_str`] returns the unchanged text.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        Escaped(&self.text).fmt(f)
     }
 }
 
@@ -230,6 +233,13 @@ mod tests {
         keys.sort();
         let sorted: Vec<&str> = keys.iter().map(ObjectKey::as_str).collect();
         assert_eq!(sorted, ["z", "a/z", "a-1/z", "b/a"]);
+    }
+
+    #[test]
+    fn displayed_key_has_no_control_characters() {
+        let key = ObjectKey::new(Some("shop"), "a\u{1b}[2J");
+        assert_eq!((key.to_string().as_str(), key.as_str()), ("shop/a\\u{1b}[2J", "shop/a\u{1b}[2J"));
+        assert_eq!(format!("{key:?}"), "\"shop/a\\u{1b}[2J\"");
     }
 
     #[test]

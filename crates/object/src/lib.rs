@@ -36,6 +36,7 @@ mod decode;
 mod delta;
 mod digest;
 mod entry;
+mod escaped;
 mod event;
 mod json;
 mod json_object;

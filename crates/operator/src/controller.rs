@@ -175,7 +175,7 @@ impl<T: Cached> Controller<T> {
     /// Sets the delay of a key after a failed reconcile.
     ///
     /// The default is the same as in controller-runtime: 5 ms, doubled with each failure up to 1000
-    /// s, for each key separately. [`default_rate_limiter`](kube_workqueue::default_rate_limiter)
+    /// s, for each key separately. [`default_rate_limiter`](crate::workqueue::default_rate_limiter)
     /// is the default of client-go. It also limits all keys together to 10 per second after a burst
     /// of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {

@@ -7,13 +7,10 @@
 use std::time::Duration;
 
 use backoff::{ExponentialBackoff, backoff::Backoff as _};
+use kube_listwatch::delay_after;
 use tokio::time::Instant;
 
 use crate::ReflectorOptions;
-
-/// The maximum of a Retry-After. A server or proxy that sends a very long delay must not stop the
-/// reflector.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 pub(crate) struct Backoff {
     delays: ExponentialBackoff,
@@ -49,7 +46,7 @@ impl Backoff {
         }
         let max = self.delays.max_interval;
         let delay = self.delays.next_backoff().unwrap_or(max).mul_f64(1.0 + rng.f64());
-        let over = now + delay.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
+        let over = now + delay.max(delay_after(retry_after));
         self.last = Some(over);
         over
     }

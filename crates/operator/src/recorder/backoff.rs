@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use kube_listwatch::delay_after;
 use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
 use tokio::time::Instant;
 
@@ -10,8 +11,6 @@ use tokio::time::Instant;
 const MIN_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay, unless the server requests a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(20);
-/// The longest delay that the server can request.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Shared by all writes: while the server fails, the recorder does not send other writes.
 pub(crate) struct Backoff {
@@ -35,8 +34,7 @@ impl Backoff {
     /// Records a failure of the server, and the delay that it requested.
     pub(crate) fn failed(&mut self, now: Instant, retry_after: Option<Duration>) {
         let delay = self.delays.when(&(), now);
-        let requested = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
-        self.until = Some(now + delay.max(requested).mul_f64(1.0 + self.rng.f64() / 4.0));
+        self.until = Some(now + delay.max(delay_after(retry_after)).mul_f64(1.0 + self.rng.f64() / 4.0));
     }
 
     /// Records a response of the server.
@@ -61,7 +59,7 @@ mod tests {
             let (min, delay) = (Duration::from_secs(seconds), after_failure(None));
             assert!((min..=min.mul_f64(1.25)).contains(&delay), "{delay:?}");
         }
-        for (requested, seconds) in [(5, 20), (30, 30), (100_000, 60)] {
+        for (requested, seconds) in [(5, 20), (30, 30), (100_000, 300)] {
             let (min, delay) =
                 (Duration::from_secs(seconds), after_failure(Some(Duration::from_secs(requested))));
             assert!((min..=min.mul_f64(1.25)).contains(&delay), "{delay:?}");

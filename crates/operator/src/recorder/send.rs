@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::events::v1::Event;
 use kube_client::{
@@ -12,6 +12,7 @@ use kube_client::{
     client::Body,
     core::Request as ApiRequest,
 };
+use kube_listwatch::retry_after_header;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -94,16 +95,11 @@ fn outcome(creates: bool, status: StatusCode, headers: &HeaderMap) -> WriteOutco
         404 if !creates => WriteOutcome::Gone,
         409 if creates => WriteOutcome::Exists,
         // An expired token, a concurrent write of the same event, or too many requests.
-        401 | 409 | 429 => WriteOutcome::Failed(retry_after(headers)),
+        401 | 409 | 429 => WriteOutcome::Failed(retry_after_header(headers)),
         // Errors of servers and proxies. The event may be in etcd.
-        408 | 500.. => WriteOutcome::Unknown(retry_after(headers)),
+        408 | 500.. => WriteOutcome::Unknown(retry_after_header(headers)),
         _ => WriteOutcome::Refused,
     }
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 fn is_not_leading(error: &kube_client::Error) -> bool {
