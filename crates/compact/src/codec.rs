@@ -11,11 +11,18 @@ const LEVEL: i32 = 1;
 /// The maximum capacity of the buffer between two objects, in bytes.
 const MAX_IDLE_BUFFER_BYTES: usize = 256 << 10;
 
+/// The maximum number of idle decompression contexts. Each context has a copy of the dictionary.
+const MAX_IDLE_DECOMPRESSORS: usize = 4;
+
 /// Compresses and decompresses objects. The zstd contexts are reused, because the creation of a
 /// context takes longer than the compression of an object.
+///
+/// Objects are compressed by the task that reads them from the server, one at a time. Many readers
+/// decompress concurrently, so no lock is held while an object is decompressed.
 pub(crate) struct Codec {
     compressor: Mutex<(Compressor<'static>, Vec<u8>)>,
-    decompressor: Mutex<Decompressor<'static>>,
+    dictionary: Box<[u8]>,
+    idle: Mutex<Vec<Decompressor<'static>>>,
 }
 
 impl Codec {
@@ -27,8 +34,12 @@ impl Codec {
         compressor.include_checksum(false)?;
         compressor.include_contentsize(false)?;
         compressor.include_dictid(false)?;
-        let decompressor = Decompressor::with_dictionary(dictionary)?;
-        Ok(Self { compressor: Mutex::new((compressor, Vec::new())), decompressor: Mutex::new(decompressor) })
+        let idle = vec![Decompressor::with_dictionary(dictionary)?];
+        Ok(Self {
+            compressor: Mutex::new((compressor, Vec::new())),
+            dictionary: dictionary.into(),
+            idle: Mutex::new(idle),
+        })
     }
 
     /// Compresses into a reused buffer and copies the result. A new buffer would have to be as
@@ -45,6 +56,51 @@ impl Codec {
 
     /// Decompresses `packed`. `length` is the number of bytes of the result.
     pub(crate) fn unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
-        self.decompressor.lock().decompress(packed, length)
+        let idle = self.idle.lock().pop();
+        let mut decompressor = match idle {
+            Some(decompressor) => decompressor,
+            None => Decompressor::with_dictionary(&self.dictionary)?,
+        };
+        let unpacked = decompressor.decompress(packed, length);
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE_DECOMPRESSORS {
+            idle.push(decompressor);
+        }
+        unpacked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    #[test]
+    fn concurrent_readers_have_separate_contexts_and_few_stay_idle() {
+        const READERS: usize = 3 * MAX_IDLE_DECOMPRESSORS;
+        let json = "{\"metadata\":{\"name\":\"a\"}}".repeat(1000);
+        let codec = Codec::new(&[]).unwrap();
+        let packed = codec.pack(json.as_bytes()).unwrap();
+        let start = Barrier::new(READERS);
+        thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..100 {
+                        assert_eq!(codec.unpack(&packed, json.len()).unwrap(), json.as_bytes());
+                    }
+                });
+            }
+        });
+        assert!((1..=MAX_IDLE_DECOMPRESSORS).contains(&codec.idle.lock().len()));
+    }
+
+    #[test]
+    fn corrupt_bytes_are_an_error_and_the_context_stays_usable() {
+        let codec = Codec::new(&[]).unwrap();
+        let packed = codec.pack(b"{}").unwrap();
+        assert!(codec.unpack(b"corrupt", 10).is_err());
+        assert_eq!(codec.unpack(&packed, 2).unwrap(), b"{}");
     }
 }
