@@ -79,7 +79,7 @@ async fn operator_example_has_same_output_on_real_cluster() -> Result<()> {
         "metrics",
         "deleted",
         "collected",
-        "stopped and released the lease",
+        "stopped",
     ];
     assert_eq!(embedded, expected);
 
