@@ -115,6 +115,8 @@ fn is_not_leading(error: &kube_client::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::header;
+
     use super::*;
 
     #[test]
