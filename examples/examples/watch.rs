@@ -102,6 +102,7 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
                     println!("DELETED : {}", id.key.name());
                     server.map(Server::send_bookmarks);
                 }
+                WatchEvent::Opened => {}
                 WatchEvent::Bookmark { version, .. } => {
                     println!("BOOKMARK : {version}");
                     if server.is_some() {

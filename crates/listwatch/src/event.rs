@@ -14,6 +14,9 @@ use crate::{
 /// Represents an event of a watch. An ERROR event is returned as an error of the stream.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
+    /// The server accepted the request. Only a streaming list starts with this event
+    /// ([`InitialEvents`](crate::WatchFrom::InitialEvents)).
+    Opened,
     /// An object was created, or started to match the selectors (ADDED).
     Added(Decoded<T>),
     /// An object changed (MODIFIED).
@@ -35,12 +38,12 @@ pub enum WatchEvent<T> {
 }
 
 impl<T> WatchEvent<T> {
-    /// Returns the identity of the object. Returns `None` for a bookmark.
+    /// Returns the identity of the object. Returns `None` if the event has no object.
     pub fn object_id(&self) -> Option<&ObjectId> {
         match self {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(object.id()),
             WatchEvent::Deleted { id, .. } => Some(id),
-            WatchEvent::Bookmark { .. } => None,
+            WatchEvent::Opened | WatchEvent::Bookmark { .. } => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use kube_client::core::{ObjectList, Resource, WatchEvent as KubeWatchEvent};
 use kube_object::{CacheProbe, Entry, Object, ObjectId, ResourceVersion};
 
 use crate::{
-    Decoded, ListEnd, ListPart, ListRequest, ListWatch, ListWatchError, Target, Verb, WatchEvent,
+    Decoded, ListEnd, ListPart, ListRequest, ListWatch, ListWatchError, Target, Verb, WatchEvent, WatchFrom,
     WatchRequest,
     event::deleted,
     retry_after::retry_after,
@@ -93,8 +93,12 @@ impl<T: Object> Functions<T> {
         request: WatchRequest,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let (watch, transform) = (Arc::clone(&self.watch), self.transform.clone());
+        // The function does not report when the server accepts the request.
+        let is_streaming_list = matches!(request.from, WatchFrom::InitialEvents(_));
+        let opened = stream::iter(is_streaming_list.then(|| Ok(vec![WatchEvent::Opened])));
         let events = async move { watch(request) }.flatten_stream();
-        events.map(move |event| Ok(vec![transformed(event?, transform.as_ref())])).boxed()
+        let events = events.map(move |event| Ok(vec![transformed(event?, transform.as_ref())]));
+        opened.chain(events).boxed()
     }
 }
 

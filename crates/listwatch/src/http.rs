@@ -11,7 +11,7 @@ use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
 
 use crate::{
-    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchRequest,
+    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
     decoded::ObjectReader,
     event::{self, FrameError},
     frame::Frames,
@@ -162,7 +162,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         let options = self.options();
         let url = request.url(&self.path, &options);
         let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
-        self.stream::<ListReader>(target, url, known)
+        self.stream::<ListReader>(target, url, None, known)
     }
 
     pub(crate) fn watch(
@@ -172,19 +172,27 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
-        self.stream::<Frames>(target, url, known)
+        let is_streaming_list = matches!(request.from, WatchFrom::InitialEvents(_));
+        let opened = is_streaming_list.then(|| vec![WatchEvent::Opened]);
+        self.stream::<Frames>(target, url, opened, known)
     }
 
+    /// Returns the items of a response. `opened` is the first item when the server has accepted the
+    /// request.
     fn stream<R: BodyReader<T>>(
         self: &Arc<Self>,
         target: Target,
         url: String,
+        opened: Option<R::Item>,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<R::Item, ListWatchError>> {
         let http = Arc::clone(self);
-        stream::unfold(Reading::<R>::Opening { target, url }, move |reading| {
+        stream::unfold((Reading::<R>::Opening { target, url }, opened), move |(reading, mut opened)| {
             let (http, known) = (Arc::clone(&http), Arc::clone(&known));
-            async move { http.next_item(reading, &*known).await }
+            async move {
+                let (item, reading) = http.next_item(reading, &mut opened, &*known).await?;
+                Some((item, (reading, opened)))
+            }
         })
         .boxed()
     }
@@ -192,12 +200,19 @@ impl<T: Send + Sync + 'static> Http<T> {
     async fn next_item<R: BodyReader<T>>(
         &self,
         mut reading: Reading<R>,
+        opened: &mut Option<R::Item>,
         known: &dyn CacheProbe<T>,
     ) -> Option<(Result<R::Item, ListWatchError>, Reading<R>)> {
         loop {
             reading = match reading {
                 Reading::Opening { target, url } => match self.open(&target, &url).await {
-                    Ok(body) => Reading::Open(Open { target, body, reader: R::new(self.max_object_bytes) }),
+                    Ok(body) => {
+                        let open = Open { target, body, reader: R::new(self.max_object_bytes) };
+                        match opened.take() {
+                            Some(item) => return Some((Ok(item), Reading::Open(open))),
+                            None => Reading::Open(open),
+                        }
+                    }
                     Err(error) => Reading::Failing(error),
                 },
                 Reading::Open(open) => match R::advance(self, open, known).await {

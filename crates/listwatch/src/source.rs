@@ -25,6 +25,12 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>>;
 
     /// Returns the events of a watch. Each item contains the available events, and is never empty.
+    ///
+    /// The first event of a streaming list is [`WatchEvent::Opened`], when the server has accepted the
+    /// request. Until then, the request can wait in a queue of the server. Afterwards, the reflector
+    /// expects the initial events within
+    /// `streaming_deadline`. If a source does not send this event, the first other event counts as
+    /// the start.
     fn watch(
         &self,
         request: WatchRequest,

@@ -165,6 +165,7 @@ async fn watch(chunks: Vec<Bytes>) -> Read {
             WatchEvent::Modified(object) => format!("~{}", decoded(object)),
             WatchEvent::Deleted { id, .. } => format!("-{}", id.key),
             WatchEvent::Bookmark { version, .. } => format!("@{version}"),
+            WatchEvent::Opened => "^".to_owned(),
         };
         events.iter().map(event).collect()
     })

@@ -367,9 +367,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match events {
             Some(Ok(events)) => {
                 self.reflector.reports.succeeded();
-                let bookmarks =
-                    events.iter().filter(|event| matches!(event, WatchEvent::Bookmark { .. })).count();
-                self.reflector.reports.events_received(bookmarks < events.len(), bookmarks > 0);
+                let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
+                let objects = events.iter().any(|event| event.object_id().is_some());
+                self.reflector.reports.events_received(objects, bookmarks);
                 let request = self.requests;
                 for event in events {
                     self.event(event);
@@ -394,6 +394,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
             WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
             WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
+            WatchEvent::Opened => return self.step(Input::Opened, || None),
             WatchEvent::Bookmark { version, initial_events_end } => {
                 let kind = if initial_events_end { EventKind::InitialEnd } else { EventKind::Bookmark };
                 let input = Input::Event { kind, version: &version };

@@ -45,6 +45,8 @@ pub struct Listing {
 pub struct Streaming {
     /// The requested list.
     pub plan: ListPlan,
+    /// True if the server accepted the request, or sent an event.
+    pub opened: bool,
     /// True if a relist was requested during this list.
     pub relist: bool,
 }
@@ -100,6 +102,8 @@ pub enum Input<'a> {
         /// The token of the next page.
         next: Option<&'a str>,
     },
+    /// The server accepted the request of a streaming list.
+    Opened,
     /// The watch returned an event.
     Event {
         /// The kind of the event.

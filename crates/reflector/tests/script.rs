@@ -297,16 +297,17 @@ fn permission_is_revoked_and_restored() {
 #[test]
 fn streaming_list_continues_as_watch() {
     let end = play_streaming(
-        "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
+        "start -> count start; stream consistent; arm watch; arm list; begin
+        opened -> arm initial-events
         added 40 -> deliver; arm initial-events
         added 12 -> deliver; arm initial-events
         # events during the streaming list
-        changed 101 -> deliver; arm initial-events
+        changed 101 -> deliver
         initial-end 101 -> end 101; disarm list; disarm initial-events
         changed 103 -> deliver
         bookmark 110 -> deliver; arm bookmark
         end full -> watch 110; arm watch
-        fail expired -> count expired; stream consistent fresh; arm watch; arm list; arm initial-events; begin fresh
+        fail expired -> count expired; stream consistent fresh; arm watch; arm list; begin fresh
         added 120 -> deliver; arm initial-events
         initial-end 130 -> end 130; disarm list; disarm initial-events",
     );
@@ -316,17 +317,19 @@ fn streaming_list_continues_as_watch() {
 #[test]
 fn server_ignores_streaming_parameters() {
     let end = play_streaming(
-        "start -> count start; stream consistent; arm watch; arm list; arm initial-events; begin
+        "start -> count start; stream consistent; arm watch; arm list; begin
+        opened -> arm initial-events
         added 40 -> deliver; arm initial-events
-        # no end is told
+        changed 41 -> deliver
+        # the bookmark of the end does not arrive
         fired initial-events -> count retry; list any limit=500; arm list; begin
         page 100 -> end 100; watch 100; arm watch
         relist -> count requested; list >=100; arm list; begin
         page 120 -> end 120; watch 120; arm watch
         changed 121 -> deliver
         end full -> watch 121; arm watch
-        # long after, it is worth another try
-        relist -> count requested; stream >=121; arm watch; arm list; arm initial-events; begin
+        # after a full watch, the next list streams again
+        relist -> count requested; stream >=121; arm watch; arm list; begin
         fail unsupported -> count retry; list >=121; arm list; begin",
     );
     assert_eq!(state(&end), "listing >=121 no-streaming immediate");

@@ -185,3 +185,51 @@ async fn source_without_streaming_gets_lists_only() {
     assert_eq!(fake.watches()[0].from, WatchFrom::Version(5.into()));
     running.abort();
 }
+
+/// A request can wait in a queue of an overloaded server. It must not be replaced by a list.
+#[tokio::test(start_paused = true)]
+async fn streaming_list_waits_for_acceptance_of_request() {
+    let fake = Fake::new(
+        |_, _| fails(500),
+        |_, _| vec![Beat::Wait(Duration::from_secs(60)), events(&["^", "+a@1", ".5"]), Beat::Hang],
+    );
+    let run = run(&fake);
+    seconds(61).await;
+    assert_eq!(run.taken(), ["begin", "put a@1", "end 5"]);
+    assert_eq!((fake.lists().len(), fake.watches().len(), run.status().errors), (0, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_after_streaming_list_without_response_has_a_delay() {
+    let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| hangs());
+    let run = run(&fake);
+    tokio::time::sleep(Duration::from_millis(120_500)).await;
+    assert_eq!((fake.lists().len(), run.status().phase), (0, Phase::Waiting));
+    seconds(2).await;
+    assert_eq!((fake.lists().len(), run.status().phase), (1, Phase::Watching));
+}
+
+/// The server ignores the parameters, and the type has an event each second.
+#[tokio::test(start_paused = true)]
+async fn changes_do_not_extend_streaming_list() {
+    for ignored in ["~b@9", "-b@9"] {
+        let event = move || vec![support::fake::event(ignored)];
+        let fake = Fake::new(
+            |_, _| list(&["a@1"], "5"),
+            move |n, _| {
+                if n > 0 {
+                    return hangs();
+                }
+                let changes =
+                    (0..100).flat_map(|_| [Beat::Wait(Duration::from_secs(1)), Beat::Give(event())]);
+                [events(&["^", "+a@1"])].into_iter().chain(changes).collect()
+            },
+        );
+        let run = run(&fake);
+        seconds(9).await;
+        assert_eq!(fake.lists().len(), 0);
+        seconds(2).await;
+        assert_eq!((fake.lists().len(), run.status().phase), (1, Phase::Watching));
+        run.drop_it().await;
+    }
+}

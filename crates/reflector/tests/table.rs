@@ -16,7 +16,7 @@ use support::notation::{ParsedInput, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
-const INPUTS: [&str; 38] = [
+const INPUTS: [&str; 39] = [
     "start",
     "items",
     "items nameless",
@@ -24,6 +24,7 @@ const INPUTS: [&str; 38] = [
     "page 100",
     "page 100 next=s",
     "page 100 next=t",
+    "opened",
     "added 8",
     "added 10",
     "added -",
@@ -97,8 +98,13 @@ fn lists() -> Vec<State> {
         first_page(fresh.clone()),
         later_page(fresh),
     ];
-    let stream = |at, relist| State::Streaming(Streaming { plan: plan(at), relist });
-    let streams = [stream(ListAt::Any, false), stream(at_nine(), false), stream(at_nine(), true)];
+    let stream = |at, opened, relist| State::Streaming(Streaming { plan: plan(at), opened, relist });
+    let streams = [
+        stream(ListAt::Any, false, false),
+        stream(ListAt::Any, true, false),
+        stream(at_nine(), true, false),
+        stream(at_nine(), true, true),
+    ];
     streams.into_iter().chain(listings.into_iter().map(State::Listing)).collect()
 }
 

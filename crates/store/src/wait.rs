@@ -176,6 +176,12 @@ impl<T: Object> Snapshot<T> {
         self.root.position.version.as_ref().is_some_and(|applied| applied.at_least(version))
     }
 
+    /// Returns the resourceVersion up to which the snapshot contains all additions and updates. For tests.
+    #[doc(hidden)]
+    pub fn applied_version(&self) -> Option<&ResourceVersion> {
+        self.root.position.version.as_ref()
+    }
+
     /// Returns whether resourceVersions show the order of changes. Returns false after a list without a
     /// version.
     pub fn orders_versions(&self) -> bool {

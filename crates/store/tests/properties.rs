@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Thing, begin, end, id, thing};
 use kube_informer_properties::{
-    CacheState, Cause, Event as CheckerEvent, Judge, Key, Mark, Object, Observation,
+    CacheState, Cause, Content, Event as CheckerEvent, Judge, Key, Mark, Object, Observation,
 };
 use kube_object::{Delta, Entry, Event, Listed, ObjectId, ResourceVersion};
 use kube_store::{Index, Store};
@@ -202,14 +202,14 @@ impl PropertyRun {
         let position = snapshot.watermark();
         let number = |version: &ResourceVersion| version.to_string().parse().expect("a number");
         let mark = Mark { epoch: position.epoch, version: position.version.as_ref().map(number) };
-        let (exact, events) = (self.exact, Some(&events[..]));
+        let content = if self.exact { Content::AtWatermark } else { Content::Unknown };
         self.observe(Observation::Cache(CacheState {
             objects: &objects,
             stale: &stale,
             mark,
-            events,
+            events: Some(&events),
             cause,
-            exact,
+            content,
         }));
         let found = (0..KEYS).flat_map(|key| self.index.get(&key));
         let found: Vec<Object> = found.map(|thing| object_of(&thing)).collect();

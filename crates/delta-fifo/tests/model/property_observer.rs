@@ -1,6 +1,8 @@
 //! Reports the events of a handler to the checkers of the properties.
 
-use kube_informer_properties::{CacheState, Cause, Event as CheckerEvent, Judge, Mark, Object, Observation};
+use kube_informer_properties::{
+    CacheState, Cause, Content, Event as CheckerEvent, Judge, Mark, Object, Observation,
+};
 use kube_object::{Entry, Event};
 
 use crate::world::World;
@@ -35,7 +37,8 @@ impl PropertyObserver {
         let objects: Vec<Object> = world.alive.values().map(object).collect();
         let mark = Mark { epoch: 0, version: Some(world.clock) };
         // Intermediate states of the server are not reported, because they are equal to the cache.
-        let state = CacheState { objects: &objects, stale: &[], mark, events, cause, exact: false };
+        let state =
+            CacheState { objects: &objects, stale: &[], mark, events, cause, content: Content::Unknown };
         self.observe(Observation::Cache(state));
     }
 

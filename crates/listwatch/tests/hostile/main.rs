@@ -82,6 +82,7 @@ fn short(event: &WatchEvent<Pod>) -> String {
         | WatchEvent::Modified(Decoded::Undecodable { id, .. }) => format!("?{}", id.key),
         WatchEvent::Deleted { id, .. } => format!("-{}", id.key),
         WatchEvent::Bookmark { version, .. } => format!("@{version}"),
+        WatchEvent::Opened => "^".to_owned(),
     }
 }
 

@@ -23,10 +23,9 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause) -> Step {
         Output::Stream { not_older_than: plan.initial_events(), fresh: plan.fresh },
         Output::Arm(Deadline::Watch),
         Output::Arm(Deadline::List),
-        Output::Arm(Deadline::InitialEvents),
         Output::Mark(Marker::Begin { fresh: plan.fresh }),
     ];
-    (State::Streaming(Streaming { plan, relist: false }), outputs)
+    (State::Streaming(Streaming { plan, opened: false, relist: false }), outputs)
 }
 
 pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOptions) -> Step {
@@ -35,16 +34,35 @@ pub(crate) fn step(streaming: Streaming, input: Input<'_>, options: &ReflectorOp
             end(&streaming, version.clone())
         }
         Input::Relist => (State::Streaming(Streaming { relist: true, ..streaming }), Vec::new()),
-        Input::Event { kind: EventKind::Added | EventKind::Changed, .. } => {
+        Input::Opened => {
+            let streaming = Streaming { opened: true, ..streaming };
+            (State::Streaming(streaming), vec![Output::Arm(Deadline::InitialEvents)])
+        }
+        Input::Event { kind: EventKind::Added, .. } => {
+            let streaming = Streaming { opened: true, ..streaming };
             (State::Streaming(streaming), vec![Output::Deliver, Output::Arm(Deadline::InitialEvents)])
         }
-        Input::WatchEnded(_) => list_instead(streaming.plan, None, options),
+        // A server that handles the request as a plain watch sends changes indefinitely, so a change
+        // does not extend the deadline.
+        Input::Event { kind: EventKind::Changed, .. } => {
+            let first = (!streaming.opened).then_some(Output::Arm(Deadline::InitialEvents));
+            let streaming = Streaming { opened: true, ..streaming };
+            (State::Streaming(streaming), [Output::Deliver].into_iter().chain(first).collect())
+        }
+        // Before the marked bookmark, only a plain watch sends another bookmark.
+        Input::Event { kind: EventKind::Bookmark, .. } | Input::WatchEnded(_) => {
+            list_instead(streaming.plan, None, options)
+        }
+        // The request may wait in a queue of an overloaded server.
+        Input::Fired(Deadline::Watch | Deadline::List) if !streaming.opened => {
+            list::again_later(streaming.plan.without_streaming(), None)
+        }
         Input::Fired(Deadline::Watch | Deadline::List | Deadline::InitialEvents) => {
             list_instead(streaming.plan, None, options)
         }
         Input::Failed(class, retry_after) => failed(streaming.plan, class, retry_after, options),
-        // Ignore other bookmarks, and an end at a version older than requested. No other end follows, so
-        // the deadline causes a list.
+        // Ignore an end at a version older than requested. No other end follows, so the deadline causes
+        // a list.
         other => ignore(State::Streaming(streaming), other),
     }
 }

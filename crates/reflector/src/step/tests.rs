@@ -68,9 +68,14 @@ fn moved(at: &str) -> Position {
     Position { moved: true, ..listed(at) }
 }
 
-/// Returns the state with an open streaming list of a plan.
+/// Returns the state with a streaming list of a plan that the server has accepted.
 fn streaming(plan: ListPlan) -> State {
-    State::Streaming(Streaming { plan, relist: false })
+    State::Streaming(Streaming { plan, opened: true, relist: false })
+}
+
+/// Returns the state with a streaming list that the server has not accepted yet.
+fn unopened(plan: ListPlan) -> State {
+    State::Streaming(Streaming { plan, opened: false, relist: false })
 }
 
 /// Returns a watch without events.
@@ -156,6 +161,7 @@ fn states() -> Vec<State> {
         watching(listed("7")),
         spoken(moved("7")),
         streaming(plan(ListAt::Any)),
+        unopened(plan(ListAt::Any)),
         waiting(again(plan(ListAt::Any))),
         waiting(AfterBackoff::Watch(moved("7"))),
     ]
@@ -166,6 +172,7 @@ fn inputs(version: &ResourceVersion) -> Vec<Input<'_>> {
     vec![
         Input::Start,
         Input::Items { complete: true },
+        Input::Opened,
         page_end(version, None),
         page_end(version, Some("t")),
         event(EventKind::Added, version),
@@ -225,12 +232,12 @@ fn unexpected_input_does_not_change_state() {
         (watching(listed("7")), Input::Fired(Deadline::List)),
         (watching(listed("7")), Input::Start),
         (watching(listed("7")), Input::Fired(Deadline::InitialEvents)),
-        (streaming(plan(ListAt::Any)), event(EventKind::Bookmark, &version)),
         (streaming(plan(ListAt::Any)), page_end(&version, None)),
         (streaming(plan(ListAt::Any)), Input::Fired(Deadline::Backoff)),
         (waiting(AfterBackoff::Watch(listed("7"))), failed(ErrorClass::Expired)),
         (waiting(AfterBackoff::Watch(listed("7"))), event(EventKind::Added, &version)),
         (waiting(AfterBackoff::Watch(listed("7"))), Input::Fired(Deadline::Watch)),
+        (watching(listed("7")), Input::Opened),
         (State::Idle, Input::Relist),
         (State::Idle, Input::Fired(Deadline::Backoff)),
     ];

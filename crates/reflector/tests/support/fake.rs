@@ -244,9 +244,10 @@ pub(crate) fn list(names: &[&str], version: &str) -> ListAnswer {
 }
 
 /// Parses `+a@5` (ADDED), `~a@6` (MODIFIED), `-a@7` (DELETED), `*8` (BOOKMARK), `.8` (the BOOKMARK at
-/// the end of the initial events).
+/// the end of the initial events), `^` (the server accepted the request).
 pub(crate) fn event(text: &str) -> WatchEvent<Thing> {
     match text.split_at(1) {
+        ("^", _) => WatchEvent::Opened,
         ("+", rest) => WatchEvent::Added(thing(rest)),
         ("~", rest) => WatchEvent::Modified(thing(rest)),
         ("-", rest) => WatchEvent::Deleted { id: id(rest), last: None },

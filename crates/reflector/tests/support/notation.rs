@@ -37,6 +37,7 @@ impl ParsedInput {
             "end" => Input::WatchEnded(end(word(1))),
             "fail" => Input::Failed(class(word(1)), retry_after(word(2))),
             "fired" => Input::Fired(deadline(word(1))),
+            "opened" => Input::Opened,
             "relist" => Input::Relist,
             other => panic!("invalid input {other:?}"),
         }
@@ -131,7 +132,7 @@ pub(crate) fn state(state: &State) -> String {
             words(&["listing", &plan(&listing.plan), &brackets(&facts)])
         }
         State::Streaming(streaming) => {
-            let facts = [flag(streaming.relist, "relist requested")];
+            let facts = [flag(streaming.opened, "opened"), flag(streaming.relist, "relist requested")];
             words(&["streaming", &plan(&streaming.plan), &brackets(&facts)])
         }
         State::Watching(watching) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     judge::{Verdict, holds},
-    observation::{CacheState, Cause, Event, Key, Object, Observation},
+    observation::{CacheState, Cause, Content, Event, Key, Object, Observation},
     past::{Past, Written, place_of},
 };
 
@@ -45,7 +45,8 @@ pub(super) fn converges(past: &Past, observation: &Observation<'_>) -> Verdict {
     Ok(())
 }
 
-/// Property 4: a snapshot is the state of the server at its watermark, and a query returns the objects
+/// Property 4: a snapshot is the state of the server at its watermark, or not older after an incomplete
+/// list, and a query returns the objects
 /// of its snapshot.
 pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdict {
     match observation {
@@ -58,9 +59,14 @@ pub(super) fn one_snapshot(past: &Past, observation: &Observation<'_>) -> Verdic
 }
 
 fn is_one_moment(past: &Past, shown: &CacheState<'_>) -> Verdict {
-    let (true, Some(version)) = (shown.exact, shown.mark.version) else { return Ok(()) };
+    let is_valid = match shown.content {
+        Content::AtWatermark => is_state_at,
+        Content::NotOlder => is_state_since,
+        Content::Unknown => return Ok(()),
+    };
+    let Some(version) = shown.mark.version else { return Ok(()) };
     let mut lives = past.server.lives.iter();
-    let missing = lives.find(|(key, life)| !is_state_at(life, version, find(shown.objects, **key)));
+    let missing = lives.find(|(key, life)| !is_valid(life, version, find(shown.objects, **key)));
     holds(missing.is_none(), || {
         format!("at {version}, the cache contains {:?}, the server had {missing:?}", shown.objects)
     })
@@ -70,10 +76,20 @@ fn is_one_moment(past: &Past, shown: &CacheState<'_>) -> Verdict {
 /// state.
 fn is_state_at(life: &VecDeque<Written>, version: u64, cached: Option<Object>) -> bool {
     let written = life.iter().rev().find(|written| !written.lost && written.version <= version);
-    written.is_some_and(|written| match (written.decodable, written.object) {
+    written.is_some_and(|written| is_cached_as(written, cached))
+}
+
+/// Returns whether this was the state of an object at a version or later.
+fn is_state_since(life: &VecDeque<Written>, version: u64, cached: Option<Object>) -> bool {
+    let at = life.iter().rposition(|written| !written.lost && written.version <= version).unwrap_or(0);
+    life.range(at..).any(|written| is_cached_as(written, cached))
+}
+
+fn is_cached_as(written: &Written, cached: Option<Object>) -> bool {
+    match (written.decodable, written.object) {
         (true, object) => object == cached,
         (false, hidden) => cached.is_none_or(|cached| hidden.is_some_and(|hidden| hidden.uid == cached.uid)),
-    })
+    }
 }
 
 /// Property 16: a batch of deltas contains each key once, and the store reports exactly the applied

@@ -19,5 +19,7 @@ mod tests;
 mod versions;
 
 pub use judge::{BROKEN_TOO, Judge, PROPERTIES, Property, Violation};
-pub use observation::{CacheState, CacheView, Cause, Event, HandlerId, Key, Mark, Object, Observation};
+pub use observation::{
+    CacheState, CacheView, Cause, Content, Event, HandlerId, Key, Mark, Object, Observation,
+};
 pub use past::{Cache, Handler, Initial, Past, PendingEvent, Server, Written};

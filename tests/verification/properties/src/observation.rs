@@ -124,10 +124,21 @@ pub struct CacheState<'a> {
     pub events: Option<&'a [Event]>,
     /// The cause of the change.
     pub cause: Cause,
-    /// True if the cache contains all changes up to its watermark: no event was lost, each list since
-    /// the last complete list was complete, and no restored server reached the version of the cache
+    /// The relation of the content to the watermark.
+    pub content: Content,
+}
+
+/// The relation of the content of a cache to its watermark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// The content is the state of the server at the watermark: no event was lost, each list since the
+    /// last complete list was complete, and no restored server reached the version of the cache
     /// undetected.
-    pub exact: bool,
+    AtWatermark,
+    /// The last list was incomplete. Each object has its state at the watermark or a later state.
+    NotOlder,
+    /// The relation is not known.
+    Unknown,
 }
 
 /// An observed action. Observations are recorded in the order of time.

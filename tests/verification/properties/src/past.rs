@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::observation::{CacheState, Cause, Event, HandlerId, Key, Mark, Object, Observation};
+use super::observation::{CacheState, Cause, Content, Event, HandlerId, Key, Mark, Object, Observation};
 
 /// The recorded observations. Equal values lead to equal results for each future observation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -160,7 +160,8 @@ impl Past {
     fn shown(&mut self, shown: CacheState<'_>) {
         let objects: BTreeMap<Key, Object> =
             shown.objects.iter().map(|object| (object.key, *object)).collect();
-        self.server.caught_up(&self.cache.objects, &objects, shown.exact);
+        let exact = shown.content == Content::AtWatermark;
+        self.server.caught_up(&self.cache.objects, &objects, exact);
         let handlers = self.handlers.values_mut().filter(|handler| !handler.left);
         for handler in handlers {
             handler.cache_changed(&shown, &objects);

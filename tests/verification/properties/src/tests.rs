@@ -25,12 +25,26 @@ fn kept<T: Copy>(values: &[T]) -> &'static [T] {
 
 fn cache(version: u64, objects: &[Object], events: Option<&[Event]>) -> Observation<'static> {
     let (objects, events, cause) = (kept(objects), events.map(kept), Cause::Changes);
-    Observation::Cache(CacheState { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+    Observation::Cache(CacheState {
+        objects,
+        stale: &[],
+        mark: mark(version),
+        events,
+        cause,
+        content: Content::AtWatermark,
+    })
 }
 
 fn listed(version: u64, objects: &[Object], events: &[Event]) -> Observation<'static> {
     let (objects, events, cause) = (kept(objects), Some(kept(events)), Cause::Relist { fresh: false });
-    Observation::Cache(CacheState { objects, stale: &[], mark: mark(version), events, cause, exact: true })
+    Observation::Cache(CacheState {
+        objects,
+        stale: &[],
+        mark: mark(version),
+        events,
+        cause,
+        content: Content::AtWatermark,
+    })
 }
 
 fn called(event: Event) -> Observation<'static> {
@@ -167,7 +181,14 @@ fn a_state_that_a_restore_brought_back_may_be_cached_again() {
     let two = at(A, 1, 2);
     let back = Mark { epoch: 1, version: Some(1) };
     let cause = Cause::Relist { fresh: true };
-    let shown = CacheState { objects: &[FIRST], stale: &[], mark: back, events: None, cause, exact: true };
+    let shown = CacheState {
+        objects: &[FIRST],
+        stale: &[],
+        mark: back,
+        events: None,
+        cause,
+        content: Content::AtWatermark,
+    };
     fine(&[
         wrote(FIRST),
         wrote(two),

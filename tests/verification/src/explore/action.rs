@@ -21,6 +21,8 @@ pub enum Action {
     PageEnd,
     /// The server rejects a request that it cannot serve.
     Refuse,
+    /// The server accepts the request of a streaming list.
+    Accept,
     /// The server sends the next event of a watch, or the next object of a streaming list.
     Event,
     /// The server sends the end of the state of a streaming list.
@@ -45,6 +47,8 @@ pub enum Action {
     RemoveHandler(HandlerId),
     /// A resync is requested for a handler.
     Resync(HandlerId),
+    /// The program stops the informer.
+    Stop,
 }
 
 /// A write of the server.
@@ -104,6 +108,7 @@ impl fmt::Display for Action {
             }
             Action::PageEnd => write!(f, "the server completes the page"),
             Action::Refuse => write!(f, "the server rejects the request"),
+            Action::Accept => write!(f, "the server accepts the request"),
             Action::Event => write!(f, "the server sends the next event"),
             Action::InitialEnd => write!(f, "the server completes the streaming list"),
             Action::Bookmark => write!(f, "the server sends a bookmark"),
@@ -115,6 +120,7 @@ impl fmt::Display for Action {
             Action::Return(id) => write!(f, "handler {id} returns"),
             Action::AddHandler(id) => write!(f, "handler {id} is added"),
             Action::RemoveHandler(id) => write!(f, "handler {id} is removed"),
+            Action::Stop => write!(f, "the informer is stopped"),
             Action::Resync(id) => write!(f, "a resync is requested for handler {id}"),
         }
     }

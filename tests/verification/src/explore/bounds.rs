@@ -13,6 +13,17 @@ pub enum Streams {
     Unasked,
 }
 
+/// The versions that a server sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Versions {
+    /// Each write has a version of one history, and so has each list.
+    OneHistory,
+    /// Lists have no version. The versions of objects and bookmarks belong to one history.
+    NoneInLists,
+    /// Lists and bookmarks have no version. The versions of an object count its writes.
+    PerObject,
+}
+
 /// The maximum number of each action that could otherwise repeat indefinitely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -30,6 +41,13 @@ pub struct Bounds {
     pub moves: u8,
     /// Streaming lists.
     pub streams: Streams,
+    /// The versions of the server. A server without list versions is not restored and repeats no event.
+    pub versions: Versions,
+    /// True if the source consists of functions, which decode each object and report no acceptance of a
+    /// request.
+    pub functions: bool,
+    /// True if the program may stop the informer.
+    pub stops: bool,
     /// True if the first list may return an old state.
     pub stale_start: bool,
     /// Objects in the queue in front of the store.

@@ -4,8 +4,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use kube_delta_fifo::{Backlog, Delivery, DeltaFifo};
-use kube_object::{Delta, Event};
-use kube_reflector::{Deadline, Input, Marker, Output, ReflectorOptions, State, step};
+use kube_object::{Delta, Event, ResourceVersion};
+use kube_reflector::{Deadline, EventKind, Input, Marker, Output, ReflectorOptions, State, step};
 use kube_store::{Snapshot, Store};
 
 use super::test_object::{self, TestObject};
@@ -19,10 +19,12 @@ pub enum Ask {
     /// A list is complete.
     Listed {
         /// The version of the list.
-        version: u64,
+        version: ResourceVersion,
         /// All its items could be identified.
         complete: bool,
     },
+    /// A change restarts the deadline of the initial events.
+    Extended,
     /// A list starts.
     Begun {
         /// True if the list does not reuse cached objects.
@@ -121,6 +123,7 @@ impl Client {
         item: Option<Delta<TestObject>>,
         options: &ReflectorOptions,
     ) -> Vec<Ask> {
+        let is_change = matches!(input, Input::Event { kind: EventKind::Changed, .. });
         let state = std::mem::replace(&mut self.machine, State::Idle);
         let (state, outputs) = step(state, input, options);
         let (mut item, mut asks) = (item, Vec::new());
@@ -134,7 +137,11 @@ impl Client {
                     self.armed = bit(Deadline::Backoff);
                     asks.push(Ask::Request(output));
                 }
-                Output::Arm(deadline) => self.armed |= bit(deadline),
+                Output::Arm(deadline) => {
+                    let again = deadline == Deadline::InitialEvents && self.is_armed(deadline);
+                    asks.extend((is_change && again).then_some(Ask::Extended));
+                    self.armed |= bit(deadline);
+                }
                 Output::Disarm(deadline) => self.armed &= !bit(deadline),
                 Output::Deliver => self.outgoing.extend(item.take()),
                 Output::Discard | Output::Count(_) => {}
@@ -144,7 +151,7 @@ impl Client {
                     asks.push(Ask::Begun { fresh });
                 }
                 Output::Mark(Marker::End { version, complete }) => {
-                    asks.push(Ask::Listed { version: super::open::number(&version), complete });
+                    asks.push(Ask::Listed { version: version.clone(), complete });
                     self.outgoing.push_back(Delta::End { version, complete });
                 }
             }
@@ -199,6 +206,17 @@ impl Client {
         }
         self.synced |= first;
         events
+    }
+
+    /// The client as it is when all queued deltas are applied.
+    #[must_use]
+    pub fn after_queue(&self) -> Self {
+        let mut client = self.clone();
+        while !client.fifo.is_empty() {
+            let batch = client.pop();
+            client.store.apply(batch);
+        }
+        client
     }
 
     /// A handler joins.

@@ -24,10 +24,10 @@ use crate::properties::Written;
 pub(super) fn of(world: &World) -> u64 {
     let mut names = Renaming::default();
     let left = &world.left;
-    (left.changes, left.faults, left.times, left.moves).hash(&mut names);
+    (left.changes, left.faults, left.times, left.moves, left.stops).hash(&mut names);
     (&world.open, world.position).hash(&mut names);
     (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut names);
-    (world.haste, world.tries).hash(&mut names);
+    (world.haste, world.tries, world.extensions, world.stopped).hash(&mut names);
     let first_list = world.position.version.is_none();
     world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
     client(&world.client, &mut names);
@@ -146,6 +146,7 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
     client.shown().hash(hasher);
     let position = client.store.watermark();
     (position.epoch, position.version, position.synced).hash(hasher);
+    client.store.snapshot().applied_version().hash(hasher);
     client.members.iter().for_each(|of| member(of, hasher));
 }
 

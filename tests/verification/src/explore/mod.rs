@@ -13,6 +13,7 @@ mod cache_gap;
 mod client;
 mod fingerprint;
 mod open;
+mod possible_actions;
 mod scopes;
 mod search;
 mod server;
@@ -23,7 +24,7 @@ mod transitions;
 mod world;
 
 pub use action::{Action, Change, Fault};
-pub use bounds::{Bounds, Streams};
+pub use bounds::{Bounds, Streams, Versions};
 pub use scopes::{SCOPES, Scope};
 pub use search::{Report, explore};
 pub use world::World;

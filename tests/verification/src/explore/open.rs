@@ -4,7 +4,7 @@ use kube_listwatch::{ErrorClass, ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use super::{
-    bounds::Streams,
+    bounds::{Streams, Versions},
     server::{Server, Stored},
 };
 
@@ -26,6 +26,8 @@ pub enum Open {
     },
     /// A watch, or the watch phase of a streaming list.
     Watch {
+        /// The remaining objects of the current state, which a watch without a version sends first.
+        initial: Vec<Stored>,
         /// All up to here was sent.
         sent: u64,
         /// The version of the last bookmark, or the start version. The server does not repeat it.
@@ -35,6 +37,8 @@ pub enum Open {
     },
     /// A streaming list.
     Stream {
+        /// True if the server accepted the request.
+        accepted: bool,
         /// The remaining objects of the initial state.
         initial: Vec<Stored>,
         /// The version of that state, or of the last event.
@@ -105,11 +109,15 @@ pub struct Page {
 }
 
 /// Returns the response of a server to a watch.
-pub(super) fn watch(server: &Server, after: &ResourceVersion) -> Open {
-    let sent = number(after);
+pub(super) fn watch(server: &Server, after: &ResourceVersion, versions: Versions) -> Open {
+    let from_now = !after.is_resumable() || versions == Versions::PerObject;
+    let (initial, sent) = match from_now {
+        true => (server.now(), server.version()),
+        false => (Vec::new(), number(after)),
+    };
     match sent < server.base {
         true => Open::Refused(Refusal::Expired),
-        false => Open::Watch { sent, bookmarked: sent, reuse: Reuse::Nothing },
+        false => Open::Watch { initial, sent, bookmarked: sent, reuse: Reuse::Nothing },
     }
 }
 
@@ -122,7 +130,7 @@ pub(super) fn stream(server: &Server, from: Option<&ResourceVersion>, fresh: boo
         (Streams::Ignored, true) => Open::Stalled,
         _ => {
             let ends = streams == Streams::Sent;
-            Open::Stream { initial: server.now(), sent: server.version(), ends, fresh }
+            Open::Stream { accepted: false, initial: server.now(), sent: server.version(), ends, fresh }
         }
     }
 }
@@ -132,7 +140,11 @@ pub(super) fn stream(server: &Server, from: Option<&ResourceVersion>, fresh: boo
 ///
 /// # Errors
 /// Fails if the server must reject the request.
-pub(super) fn pages(server: &Server, request: &ListRequest) -> Result<Vec<Page>, Refusal> {
+pub(super) fn pages(
+    server: &Server,
+    request: &ListRequest,
+    versions: Versions,
+) -> Result<Vec<Page>, Refusal> {
     let limit = request.limit;
     let now = server.version();
     match &request.at {
@@ -147,7 +159,8 @@ pub(super) fn pages(server: &Server, request: &ListRequest) -> Result<Vec<Page>,
         ListAt::NotOlderThan(version) | ListAt::Exactly(version) if number(version) > now => {
             Err(Refusal::TooLarge)
         }
-        ListAt::Any => {
+        // A server without list versions has no cache of old states.
+        ListAt::Any if versions == Versions::OneHistory => {
             let mut pages = vec![page(server, now, 0, limit), page(server, now, 0, None)];
             pages.extend([page(server, server.base, 0, None)]);
             pages.dedup();

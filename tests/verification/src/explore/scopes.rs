@@ -1,7 +1,7 @@
 //! The default searches. They cover all orders of actions within small bounds, and wider bounds in
 //! which one side acts immediately.
 
-use super::{Bounds, Streams};
+use super::{Bounds, Streams, Versions};
 
 /// A search.
 pub struct Scope {
@@ -20,6 +20,9 @@ pub(super) const ALL: Bounds = Bounds {
     times: 1,
     moves: 1,
     streams: Streams::Sent,
+    versions: Versions::OneHistory,
+    functions: false,
+    stops: false,
     stale_start: true,
     queue: 2,
     mark: 1,
@@ -41,6 +44,9 @@ const PROTOCOL: Bounds = Bounds {
     ..ALL
 };
 
+/// A server whose lists have no version.
+const VERSIONLESS: Bounds = Bounds { faults: 2, streams: Streams::Unasked, ..PROTOCOL };
+
 /// Requests that close repeatedly. They must not cause a request storm.
 const ENDINGS: Bounds = Bounds { changes: 1, faults: 2, times: 12, ..PROTOCOL };
 
@@ -49,7 +55,7 @@ const fn scope(name: &'static str, bounds: Bounds) -> Scope {
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 16] = [
+pub const SCOPES: [Scope; 22] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
@@ -68,6 +74,18 @@ pub const SCOPES: [Scope; 16] = [
     scope("endings-streams-refused", Bounds { streams: Streams::Refused, ..ENDINGS }),
     scope("endings-lists", Bounds { streams: Streams::Unasked, ..ENDINGS }),
     scope("five-changes", Bounds { changes: 5, times: 0, ..PROTOCOL }),
+    scope("no-list-versions", Bounds { versions: Versions::NoneInLists, ..VERSIONLESS }),
+    scope("versions-per-object", Bounds { versions: Versions::PerObject, ..VERSIONLESS }),
+    scope(
+        "no-list-versions-streams-ignored",
+        Bounds { versions: Versions::NoneInLists, streams: Streams::Ignored, faults: 1, ..VERSIONLESS },
+    ),
+    scope("functions", Bounds { functions: true, streams: Streams::Unasked, ..ALL }),
+    scope(
+        "busy-streams-ignored",
+        Bounds { changes: 5, faults: 0, times: 0, streams: Streams::Ignored, ..PROTOCOL },
+    ),
+    scope("stops", Bounds { stops: true, faults: 0, ..ALL }),
     scope(
         "delivery",
         Bounds { handlers: 1, changes: 4, faults: 0, times: 0, moves: 2, prompt_store: true, ..ALL },

@@ -138,6 +138,7 @@ impl Search {
             for action in actions {
                 let path = [&path[..], std::slice::from_ref(&action)].concat();
                 if let Some(next) = self.step(&world, &action, || path.clone(), &mut counts)? {
+                    counts.deepest = counts.deepest.max(path.len());
                     open.push_back((next, path));
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use super::Versions;
 use crate::properties::{Key, Object};
 
 /// An object as the server keeps it.
@@ -11,6 +12,8 @@ pub struct Stored {
     pub object: Object,
     /// Clients can decode it.
     pub decodable: bool,
+    /// The version of the object if versions count per object. Zero otherwise.
+    pub count: u64,
 }
 
 /// A version in the history.
@@ -47,15 +50,23 @@ pub struct Server {
     log: Vec<Write>,
     /// The number of writes, also of lost histories. It is the source of uids and values.
     writes: u64,
+    /// True if versions count per object.
+    counts: bool,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { base: VERSIONS, at_base: Vec::new(), log: Vec::new(), writes: 0 }
+        Self { base: VERSIONS, at_base: Vec::new(), log: Vec::new(), writes: 0, counts: false }
     }
 }
 
 impl Server {
+    /// Creates an empty server.
+    #[must_use]
+    pub fn new(versions: Versions) -> Self {
+        Self { counts: versions == Versions::PerObject, ..Self::default() }
+    }
+
     /// The version of the last write.
     #[must_use]
     pub fn version(&self) -> u64 {
@@ -113,7 +124,9 @@ impl Server {
         let before = self.get(key);
         let uid = before.map_or(UIDS + self.writes, |before| before.object.uid);
         let object = Object { key, uid, version: self.version() + 1, value: VALUES + self.writes };
-        self.log.push(Write::Put { stored: Stored { object, decodable }, created: before.is_none() });
+        let count = self.count_after(before);
+        let stored = Stored { object, decodable, count };
+        self.log.push(Write::Put { stored, created: before.is_none() });
         object
     }
 
@@ -121,12 +134,16 @@ impl Server {
     pub fn delete(&mut self, key: Key) -> u64 {
         self.writes += 1;
         let version = self.version() + 1;
-        if let Some(Stored { object, decodable }) = self.get(key) {
-            let last =
-                Stored { object: Object { version, value: VALUES + self.writes, ..object }, decodable };
+        if let Some(before) = self.get(key) {
+            let object = Object { version, value: VALUES + self.writes, ..before.object };
+            let last = Stored { object, count: self.count_after(Some(before)), ..before };
             self.log.push(Write::Deleted { last });
         }
         version
+    }
+
+    fn count_after(&self, before: Option<Stored>) -> u64 {
+        if self.counts { before.map_or(1, |before| before.count + 1) } else { 0 }
     }
 
     /// Something else is written.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kube_object::{Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, Uid};
+use kube_object::{
+    Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid,
+};
 
 use crate::properties::{self, Object};
 
@@ -42,11 +44,11 @@ pub(super) fn uid_number(uid: &Uid) -> u64 {
 }
 
 /// The identity under which the server sends this state.
-pub(super) fn id(object: &Object) -> ObjectId {
+pub(super) fn id(object: &Object, version: ResourceVersion) -> ObjectId {
     ObjectId {
         key: ObjectKey::new(None, name(object.key)),
         uid: Uid::new(&format!("00000000-0000-0000-0000-{:012x}", object.uid)),
-        version: object.version.into(),
+        version,
     }
 }
 
@@ -56,8 +58,8 @@ pub(super) fn digest(object: &Object) -> Digest {
 }
 
 /// The state, decoded.
-pub(super) fn decoded(object: Object) -> Entry<TestObject> {
-    Entry::new(id(&object), Arc::new(TestObject(object))).with_digest(digest(&object))
+pub(super) fn decoded(object: Object, id: ObjectId) -> Entry<TestObject> {
+    Entry::new(id, Arc::new(TestObject(object))).with_digest(digest(&object))
 }
 
 /// A change as the properties see it.

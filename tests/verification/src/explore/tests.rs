@@ -20,6 +20,26 @@ fn no_order_of_a_few_things_breaks_a_property() {
 }
 
 #[test]
+fn server_without_list_versions_breaks_no_property() {
+    for versions in [Versions::NoneInLists, Versions::PerObject] {
+        for streams in [Streams::Ignored, Streams::Unasked] {
+            let bounds = Bounds { versions, streams, moves: 0, changes: 2, ..ALL };
+            let bounds = Bounds { prompt_handlers: true, prompt_store: true, ..bounds };
+            let report = explore(bounds, 2, MINUTES);
+            assert!(report.violation.is_none() && !report.cut_short, "{report}");
+            assert!(report.states > 1000 && report.quiet > 100, "{report}");
+        }
+    }
+}
+
+#[test]
+fn stopped_informer_changes_nothing() {
+    let report = explore(Bounds { stops: true, faults: 0, times: 0, ..ALL }, 2, MINUTES);
+    assert!(report.violation.is_none() && !report.cut_short, "{report}");
+    assert!(report.states > 1000, "{report}");
+}
+
+#[test]
 fn late_handlers_removals_and_resyncs_break_no_property() {
     let bounds = Bounds { changes: 1, faults: 0, times: 0, moves: 2, ..ALL };
     let report = explore(bounds, 2, MINUTES);
@@ -43,7 +63,7 @@ fn fingerprint_ignores_applied_history() {
     let after = |first: Action, events: usize| {
         let bounds = Bounds { changes: 3, faults: 0, prompt_store: true, prompt_handlers: true, ..ALL };
         let mut world = World::new(bounds).expect("a world");
-        let list = [Action::InitialEnd, first, Action::Change(Change::Put(0))];
+        let list = [Action::Accept, Action::InitialEnd, first, Action::Change(Change::Put(0))];
         for action in list.into_iter().chain(std::iter::repeat_n(Action::Event, events)) {
             world.act(&action).expect("no property is violated");
         }
@@ -61,7 +81,7 @@ fn fingerprint_ignores_applied_history() {
 #[test]
 fn violation_is_detected() {
     let mut world = World::new(Bounds { changes: 2, ..ALL }).expect("a world");
-    for action in [Action::Apply, Action::InitialEnd, Action::Apply] {
+    for action in [Action::Accept, Action::Apply, Action::InitialEnd, Action::Apply] {
         world.act(&action).expect("no property is violated");
     }
     world.client.outgoing.push_back(kube_object::Delta::Bookmark(199.into()));

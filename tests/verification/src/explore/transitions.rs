@@ -1,221 +1,19 @@
-//! The possible actions of a world, and their execution.
+//! The execution of actions.
 
-use kube_listwatch::ErrorClass;
 use kube_object::{Delta, Listed, ResourceVersion};
-use kube_reflector::{AfterBackoff, Deadline, EventKind, Input, State, WatchEnd};
+use kube_reflector::{Deadline, EventKind, Input, WatchEnd};
 
 use super::{
     action::{Action, Change, Fault},
+    bounds::Versions,
     cache_gap::CacheGap,
     open::{self, Open, Page, Refusal, Reuse},
-    server::{Stored, Write},
+    server::Write,
     world::{Outcome, World},
 };
-use crate::properties::{HandlerId, Observation, Violation};
-
-/// The classes of failures that a reflector distinguishes.
-const CLASSES: [ErrorClass; 7] = [
-    ErrorClass::Expired,
-    ErrorClass::TooLarge,
-    ErrorClass::Unsupported,
-    ErrorClass::Overloaded,
-    ErrorClass::Forbidden,
-    ErrorClass::NotFound,
-    ErrorClass::Broken,
-];
-
-/// The number of events before the last event that can be repeated.
-pub(super) const REPEATED: u64 = 1;
+use crate::properties::{Observation, Violation};
 
 impl World {
-    /// Returns all possible actions.
-    ///
-    /// # Errors
-    /// Fails if no action is possible and the cache has pending changes, or differs from the expected
-    /// state.
-    pub fn actions(&mut self) -> Result<Vec<Action>, Violation> {
-        let mut actions = self.client_actions();
-        if self.client.outgoing.is_empty() {
-            self.answers(&mut actions);
-            self.passing_time(&mut actions);
-        }
-        if self.is_quiet() {
-            self.quiet()?;
-        } else if actions.is_empty() {
-            return Err(Violation { property: 2, how: "no further action is possible".to_owned() });
-        }
-        self.changes(&mut actions);
-        self.faults(&mut actions);
-        self.handler_moves(&mut actions);
-        Ok(actions)
-    }
-
-    fn client_actions(&self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if !self.client.fifo.is_empty() {
-            actions.push(Action::Apply);
-        }
-        for member in &self.client.members {
-            match &member.in_hand {
-                Some(_) => actions.push(Action::Return(member.id)),
-                None if !member.backlog.is_empty() => actions.push(Action::Deliver(member.id)),
-                None => {}
-            }
-        }
-        actions
-    }
-
-    /// Executes the immediate actions that the bounds request.
-    pub(super) fn prompt(&mut self) -> Outcome {
-        loop {
-            let first = self.client_actions().into_iter().find(|action| match action {
-                Action::Apply => self.left.prompt_store,
-                _ => self.left.prompt_handlers,
-            });
-            match first {
-                Some(action) => self.happen(&action)?,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    fn answers(&self, actions: &mut Vec<Action>) {
-        match &self.open {
-            Open::None | Open::Stalled => {}
-            Open::Refused(_) => actions.push(Action::Refuse),
-            Open::List { sent: Some(_), .. } => actions.push(Action::PageEnd),
-            Open::List { request, sent: None, .. } => match open::pages(&self.server, request) {
-                Ok(pages) => actions.extend(pages.into_iter().map(Action::Page)),
-                Err(_) => actions.push(Action::Refuse),
-            },
-            Open::Watch { sent, bookmarked, .. } => {
-                let next = self.server.next(*sent).is_some();
-                let version = self.server.version();
-                if next {
-                    actions.push(Action::Event);
-                } else if version > *sent.max(bookmarked) {
-                    actions.push(Action::Bookmark);
-                }
-            }
-            Open::Stream { initial, sent, ends, .. } => {
-                if !initial.is_empty() || self.server.next(*sent).is_some() {
-                    actions.push(Action::Event);
-                }
-                if initial.is_empty() && *ends {
-                    actions.push(Action::InitialEnd);
-                }
-            }
-        }
-    }
-
-    /// Adds closes and deadlines. They are not counted if no other action is possible.
-    fn passing_time(&self, actions: &mut Vec<Action>) {
-        if self.client.is_armed(Deadline::Backoff) {
-            actions.push(Action::Fire(Deadline::Backoff));
-        }
-        if self.unasked && self.takes_relist() {
-            actions.push(Action::Relist);
-        }
-        let (stuck, may) = (self.is_stuck(), self.left.times > 0);
-        let deadlines = [Deadline::List, Deadline::InitialEvents, Deadline::Watch, Deadline::Bookmark];
-        let armed = deadlines.into_iter().filter(|deadline| self.client.is_armed(*deadline));
-        if stuck || may {
-            actions.extend(armed.map(Action::Fire));
-        }
-        let watch = matches!(self.open, Open::Watch { .. } | Open::Stream { .. });
-        if watch && (stuck || may) {
-            actions.push(Action::End(WatchEnd::Full));
-        }
-        if watch && may {
-            actions.extend([WatchEnd::Early, WatchEnd::Short].map(Action::End));
-        }
-        if may && !self.unasked && self.takes_relist() {
-            actions.push(Action::Relist);
-        }
-    }
-
-    fn takes_relist(&self) -> bool {
-        match &self.client.machine {
-            State::Watching(_) => true,
-            State::Streaming(streaming) => !streaming.relist,
-            State::Waiting(waiting) => matches!(waiting.then, AfterBackoff::Watch(_)),
-            _ => false,
-        }
-    }
-
-    fn changes(&self, actions: &mut Vec<Action>) {
-        if self.left.changes == 0 {
-            return;
-        }
-        for key in 0..self.left.objects {
-            actions.push(Action::Change(Change::Put(key)));
-            if self.server.get(key).is_some() {
-                actions.push(Action::Change(Change::Delete(key)));
-            }
-            if self.left.faults > 0 {
-                actions.push(Action::Fault(Fault::WriteUndecodable(key)));
-            }
-        }
-        actions.push(Action::Change(Change::OtherType));
-    }
-
-    fn faults(&self, actions: &mut Vec<Action>) {
-        if self.left.faults == 0 {
-            return;
-        }
-        let mut add = |fault| actions.push(Action::Fault(fault));
-        let (base, version) = (self.server.base, self.server.version());
-        if base < version {
-            add(Fault::Compact);
-            add(Fault::Restore(base));
-        }
-        if base + 1 < version {
-            add(Fault::Restore(version - 1));
-        }
-        if !self.client.outgoing.is_empty() || self.open == Open::None {
-            return;
-        }
-        CLASSES.into_iter().map(Fault::Fail).for_each(&mut add);
-        if self.open != Open::Stalled {
-            add(Fault::Stall);
-        }
-        match &self.open {
-            Open::Watch { sent, .. } => {
-                let event = |version: &u64| {
-                    self.server.write(*version).is_some_and(|write| write != Write::Elsewhere)
-                };
-                (*sent - REPEATED..=*sent).filter(event).map(Fault::Repeat).for_each(&mut add);
-                if self.server.next(*sent).is_some() {
-                    add(Fault::LoseEvent);
-                }
-            }
-            Open::Stream { initial, sent, .. } if initial.is_empty() && self.server.next(*sent).is_some() => {
-                add(Fault::LoseEvent);
-            }
-            Open::List { request, sent: None, .. } => {
-                let pages = open::pages(&self.server, request).unwrap_or_default();
-                if pages.first().is_some_and(|page| !page.items.is_empty()) {
-                    add(Fault::ItemWithoutName);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn handler_moves(&self, actions: &mut Vec<Action>) {
-        if self.left.moves == 0 {
-            return;
-        }
-        let next = self.judge.past().handlers.len() as HandlerId;
-        if next <= self.left.handlers {
-            actions.push(Action::AddHandler(next));
-        }
-        for member in &self.client.members {
-            actions.push(Action::RemoveHandler(member.id));
-            actions.push(Action::Resync(member.id));
-        }
-    }
-
     /// Executes an action and the following immediate actions.
     ///
     /// # Errors
@@ -233,6 +31,7 @@ impl World {
             Action::Page(page) => self.page(page, true),
             Action::PageEnd => self.page_end(),
             Action::Refuse => self.refuse(),
+            Action::Accept => self.accept(),
             Action::Event => self.event(),
             Action::InitialEnd => self.initial_end(),
             Action::Bookmark => self.bookmark(),
@@ -252,6 +51,7 @@ impl World {
                 self.haste = 0;
                 self.input(Input::Relist, None)
             }
+            Action::Stop => self.stop(),
             Action::Apply => self.apply(),
             Action::Deliver(id) => self.take(*id),
             Action::Return(id) => self.returned(*id),
@@ -266,7 +66,7 @@ impl World {
 
     /// Subtracts the cost of the action from the remaining bounds.
     fn pay(&mut self, action: &Action) {
-        let stuck = self.is_stuck();
+        let (stuck, silent) = (self.is_stuck(), self.needs_list());
         let left = &mut self.left;
         let outside = match action {
             Action::Change(_) => {
@@ -282,9 +82,14 @@ impl World {
                 left.moves -= 1;
                 false
             }
+            Action::Stop => {
+                left.stops = false;
+                false
+            }
             Action::Relist if self.unasked => true,
             Action::Fire(Deadline::Backoff) => false,
-            Action::End(WatchEnd::Full) | Action::Fire(_) if stuck => false,
+            Action::End(WatchEnd::Full) if stuck || silent => false,
+            Action::Fire(_) if stuck => false,
             Action::End(_) | Action::Fire(_) | Action::Relist => {
                 left.times -= 1;
                 true
@@ -293,6 +98,20 @@ impl World {
         };
         if outside {
             self.tries = 0;
+        }
+    }
+
+    /// Executes the immediate actions that the bounds request.
+    pub(super) fn prompt(&mut self) -> Outcome {
+        loop {
+            let first = self.client_actions().into_iter().find(|action| match action {
+                Action::Apply => self.left.prompt_store,
+                _ => self.left.prompt_handlers,
+            });
+            match first {
+                Some(action) => self.happen(&action)?,
+                None => return Ok(()),
+            }
         }
     }
 
@@ -341,7 +160,7 @@ impl World {
             Fault::LoseEvent => self.lose(),
             Fault::ItemWithoutName => {
                 let Open::List { request, .. } = &self.open else { return Ok(()) };
-                let Ok(pages) = open::pages(&self.server, request) else { return Ok(()) };
+                let Ok(pages) = open::pages(&self.server, request, self.left.versions) else { return Ok(()) };
                 pages.first().map_or(Ok(()), |page| self.page(page, false))
             }
         }
@@ -372,18 +191,53 @@ impl World {
         let Open::List { sent: Some(page), .. } = &self.open else { return Ok(()) };
         let Page { version, next, .. } = page.clone();
         self.open = Open::None;
-        self.input(Input::PageEnd { version: &version.into(), next: next.as_deref() }, None)
+        let version: ResourceVersion = match self.left.versions {
+            Versions::OneHistory => version.into(),
+            Versions::NoneInLists | Versions::PerObject => "".into(),
+        };
+        self.input(Input::PageEnd { version: &version, next: next.as_deref() }, None)
     }
 
     fn refuse(&mut self) -> Outcome {
         let refusal = match &self.open {
             Open::Refused(refusal) => Some(*refusal),
-            Open::List { request, .. } => open::pages(&self.server, request).err(),
+            Open::List { request, .. } => open::pages(&self.server, request, self.left.versions).err(),
             _ => None,
         };
         let Some(refusal) = refusal else { return Ok(()) };
         self.open = Open::None;
         self.input(Input::Failed(refusal.class(), None), None)
+    }
+
+    fn accept(&mut self) -> Outcome {
+        if let Open::Stream { accepted, .. } = &mut self.open {
+            *accepted = true;
+        }
+        self.input(Input::Opened, None)
+    }
+
+    /// Stops the informer: the store is closed, and the handlers are removed. Queued deltas are applied
+    /// to the closed store, as if the task of the informer were a step behind.
+    fn stop(&mut self) -> Outcome {
+        let before = self.client.shown();
+        self.client.store.close();
+        self.open = Open::None;
+        for id in self.client.members.iter().map(|member| member.id).collect::<Vec<_>>() {
+            self.remove(id)?;
+        }
+        self.client.outgoing.clear();
+        while !self.client.fifo.is_empty() {
+            let batch = self.client.pop();
+            if !self.client.store.apply(batch).is_empty() {
+                return Err(Violation { property: 20, how: "a closed store reports changes".to_owned() });
+            }
+        }
+        self.client.store.check();
+        if self.client.shown() != before {
+            return Err(Violation { property: 20, how: "a closed store changes".to_owned() });
+        }
+        self.stopped = true;
+        self.judge.observe(Observation::Stopped { tasks: 0, sockets: 0, timers: 0 })
     }
 
     fn event(&mut self) -> Outcome {
@@ -396,6 +250,10 @@ impl World {
                 let Some((version, write)) = self.server.next(*sent) else { return Ok(()) };
                 *sent = version;
                 (write, Reuse::listing(*fresh))
+            }
+            Open::Watch { initial, reuse, .. } if !initial.is_empty() => {
+                let stored = initial.remove(0);
+                (Write::Put { stored, created: true }, *reuse)
             }
             Open::Watch { sent, reuse, .. } => {
                 let Some((version, write)) = self.server.next(*sent) else { return Ok(()) };
@@ -412,16 +270,15 @@ impl World {
             Write::Elsewhere => return Ok(()),
             Write::Put { stored, created } => {
                 let kind = if created { EventKind::Added } else { EventKind::Changed };
-                (kind, stored.object.version, self.delta(stored, reuse))
+                (kind, self.id(stored).version, self.delta(stored, reuse))
             }
             Write::Deleted { last } => {
-                let Stored { object, decodable } = last;
-                let last = decodable.then(|| super::test_object::decoded(object));
-                let delta = Delta::Remove { id: super::test_object::id(&object), last };
-                (EventKind::Changed, object.version, delta)
+                let id = self.id(last);
+                let version = id.version.clone();
+                let last = last.decodable.then(|| super::test_object::decoded(last.object, id.clone()));
+                (EventKind::Changed, version, Delta::Remove { id, last })
             }
         };
-        let version: ResourceVersion = version.into();
         self.input(Input::Event { kind, version: &version }, Some(delta))
     }
 
@@ -448,7 +305,7 @@ impl World {
     fn initial_end(&mut self) -> Outcome {
         let Open::Stream { sent, fresh, .. } = &self.open else { return Ok(()) };
         let (sent, reuse) = (*sent, Reuse::listing(*fresh));
-        self.open = Open::Watch { sent, bookmarked: sent, reuse };
+        self.open = Open::Watch { initial: Vec::new(), sent, bookmarked: sent, reuse };
         let version: ResourceVersion = sent.into();
         let input = Input::Event { kind: EventKind::InitialEnd, version: &version };
         self.input(input, Some(Delta::Bookmark(version.clone())))
@@ -456,8 +313,11 @@ impl World {
 
     fn bookmark(&mut self) -> Outcome {
         let version = self.server.version();
-        let Open::Watch { sent, bookmarked, .. } = &mut self.open else { return Ok(()) };
-        (*sent, *bookmarked) = (version, version);
+        match &mut self.open {
+            Open::Watch { sent, bookmarked, .. } => (*sent, *bookmarked) = (version, version),
+            Open::Stream { sent, .. } => *sent = version,
+            _ => return Ok(()),
+        }
         let version: ResourceVersion = version.into();
         let input = Input::Event { kind: EventKind::Bookmark, version: &version };
         self.input(input, Some(Delta::Bookmark(version.clone())))

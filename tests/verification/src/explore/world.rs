@@ -1,24 +1,28 @@
 //! `World`: a server, a client, the open request, and the judge, with the effects of one action.
 
 use kube_listwatch::ListAt;
-use kube_object::{CacheProbe, Delta, Entry, ObjectId};
+use kube_object::{CacheProbe, Delta, Entry, ObjectId, ResourceVersion};
 use kube_reflector::{AfterBackoff, FirstList, Input, Output, ReflectorOptions, State};
 
 use super::{
-    bounds::{Bounds, Streams},
+    bounds::{Bounds, Streams, Versions},
     cache_gap::CacheGap,
     client::{Ask, Client, stale},
     open::{self, Open, Refusal, Reuse},
+    possible_actions::REPEATED,
     server::{Server, Stored},
     test_object::{self, TestObject},
-    transitions::REPEATED,
 };
-use crate::properties::{CacheState, CacheView, Cause, HandlerId, Judge, Key, Mark, Observation, Violation};
+use crate::properties::{
+    CacheState, CacheView, Cause, Content, HandlerId, Judge, Key, Mark, Observation, Violation,
+};
 
 /// More requests in a row without a delay are a loop.
 const HASTE: u8 = 8;
 /// A server that works is watched after no more requests.
 const TRIES: u8 = 12;
+/// A streaming list that more changes extend may never end.
+const EXTENSIONS: u8 = 1;
 
 /// The complete state of an exploration.
 #[derive(Clone)]
@@ -50,6 +54,10 @@ pub struct World {
     pub haste: u8,
     /// Requests since something outside of the client happened.
     pub tries: u8,
+    /// Changes that extended a streaming list.
+    pub extensions: u8,
+    /// True if the informer was stopped.
+    pub stopped: bool,
 }
 
 pub(super) type Outcome = Result<(), Violation>;
@@ -62,7 +70,7 @@ impl World {
     pub fn new(bounds: Bounds) -> Result<Self, Violation> {
         let mut world = Self {
             left: bounds,
-            server: Server::default(),
+            server: Server::new(bounds.versions),
             open: Open::None,
             client: Client::new(bounds.queue),
             judge: Judge::new(),
@@ -74,6 +82,8 @@ impl World {
             passed: false,
             haste: 0,
             tries: 0,
+            extensions: 0,
+            stopped: false,
         };
         world.judge.observe(Observation::Position { mark: Mark::default(), cause: Cause::Changes })?;
         for handler in 0..bounds.handlers {
@@ -104,15 +114,16 @@ impl World {
                     fresh = now;
                     self.unasked = false;
                 }
-                Ask::Listed { version, .. } => self.listed(version, fresh)?,
+                Ask::Extended => self.extended()?,
+                Ask::Listed { version, .. } => self.listed(&version, fresh)?,
                 Ask::Request(output) => self.request(output)?,
             }
         }
         self.written()?;
         if let State::Watching(watching) = &self.client.machine {
-            let version = open::number(&watching.position.version);
-            if self.position.version < Some(version) {
-                self.position.version = Some(version);
+            let version = known(&watching.position.version);
+            if self.position.version < version {
+                self.position.version = version;
                 // The number of new events is bounded.
                 self.haste = 0;
                 self.tries = 0;
@@ -122,9 +133,16 @@ impl World {
         Ok(())
     }
 
-    fn listed(&mut self, version: u64, fresh: bool) -> Outcome {
-        let epoch = self.position.epoch + u64::from(self.position.version > Some(version));
-        self.position = Mark { epoch, version: Some(version) };
+    fn extended(&mut self) -> Outcome {
+        self.extensions += 1;
+        let how = "changes extend a streaming list that does not end".to_owned();
+        if self.extensions > EXTENSIONS { Err(Violation { property: 2, how }) } else { Ok(()) }
+    }
+
+    fn listed(&mut self, version: &ResourceVersion, fresh: bool) -> Outcome {
+        let version = known(version);
+        let epoch = self.position.epoch + u64::from(version.is_some() && self.position.version > version);
+        self.position = Mark { epoch, version };
         self.judge.observe(Observation::Position { mark: self.position, cause: Cause::Relist { fresh } })
     }
 
@@ -137,7 +155,15 @@ impl World {
             Output::Stream { not_older_than, fresh } => {
                 open::stream(&self.server, not_older_than.as_ref(), fresh, self.left.streams)
             }
-            Output::Watch(after) => open::watch(&self.server, &after),
+            Output::Watch(after) => {
+                let open = open::watch(&self.server, &after, self.left.versions);
+                if matches!(&open, Open::Watch { initial, .. } if !initial.is_empty())
+                    || !after.is_resumable()
+                {
+                    self.find_missed_deletions();
+                }
+                open
+            }
             _ => {
                 self.open = Open::None;
                 return Ok(());
@@ -163,17 +189,35 @@ impl World {
 
     /// An object as it is decoded.
     pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<TestObject>, ObjectId> {
-        let id = test_object::id(&stored.object);
+        let id = self.id(stored);
         let unchanged = |digest| self.client.store.find_unchanged(&id.as_id(), digest);
         let same = match reuse {
+            _ if self.left.functions => None,
             Reuse::Nothing => None,
             Reuse::Versions => unchanged(None),
             Reuse::Digests => unchanged(Some(test_object::digest(&stored.object))),
         };
         match (same, stored.decodable) {
             (Some(held), _) => Ok(held),
-            (None, true) => Ok(test_object::decoded(stored.object)),
+            (None, true) => Ok(test_object::decoded(stored.object, id)),
             (None, false) => Err(id),
+        }
+    }
+
+    /// Returns the identity that the server sends.
+    pub(super) fn id(&self, stored: Stored) -> ObjectId {
+        let version = match self.left.versions {
+            Versions::OneHistory | Versions::NoneInLists => stored.object.version,
+            Versions::PerObject => stored.count,
+        };
+        test_object::id(&stored.object, version.into())
+    }
+
+    /// A watch without a version does not report deletions before its start. A list must follow.
+    fn find_missed_deletions(&mut self) {
+        let (objects, _) = self.client.after_queue().shown();
+        if objects.iter().any(|object| self.server.get(object.key).is_none()) {
+            self.lost = CacheGap::Until(self.begins_waiting());
         }
     }
 
@@ -224,9 +268,14 @@ impl World {
     fn show(&mut self, events: &[crate::properties::Event], cause: Cause) -> Outcome {
         self.client.store.check();
         let (objects, stale) = self.client.shown();
-        let exact = self.lost == CacheGap::None && self.restored == CacheGap::None && !self.incomplete;
+        let content = match self.lost == CacheGap::None && self.restored == CacheGap::None {
+            true if self.incomplete => Content::NotOlder,
+            true => Content::AtWatermark,
+            false => Content::Unknown,
+        };
         let mark = self.mark();
-        let shown = CacheState { objects: &objects, stale: &stale, mark, events: Some(events), cause, exact };
+        let shown =
+            CacheState { objects: &objects, stale: &stale, mark, events: Some(events), cause, content };
         self.judge.observe(Observation::Cache(shown))?;
         if !self.left.queries {
             return Ok(());
@@ -239,7 +288,7 @@ impl World {
 
     fn mark(&self) -> Mark {
         let position = self.client.store.watermark();
-        Mark { epoch: position.epoch, version: position.version.as_ref().map(open::number) }
+        Mark { epoch: position.epoch, version: position.version.as_ref().and_then(known) }
     }
 
     /// Handlers that have become synced.
@@ -317,17 +366,17 @@ impl World {
     /// Returns the first version of the history that the client depends on.
     fn horizon(&self) -> Option<u64> {
         let planned = |plan: &kube_reflector::ListPlan| match &plan.at {
-            ListAt::NotOlderThan(version) => Some(open::number(version)),
+            ListAt::NotOlderThan(version) => known(version),
             _ => None,
         };
         let machine = match &self.client.machine {
             State::Idle => None,
-            State::Listing(list) => list.version.as_ref().map(open::number).max(planned(&list.plan)),
+            State::Listing(list) => list.version.as_ref().and_then(known).max(planned(&list.plan)),
             State::Streaming(stream) => planned(&stream.plan),
-            State::Watching(watching) => Some(open::number(&watching.position.version)),
+            State::Watching(watching) => known(&watching.position.version),
             State::Waiting(waiting) => match &waiting.then {
                 AfterBackoff::List { plan, .. } => planned(plan),
-                AfterBackoff::Watch(position) => Some(open::number(&position.version)),
+                AfterBackoff::Watch(position) => known(&position.version),
             },
         };
         machine.max(self.position.version)
@@ -358,7 +407,7 @@ impl World {
             0 => u64::MAX,
             faults => self.server.version() - u64::from(faults),
         };
-        let machine = machine.map_or(u64::MAX, open::number);
+        let machine = machine.and_then(known).unwrap_or(u64::MAX);
         machine.min(open).min(restored).min(self.server.version())
     }
 
@@ -394,20 +443,28 @@ impl World {
         match &self.open {
             Open::Stalled => true,
             Open::Watch { sent, .. } => *sent > self.server.version(),
-            Open::Stream { initial, ends, .. } => initial.is_empty() && !ends,
+            Open::Stream { accepted, initial, ends, .. } => *accepted && initial.is_empty() && !ends,
             Open::None | Open::Refused(_) | Open::List { .. } => false,
         }
+    }
+
+    /// Returns whether only a list repairs the cache, although the watch works.
+    pub(super) fn needs_list(&self) -> bool {
+        self.left.versions != Versions::OneHistory && self.lost != CacheGap::None
     }
 
     /// Returns whether no action is pending.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let told = match &self.open {
-            Open::Watch { sent, .. } => !self.is_stuck() && self.server.next(*sent).is_none(),
+            Open::Watch { initial, sent, .. } => {
+                !self.is_stuck() && initial.is_empty() && self.server.next(*sent).is_none()
+            }
             _ => false,
         };
         let idle = |member: &super::client::Member| member.in_hand.is_none() && member.backlog.is_empty();
         told && !self.unasked
+            && !self.needs_list()
             && matches!(self.client.machine, State::Watching(_))
             && self.client.outgoing.is_empty()
             && self.client.fifo.is_empty()
@@ -426,4 +483,9 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Returns the number of a version, if it is one.
+fn known(version: &ResourceVersion) -> Option<u64> {
+    version.is_resumable().then(|| open::number(version))
 }

@@ -102,7 +102,7 @@ impl<T: ObjectForm> CacheObserver<T> {
 
     /// Records a write of the store before the handlers receive it.
     fn written(&self, snapshot: &Snapshot<T>) {
-        let (cause, exact) = self.recorder.lock().cause(self.lister.stats());
+        let (cause, content) = self.recorder.lock().cause(self.lister.stats());
         let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
         let seen = WriteEffect {
             objects: self.objects(snapshot.iter().cloned()),
@@ -110,7 +110,7 @@ impl<T: ObjectForm> CacheObserver<T> {
             mark: mark(snapshot),
             synced: snapshot.watermark().synced,
             cause,
-            exact,
+            content,
         };
         self.recorder.lock().written(seen);
     }

@@ -61,15 +61,13 @@ impl<T> CorruptingStream<T> {
     fn pass(&mut self, event: WatchEvent<T>) -> Vec<WatchEvent<T>> {
         match (self.canary, event) {
             (Canary::LoseDelete, WatchEvent::Deleted { .. }) => Vec::new(),
-            (Canary::SwapChanges, event) if !matches!(event, WatchEvent::Bookmark { .. }) => {
-                match self.held.take() {
-                    Some(held) => vec![event, held],
-                    None => {
-                        self.held = Some(event);
-                        Vec::new()
-                    }
+            (Canary::SwapChanges, event) if event.object_id().is_some() => match self.held.take() {
+                Some(held) => vec![event, held],
+                None => {
+                    self.held = Some(event);
+                    Vec::new()
                 }
-            }
+            },
             (Canary::RepeatAsNew, WatchEvent::Modified(Decoded::Object(entry))) => {
                 let before = self.last.replace(entry.clone());
                 let again = before.map(|mut before| {

@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{Failure, budget::Budget, scope::Scope};
 use crate::properties::{
-    CacheState, Cause, Event, HandlerId, Judge, Key, Mark, Object, Observation, Violation,
+    CacheState, Cause, Content, Event, HandlerId, Judge, Key, Mark, Object, Observation, Violation,
 };
 
 /// Numbers for uids, in the order in which they were first seen.
@@ -115,8 +115,7 @@ pub(super) struct WriteEffect {
     pub(super) mark: Mark,
     pub(super) synced: bool,
     pub(super) cause: Cause,
-    /// The cache can know all up to its watermark.
-    pub(super) exact: bool,
+    pub(super) content: Content,
 }
 
 /// The maximum position of the reflector: the last version that its source delivered.
@@ -244,7 +243,7 @@ impl Recorder {
 
     /// Returns the cause of the last write of the cache, and whether the cache can have all changes up
     /// to its watermark.
-    pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, bool) {
+    pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, Content) {
         let before = mem::replace(&mut self.lists, stats.lists);
         let fresh = mem::replace(&mut self.lists_without_reuse, stats.lists_without_reuse)
             < stats.lists_without_reuse;
@@ -260,7 +259,7 @@ impl Recorder {
             true => self.snapshots.exact += 1,
             false => self.snapshots.inexact += 1,
         }
-        (cause, exact)
+        (cause, if exact { Content::AtWatermark } else { Content::Unknown })
     }
 
     /// The cache was written to.
@@ -271,11 +270,11 @@ impl Recorder {
 
     /// Judges the last write, which has changed this, and the first sync.
     pub(super) fn changed(&mut self, events: &[Event]) {
-        let Some(WriteEffect { objects, stale, mark, synced, cause, exact }) = self.written.take() else {
+        let Some(WriteEffect { objects, stale, mark, synced, cause, content }) = self.written.take() else {
             return;
         };
         let (objects, stale, events) = (&objects, &stale, Some(events));
-        self.observe(Observation::Cache(CacheState { objects, stale, mark, events, cause, exact }));
+        self.observe(Observation::Cache(CacheState { objects, stale, mark, events, cause, content }));
         if synced && !mem::replace(&mut self.synced, true) {
             self.observe(Observation::InformerSynced);
         }

@@ -12,7 +12,6 @@ fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool)
         Output::Stream { not_older_than: not_older_than.map(version), fresh },
         Output::Arm(Deadline::Watch),
         Output::Arm(Deadline::List),
-        Output::Arm(Deadline::InitialEvents),
         Output::Mark(Marker::Begin { fresh }),
     ]
 }
@@ -24,22 +23,55 @@ fn instead(plan: ListPlan) -> ListPlan {
 
 #[test]
 fn first_list_streams_most_recent_state() {
-    let expected = (streaming(plan(ListAt::Any)), stream_outputs(RelistCause::Start, None, false));
+    let expected = (unopened(plan(ListAt::Any)), stream_outputs(RelistCause::Start, None, false));
     assert_eq!(stream(State::Idle, Input::Start), expected);
 }
 
 #[test]
 fn streaming_relist_is_not_older_than_position() {
     let expected = stream_outputs(RelistCause::Requested, Some("9"), false);
-    assert_eq!(stream(watching(moved("9")), Input::Relist), (streaming(plan(newer_than("9"))), expected));
+    assert_eq!(stream(watching(moved("9")), Input::Relist), (unopened(plan(newer_than("9"))), expected));
 }
 
 #[test]
-fn initial_event_is_delivered_and_resets_deadline() {
+fn deadline_of_initial_events_starts_when_server_accepts_request() {
+    let at = version("3");
+    let arm = Output::Arm(Deadline::InitialEvents);
+    let expected = (streaming(plan(ListAt::Any)), vec![arm.clone()]);
+    assert_eq!(stream(unopened(plan(ListAt::Any)), Input::Opened), expected);
     for kind in [EventKind::Added, EventKind::Changed] {
-        let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(kind, &version("3")));
-        assert_eq!(state, streaming(plan(ListAt::Any)));
-        assert_eq!(outputs, [Output::Deliver, Output::Arm(Deadline::InitialEvents)]);
+        let expected = (streaming(plan(ListAt::Any)), vec![Output::Deliver, arm.clone()]);
+        assert_eq!(stream(unopened(plan(ListAt::Any)), event(kind, &at)), expected, "without Opened");
+    }
+}
+
+/// A server that handles the request as a plain watch sends changes indefinitely.
+#[test]
+fn only_added_event_extends_deadline_of_initial_events() {
+    let at = version("3");
+    let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(EventKind::Added, &at));
+    assert_eq!(state, streaming(plan(ListAt::Any)));
+    assert_eq!(outputs, [Output::Deliver, Output::Arm(Deadline::InitialEvents)]);
+    let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(EventKind::Changed, &at));
+    assert_eq!((state, outputs), (streaming(plan(ListAt::Any)), vec![Output::Deliver]));
+}
+
+/// A server with streaming lists sends no other bookmark before the marked bookmark.
+#[test]
+fn unmarked_bookmark_causes_immediate_list() {
+    let (state, _) = stream(streaming(plan(ListAt::Any)), event(EventKind::Bookmark, &version("3")));
+    assert_eq!(state, first_page(immediate(instead(plan(ListAt::Any)))));
+}
+
+/// The request may wait in a queue of an overloaded server, which must not receive a further request.
+#[test]
+fn list_after_stream_without_response_waits() {
+    for deadline in [Deadline::List, Deadline::Watch] {
+        let (state, outputs) = stream(unopened(plan(ListAt::Any)), Input::Fired(deadline));
+        assert_eq!(
+            (state, outputs),
+            (waiting(again(instead(plan(ListAt::Any)))), vec![Output::BackOff(None)])
+        );
     }
 }
 
@@ -114,7 +146,7 @@ fn unavailable_version_causes_consistent_streaming_list() {
     for (class, cause) in
         [(ErrorClass::Expired, RelistCause::Expired), (ErrorClass::TooLarge, RelistCause::TooLarge)]
     {
-        let expected = (streaming(immediate(fresh())), stream_outputs(cause, None, true));
+        let expected = (unopened(immediate(fresh())), stream_outputs(cause, None, true));
         assert_eq!(stream(streaming(plan(newer_than("7"))), failed(class)), expected);
         let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
         assert_eq!(stream(streaming(fresh()), failed(class)), expected);
