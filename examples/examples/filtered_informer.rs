@@ -70,7 +70,7 @@ async fn filtered(flags: Flags) -> anyhow::Result<()> {
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
     })?;
-    pods.add_handler(Printer);
+    pods.add_handler(Printer).detach();
 
     pods.start();
     pods.wait_for_sync(Duration::from_secs(30)).await?;

@@ -42,7 +42,8 @@ async fn pods(flags: Flags) -> anyhow::Result<()> {
         Event::Added { object, .. } => println!("ADDED : {}", object.key()),
         Event::Updated { new, .. } => println!("MODIFIED : {}", new.key()),
         Event::Deleted { last, .. } => println!("DELETED : {}", last.key()),
-    });
+    })
+    .detach();
 
     factory.start();
     factory.wait_for_sync(Duration::from_secs(30)).await?;

@@ -47,8 +47,8 @@ async fn proxy(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
 
     let changed = Arc::new(Notify::new());
     let (service_changed, slice_changed) = (Arc::clone(&changed), Arc::clone(&changed));
-    services.on_event(move |_| service_changed.notify_one());
-    slices.on_event(move |_| slice_changed.notify_one());
+    services.on_event(move |_| service_changed.notify_one()).detach();
+    slices.on_event(move |_| slice_changed.notify_one()).detach();
     factory.start();
     factory.wait_for_sync(Duration::from_secs(30)).await?;
 

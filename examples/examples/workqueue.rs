@@ -40,7 +40,7 @@ async fn controller(Flags { cluster: flags }: Flags) -> anyhow::Result<()> {
     let queue = WorkQueue::<ObjectKey>::new();
     let producer = queue.clone();
     // Also queues deleted Pods. The worker does not find deleted Pods in the cache.
-    pods.on_event(move |event| producer.add(event.key().clone()));
+    pods.on_event(move |event| producer.add(event.key().clone())).detach();
     factory.start();
     // After the initial list is complete, a Pod that is not in the cache is deleted.
     factory.wait_for_sync(Duration::from_secs(30)).await?;

@@ -29,7 +29,7 @@ use crate::{
 ///
 /// An informer is cheap to clone, and all clones share one watch and one cache. The informer runs
 /// from [`Informer::start`] to [`Informer::stop`]. It also stops when the last of its clones,
-/// listers, indexes, streams and handlers is dropped or removed.
+/// listers, indexes, streams and [registrations](HandlerRegistration) is dropped.
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
     keep_alive: Arc<KeepAlive>,
@@ -209,7 +209,7 @@ impl<T: Object> Informer<T> {
         task: impl FnOnce(Arc<Mailbox<T>>) -> BoxFuture<'static, ()>,
     ) -> HandlerRegistration<T> {
         let subscription = Shared::subscribe(&self.shared, policy, |mailbox| Some(task(mailbox)));
-        HandlerRegistration { subscription, ended }
+        HandlerRegistration::new(subscription, ended)
     }
 
     /// Adds an index and fills it with the cached objects.

@@ -20,7 +20,8 @@
 //!     Event::Added { object, .. } => println!("ADDED: {}", object.key()),
 //!     Event::Updated { new, .. } => println!("MODIFIED: {}", new.key()),
 //!     Event::Deleted { last, .. } => println!("DELETED: {}", last.key()),
-//! });
+//! })
+//! .detach(); // keep the handler until the informer stops
 //! factory.start();
 //! factory.wait_for_sync(Duration::from_secs(30)).await?;
 //!

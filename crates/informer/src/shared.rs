@@ -81,8 +81,6 @@ struct Subscriber<T> {
     mailbox: Arc<Mailbox<T>>,
     /// The treatment of its queued events when the informer stops.
     at_stop: Queued,
-    /// Keeps the informer running while the subscriber exists.
-    _keep_alive: Option<Arc<KeepAlive>>,
 }
 
 /// The tasks of handlers, by the id of the subscriber.
@@ -95,12 +93,13 @@ enum Lifecycle {
     Stopped,
 }
 
-/// Identifies a subscriber of an informer. Only [`Subscription::cancel`] removes the subscriber
-/// before the informer stops.
+/// Identifies a subscriber of an informer, and keeps the informer running. Only
+/// [`Subscription::cancel`] removes the subscriber before the informer stops.
 pub(crate) struct Subscription<T> {
     pub(crate) id: u64,
     shared: Weak<Shared<T>>,
     pub(crate) mailbox: Arc<Mailbox<T>>,
+    keep_alive: Option<Arc<KeepAlive>>,
 }
 
 /// The treatment of the queued events when a subscriber is removed.
@@ -276,8 +275,7 @@ impl<T: Object> Shared<T> {
         mailbox.push(snapshot.iter().cloned().map(initial).collect(), this.store.is_synced());
         let mut task = task(Arc::clone(&mailbox));
         let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
-        let _keep_alive = this.keep_alive.upgrade();
-        let subscriber = Subscriber { id, mailbox: Arc::clone(&mailbox), at_stop, _keep_alive };
+        let subscriber = Subscriber { id, mailbox: Arc::clone(&mailbox), at_stop };
         let runtime = match &mut subscribers.lifecycle {
             Lifecycle::NotStarted(tasks) => {
                 tasks.extend(task.take().map(|task| (id, task)));
@@ -300,7 +298,7 @@ impl<T: Object> Shared<T> {
         if let (Some(runtime), Some(task)) = (runtime, task) {
             this.tasks.spawn_on(task, &runtime);
         }
-        Subscription { id, shared: Arc::downgrade(this), mailbox }
+        Subscription { id, shared: Arc::downgrade(this), mailbox, keep_alive: this.keep_alive.upgrade() }
     }
 
     /// Removes a subscriber and closes its mailbox, under one lock.
@@ -322,8 +320,8 @@ impl<T: Object> Shared<T> {
         };
         let dropped = mailbox.close(removal.queued());
         drop(subscribers);
-        // Runs without the lock. The subscriber may hold the last `KeepAlive`, the task holds the
-        // user's handler, and the events may hold the last references to objects.
+        // Runs without the lock. The task holds the user's handler, and the events may hold the last
+        // references to objects.
         drop((removed, unspawned, dropped));
     }
 
@@ -358,6 +356,11 @@ impl<T: Object> Shared<T> {
 }
 
 impl<T: Object> Subscription<T> {
+    /// Lets the informer stop although the subscriber is not removed.
+    pub(crate) fn release_informer(&mut self) {
+        self.keep_alive = None;
+    }
+
     /// Removes the subscriber and closes its mailbox.
     pub(crate) fn cancel(&self, removal: Removal) {
         match self.shared.upgrade() {

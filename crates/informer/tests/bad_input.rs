@@ -55,7 +55,7 @@ impl Stack {
             })
             .build();
         let lines = Arc::clone(&events);
-        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
+        informer.on_event(move |event| lines.lock().push(short(event))).detach();
         Self { server, informer, errors, debugged, events, logged }
     }
 

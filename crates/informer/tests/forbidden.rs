@@ -56,7 +56,7 @@ async fn run_ten_minutes(is_forbidden: bool, streaming: bool) -> (TimedLines, Ti
     let pods = factory.informer::<Pod>().unwrap();
     let (maps, secrets) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Secret>().unwrap());
     let events = EventLog::default();
-    let _detached = (maps.on_event(writer(&events)), secrets.on_event(writer(&events)));
+    let _registrations = (maps.on_event(writer(&events)), secrets.on_event(writer(&events)));
     let mark = server.journal().mark();
     let start = Instant::now();
     factory.start();

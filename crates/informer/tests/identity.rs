@@ -29,7 +29,7 @@ impl Stack {
         let informer = Informer::<ConfigMap>::builder(api).reflector_options(options).build();
         let events: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&events);
-        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
+        informer.on_event(move |event| lines.lock().push(short(event))).detach();
         informer.start();
         let stack = Self { server, informer, events };
         stack.until(|stack| stack.server.open_watches() == 1 && stack.events.lock().len() == 1).await;

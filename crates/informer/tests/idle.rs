@@ -22,7 +22,7 @@ async fn wakeups(objects: usize) -> u64 {
     }
     let factory = InformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>().unwrap();
-    let _detached = informer.on_event(|_| ());
+    let _registration = informer.on_event(|_| ());
     factory.start();
     factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
     assert_eq!(informer.lister().len(), objects);

@@ -260,7 +260,8 @@ async fn handler_can_call_all_methods_of_its_informer() {
         assert!(same.status().synced);
         let _ = same.add_index("name", |object: &ConfigMap| object.metadata.name.clone());
         assert_eq!(same.index::<String>("name").unwrap().len(event.key().name()), 1);
-        drop(same.on_event(move |_| _ = counter.fetch_add(1, Ordering::SeqCst)));
+        drop(same.on_event(|_| ()));
+        same.on_event(move |_| _ = counter.fetch_add(1, Ordering::SeqCst)).detach();
         drop(same.events());
         same.relist();
     });

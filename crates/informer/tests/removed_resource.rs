@@ -69,7 +69,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         let informer = informer(&server, clear, streaming);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = Arc::clone(&events);
-        let _detached = informer.on_event(move |event| lines.lock().push(short(event)));
+        let _registration = informer.on_event(move |event| lines.lock().push(short(event)));
         informer.start();
         // The resource does not exist yet, so no event is delivered, and the cache is not synced.
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;

@@ -115,7 +115,7 @@ async fn events_and_reads_with<T: Shaped>(streaming_lists: bool) -> Vec<String> 
     let by_shape = informer.add_index("shape", |object: &T| object.shape()).unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&lines);
-    let _detached = informer.on_event(move |event: &Event<T>| {
+    let _registration = informer.on_event(move |event: &Event<T>| {
         let object = event.entry();
         assert_eq!(Object::id(&**object).key, event.key().as_ref());
         assert_eq!(object.label("shape").map(str::to_owned), object.shape());

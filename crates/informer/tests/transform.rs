@@ -93,7 +93,7 @@ async fn until(reached: impl Fn() -> bool) {
 fn lines_of(informer: &Informer<ConfigMap>) -> Lines {
     let lines = Lines::default();
     let written = Arc::clone(&lines);
-    let _detached = informer.on_event(move |event| written.lock().push(short(event)));
+    informer.on_event(move |event| written.lock().push(short(event))).detach();
     lines
 }
 

@@ -28,7 +28,8 @@ where
         if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
             progress.record(&object.id.version.to_string(), || object.label(SENT_LABEL));
         }
-    });
+    })
+    .detach();
     pods.start();
     Box::new(Started(pods))
 }

@@ -29,8 +29,8 @@ use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 /// other users, it continues to run after its namespace is removed. Each informer has its own cache
 /// and resourceVersion, so a read of several namespaces is not a consistent snapshot.
 ///
-/// This type is cheap to clone, and all clones share their namespaces and handlers. A registered
-/// handler keeps the informers of its namespaces alive.
+/// This type is cheap to clone, and all clones share their namespaces and handlers. The informers
+/// are used until the last clone and the last registration is dropped.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Secret;
@@ -50,15 +50,18 @@ pub struct MultiNamespaceInformer<T: Cached> {
     inner: Arc<MultiNamespaceState<T>>,
 }
 
-/// Refers to a handler of a [`MultiNamespaceInformer`]. If it is dropped, the handler remains
-/// registered, like with a [`HandlerRegistration`].
-pub struct MultiNamespaceRegistration<T> {
+/// Owns a handler of a [`MultiNamespaceInformer`]. Dropping the registration removes the handler, like
+/// with a [`HandlerRegistration`].
+#[must_use = "dropping the registration removes the handler; keep it, or call `detach`"]
+pub struct MultiNamespaceRegistration<T: Object> {
     id: usize,
+    /// True if a drop must not remove the handler.
+    released: bool,
     inner: Arc<MultiNamespaceState<T>>,
 }
 
 /// No lock is held across an await, or while a handler is called or dropped.
-struct MultiNamespaceState<T> {
+struct MultiNamespaceState<T: Object> {
     /// Locked while namespaces or handlers are added or removed. The holder of this lock calls
     /// methods of informers, which can wait for index functions.
     changes: Mutex<()>,
@@ -67,13 +70,13 @@ struct MultiNamespaceState<T> {
     table: Mutex<NamespaceTable<T>>,
 }
 
-struct NamespaceTable<T> {
+struct NamespaceTable<T: Object> {
     namespaces: BTreeMap<String, NamespaceEntry<T>>,
     handlers: BTreeMap<usize, SharedHandler<T>>,
     next_id: usize,
 }
 
-enum NamespaceEntry<T> {
+enum NamespaceEntry<T: Object> {
     Active {
         informer: Informer<T>,
         /// The registrations by the id of the handler.
@@ -239,7 +242,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
             .map(|(namespace, informer)| (namespace, informer.add_handler(handler.clone())))
             .collect();
         let id = self.inner.table.lock().register(handler, registrations);
-        MultiNamespaceRegistration { id, inner: Arc::clone(&self.inner) }
+        MultiNamespaceRegistration { id, released: false, inner: Arc::clone(&self.inner) }
     }
 
     /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
@@ -276,7 +279,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     }
 }
 
-enum InsertOutcome<T> {
+enum InsertOutcome<T: Object> {
     Added,
     Exists,
     StillRemoving(EndSignals),
@@ -342,7 +345,7 @@ impl<T: Object> NamespaceTable<T> {
     fn begin_removal(&mut self, namespace: &str) -> Option<RemovedNamespace<T>> {
         let found = self.namespaces.get_mut(namespace)?;
         let NamespaceEntry::Active { registrations, .. } = found else { return None };
-        let ending: Vec<_> = registrations.values().map(|registration| registration.ended.clone()).collect();
+        let ending: Vec<_> = registrations.values().map(|registration| registration.signals().1).collect();
         match std::mem::replace(found, NamespaceEntry::Removing(ending.clone())) {
             NamespaceEntry::Active { informer, registrations } => Some((informer, registrations, ending)),
             NamespaceEntry::Removing(_) => None,
@@ -398,8 +401,7 @@ impl<T: Object> MultiNamespaceRegistration<T> {
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         let unsynced = |registration: &HandlerRegistration<T>| {
-            let synced = registration.subscription.mailbox.synced();
-            (!registration.has_synced()).then(|| (synced, registration.ended.clone()))
+            (!registration.has_synced()).then(|| registration.signals())
         };
         while let Some((synced, ended)) = self.map_registrations(unsynced).into_iter().flatten().next() {
             // In an active namespace, a handler task completes only if the informer was stopped.
@@ -442,10 +444,26 @@ impl<T: Object> MultiNamespaceRegistration<T> {
     ///
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future only cancels the wait.
-    pub async fn remove(self) {
+    pub async fn remove(mut self) {
+        self.released = true;
         let (handler, registrations, ending) = self.inner.remove_handler(self.id);
         drop(handler);
         join_all(registrations.into_iter().map(HandlerRegistration::remove)).await;
         wait_for_ends(ending).await;
+    }
+
+    /// Keeps the handler registered until the last clone of the [`MultiNamespaceInformer`] is
+    /// dropped, or the informers are stopped.
+    pub fn detach(mut self) {
+        self.released = true;
+    }
+}
+
+impl<T: Object> Drop for MultiNamespaceRegistration<T> {
+    fn drop(&mut self) {
+        if !self.released {
+            // Dropping the registrations removes the handler without a wait.
+            drop(self.inner.remove_handler(self.id));
+        }
     }
 }

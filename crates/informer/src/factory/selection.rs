@@ -166,8 +166,8 @@ impl<T: Cached> Selection<T> {
 
     /// Returns the informer of this selection. The informer stops when it is no longer used.
     ///
-    /// An informer is used while a clone, a lister, an index, a stream or a registered handler of
-    /// this informer exists. Afterwards, its watch is closed, and the next call returns a new
+    /// An informer is used while a clone, a lister, an index, a stream or a registration of a handler
+    /// exists. Afterwards, its watch is closed, and the next call returns a new
     /// informer. If the same informer was also requested with [`Selection::informer`], the factory
     /// keeps it.
     ///

@@ -10,17 +10,36 @@ use crate::{
     sync,
 };
 
-/// Refers to a registered handler.
+/// Owns a registered handler, and keeps its informer running.
 ///
-/// If the registration is dropped, the handler remains registered. A registered handler keeps its
-/// informer running until the informer is stopped.
-pub struct HandlerRegistration<T> {
-    pub(crate) subscription: Subscription<T>,
+/// Dropping the registration removes the handler and drops its queued events. A running call
+/// completes, and no later call starts. [`HandlerRegistration::remove`] also waits for a running
+/// call. [`HandlerRegistration::detach`] keeps the handler registered until the informer stops.
+#[must_use = "dropping the registration removes the handler; keep it, or call `detach`"]
+pub struct HandlerRegistration<T: Object> {
+    subscription: Subscription<T>,
     /// Closed when the task of the handler has completed, because the task holds the sender.
-    pub(crate) ended: watch::Receiver<()>,
+    ended: watch::Receiver<()>,
+    /// True if a drop must not remove the handler: it was removed or detached.
+    released: bool,
 }
 
 impl<T: Object> HandlerRegistration<T> {
+    pub(crate) fn new(subscription: Subscription<T>, ended: watch::Receiver<()>) -> Self {
+        Self { subscription, ended, released: false }
+    }
+
+    /// Keeps the handler registered until the informer stops.
+    ///
+    /// The handler then belongs to the informer and does not keep it running. The informer stops
+    /// when its last clone, lister, index, stream and registration is dropped. An informer of a
+    /// factory runs until the factory stops it (see
+    /// [`InformerFactory`](crate::InformerFactory)).
+    pub fn detach(mut self) {
+        self.subscription.release_informer();
+        self.released = true;
+    }
+
     /// Sets the name of the handler in the informer's status and in logs. The default is `#` and
     /// the number of the registration.
     pub fn named(self, name: impl AsRef<str>) -> Self {
@@ -67,8 +86,7 @@ impl<T: Object> HandlerRegistration<T> {
     /// The first poll removes the handler. Dropping the future only cancels the wait for a running
     /// call.
     pub async fn remove(self) {
-        self.subscription.cancel(Removal::DropQueued);
-        self.wait_for_end().await;
+        self.cancel(Removal::DropQueued).await;
     }
 
     /// Delivers the queued events, and then removes the handler. Later events are not queued.
@@ -76,13 +94,25 @@ impl<T: Object> HandlerRegistration<T> {
     /// # Cancel safety
     /// The first poll starts the removal. Dropping the future only cancels the wait.
     pub async fn remove_after_delivery(self) {
-        self.subscription.cancel(Removal::DeliverQueued);
-        self.wait_for_end().await;
+        self.cancel(Removal::DeliverQueued).await;
     }
 
     /// Delivers the queued events and a delete of each cached object, and then removes the handler.
-    pub(crate) fn remove_with_deletes(&self) {
+    pub(crate) fn remove_with_deletes(mut self) {
+        self.released = true;
         self.subscription.cancel(Removal::DeleteAll);
+    }
+
+    async fn cancel(mut self, removal: Removal) {
+        self.released = true;
+        self.subscription.cancel(removal);
+        self.wait_for_end().await;
+    }
+
+    /// Returns the receiver of the sync state, and the receiver that is closed when the task of the
+    /// handler has completed.
+    pub(crate) fn signals(&self) -> (watch::Receiver<bool>, watch::Receiver<()>) {
+        (self.subscription.mailbox.synced(), self.ended.clone())
     }
 
     async fn wait_for_end(&self) {
@@ -91,7 +121,15 @@ impl<T: Object> HandlerRegistration<T> {
     }
 }
 
-impl<T> fmt::Debug for HandlerRegistration<T> {
+impl<T: Object> Drop for HandlerRegistration<T> {
+    fn drop(&mut self) {
+        if !self.released {
+            self.subscription.cancel(Removal::DropQueued);
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for HandlerRegistration<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerRegistration").field("id", &self.subscription.id).finish_non_exhaustive()
     }

@@ -28,11 +28,7 @@ async fn ref_counted_informer_stops_when_unused() {
     let registration = second.on_event(|_| {});
     drop(second);
     tokio::time::sleep(WITHIN).await;
-    assert_eq!(
-        (server.open_watches(), factory.status().len()),
-        (1, 1),
-        "a registered handler keeps the informer"
-    );
+    assert_eq!((server.open_watches(), factory.status().len()), (1, 1), "a registration keeps the informer");
     registration.remove().await;
     until_open(0).await;
     assert_eq!(factory.status().len(), 0);
@@ -43,7 +39,7 @@ async fn ref_counted_informer_stops_when_unused() {
     assert_eq!(server.open_watches(), 0);
 }
 
-/// A lister or a registered handler keeps an informer alive, even before the start.
+/// A lister or a registration keeps an informer alive, even before the start.
 #[tokio::test(start_paused = true)]
 async fn ref_counted_informer_waits_for_factory_start() {
     let server = server();
@@ -51,14 +47,12 @@ async fn ref_counted_informer_waits_for_factory_start() {
     let lister = factory.select::<ConfigMap>().ref_counted_informer().unwrap().lister();
     let calls = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&calls);
-    drop(
-        factory
-            .select::<ConfigMap>()
-            .labels("app=web")
-            .ref_counted_informer()
-            .unwrap()
-            .on_event(move |_| *counter.lock() += 1),
-    );
+    let registration = factory
+        .select::<ConfigMap>()
+        .labels("app=web")
+        .ref_counted_informer()
+        .unwrap()
+        .on_event(move |_| *counter.lock() += 1);
     drop(factory.select::<ConfigMap>().labels("app=db").ref_counted_informer().unwrap());
     assert_eq!(factory.status().len(), 2, "the third informer was dropped");
     factory.start();
@@ -73,7 +67,48 @@ async fn ref_counted_informer_waits_for_factory_start() {
         (1, 1),
         "the start does not keep informers alive"
     );
+    drop(registration);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((factory.status().len(), server.open_watches()), (0, 0));
     factory.shutdown().await;
+}
+
+/// A detached handler belongs to its informer and does not keep it running.
+#[tokio::test(start_paused = true)]
+async fn detached_handler_ends_with_its_informer() {
+    let server = server();
+    let factory = factory(&server);
+    factory.start();
+    let informer = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
+    let calls = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&calls);
+    informer.on_event(move |_| *counter.lock() += 1).detach();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((*calls.lock(), Arc::strong_count(&calls)), (3, 2));
+    drop(informer);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!((factory.status().len(), server.open_watches()), (0, 0));
+    assert_eq!(Arc::strong_count(&calls), 1, "the handler was not dropped");
+}
+
+/// The factory owns its informers. When it is dropped, they stop.
+#[tokio::test(start_paused = true)]
+async fn dropped_factory_stops_its_unused_informers() {
+    let server = server();
+    let factory = factory(&server);
+    let lister = factory.informer::<ConfigMap>().unwrap().lister();
+    factory.select::<ConfigMap>().labels("app=web").informer().unwrap().on_event(|_| ()).detach();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(server.open_watches(), 2);
+    drop(factory);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(server.open_watches(), 1, "the lister keeps its informer");
+    drop(lister);
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(server.open_watches(), 0);
 }
 
 #[tokio::test(start_paused = true)]

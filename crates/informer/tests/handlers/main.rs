@@ -12,6 +12,7 @@ mod synced;
 use std::{sync::Arc, time::Duration};
 
 use fake::{Fake, object};
+use futures_util::FutureExt;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{Entry, Event, EventHandler, handler_fn};
@@ -200,6 +201,37 @@ async fn removed_handler_is_never_called_again() {
     stays.reach(2).await;
     assert_eq!(removed.lines(), ["!a@3"]);
     assert_eq!(informer.status().handlers.len(), 1);
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_registration_removes_handler() {
+    let fake = Fake::listing(5, &[object("a", "1", 3)]);
+    let informer = fake.informer().build();
+    let (dropped, detached) = (Log::new(), Log::new());
+    let registration = informer.on_event(dropped.writer());
+    informer.on_event(detached.writer()).detach();
+    informer.start();
+    dropped.reach(1).await;
+    drop(registration);
+    fake.modified(object("a", "1", 6)).await;
+    detached.reach(2).await;
+    assert_eq!(dropped.lines(), ["!a@3"]);
+    assert_eq!(informer.status().handlers.len(), 1);
+    informer.stop().await;
+}
+
+/// A dropped removal continues, and still delivers the queued events.
+#[tokio::test(start_paused = true)]
+async fn cancelled_removal_after_delivery_delivers_queued_events() {
+    let fake = Fake::listing(5, &[object("a", "1", 3), object("b", "2", 4)]);
+    let informer = fake.informer().build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    let log = Log::new();
+    let registration = informer.on_event(log.writer());
+    assert!(registration.remove_after_delivery().now_or_never().is_none());
+    assert_eq!(log.reach(2).await, ["!a@3", "!b@4"]);
     informer.stop().await;
 }
 

@@ -10,9 +10,7 @@ use std::{
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Resource;
-use kube_informer::{
-    Entry, Event, HandlerRegistration, Informer, InformerFactory, Object, ObjectKey, Phase, Scope, handler_fn,
-};
+use kube_informer::{Entry, Event, Informer, InformerFactory, Object, ObjectKey, Phase, Scope, handler_fn};
 use kube_workqueue::{Priority, WorkQueue};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -133,38 +131,13 @@ where
                     queue.record_panic(&name);
                 }
             });
-            let handler = HandlerGuard(Some(informer.add_backpressured_handler(handler)));
-            handler.wait_for_sync().await;
-            SourceShutdown(handler.remove().boxed())
+            let registration = informer.add_backpressured_handler(handler);
+            if !registration.wait_for_sync(NO_TIMEOUT).await {
+                std::future::pending::<()>().await; // the informer is stopped
+            }
+            SourceShutdown(registration.remove().boxed())
         };
         started.boxed()
-    }
-}
-
-/// Removes its handler when it is dropped.
-struct HandlerGuard<T: Object>(Option<HandlerRegistration<T>>);
-
-impl<T: Object> HandlerGuard<T> {
-    async fn wait_for_sync(&self) {
-        let Some(registration) = &self.0 else { return };
-        if !registration.wait_for_sync(NO_TIMEOUT).await {
-            std::future::pending::<()>().await; // the informer is stopped
-        }
-    }
-
-    async fn remove(mut self) {
-        if let Some(registration) = self.0.take() {
-            registration.remove().await;
-        }
-    }
-}
-
-impl<T: Object> Drop for HandlerGuard<T> {
-    fn drop(&mut self) {
-        if let Some(registration) = self.0.take() {
-            // The first poll removes the handler.
-            let _removed = registration.remove().now_or_never();
-        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kube_informer::{Informer, InformerStatus, Object, RelistCause};
-use kube_informer_properties::{CacheState, Cause, HandlerId, Judge, Key, Object as Seen, Observation};
+use kube_informer_properties::{
+    CacheState, Cause, Content, HandlerId, Judge, Key, Object as Seen, Observation,
+};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -169,7 +171,7 @@ impl Subject {
             mark,
             events: None,
             cause: Cause::Unknown,
-            exact: false,
+            content: Content::Unknown,
         };
         self.judge.observe(Observation::Cache(shown))?;
         self.before = Some(server);
