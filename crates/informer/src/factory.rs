@@ -5,6 +5,7 @@ mod multi_namespace;
 mod registry;
 mod scope;
 mod selection;
+mod selectors;
 
 use std::{
     any::{Any, TypeId},
@@ -13,11 +14,12 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use kube_client::{Client, Resource};
 use kube_listwatch::{ListOptions, ListWatch, ListWatchError};
 use kube_object::{Cached, Object};
 use kube_reflector::ReflectorOptions;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 use crate::{CacheSyncError, Informer, InformerStatus, config::InformerSettings, sync};
 use registry::Registry;
@@ -221,6 +223,7 @@ impl InformerFactory {
     ///
     /// # Errors
     /// Returns an error if some informers did not sync within the timeout, or were stopped before.
+    /// Returns an error immediately if the server rejects the list of an informer as invalid.
     /// The error lists each of these informers with its last failure, sorted by name. Informers
     /// that were not stopped continue to retry.
     ///
@@ -228,13 +231,16 @@ impl InformerFactory {
     /// Cancel safe: dropping the future only cancels the wait.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
-        // A deadline that the clock cannot represent never expires.
-        let deadline = Instant::now().checked_add(timeout);
-        let mut unsynced = Vec::new();
-        for informer in self.registry.all() {
-            let remaining = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-            unsynced.extend(informer.wait_for_sync(remaining).await);
+        let informers = self.registry.all();
+        let mut waits: FuturesUnordered<_> =
+            informers.iter().map(|informer| informer.wait_for_sync(timeout)).collect();
+        while let Some(unsynced) = waits.next().await {
+            if unsynced.is_some_and(|unsynced| unsynced.rejected) {
+                break;
+            }
         }
+        drop(waits);
+        let mut unsynced: Vec<_> = informers.iter().filter_map(|informer| informer.unsynced()).collect();
         unsynced.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
         if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }
     }

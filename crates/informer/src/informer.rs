@@ -266,9 +266,10 @@ impl<T: Object> Informer<T> {
     /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// Returns an error if the timeout expires or the informer is stopped. The error contains the
-    /// phase of the informer and its last failure. An informer that was not stopped continues to
-    /// retry.
+    /// Returns an error if the timeout expires or the informer is stopped, and immediately if the
+    /// server rejects the list as invalid (400, 422). An example is an unknown field selector. The
+    /// error contains the phase of the informer and its last failure. An informer that was not
+    /// stopped continues to retry.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.
@@ -278,7 +279,7 @@ impl<T: Object> Informer<T> {
         tokio::select! {
             biased;
             _ = sync::wait_true(self.shared.synced.subscribe(), timeout) => {}
-            _ = status.wait_for(|status| status.phase == Phase::Stopped) => {}
+            _ = status.wait_for(|status| status.phase == Phase::Stopped || status.rejected) => {}
         }
         if self.has_synced() {
             Ok(())
@@ -293,6 +294,7 @@ impl<T: Object> Informer<T> {
             informer: self.shared.config.name.clone(),
             phase: status.phase,
             last_error: status.last_error.clone(),
+            rejected: status.rejected,
         }
     }
 

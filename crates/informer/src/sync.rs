@@ -22,6 +22,7 @@ pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duratio
 
 /// Describes an informer whose initial list is not in its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnsyncedInformer {
     /// The name of the informer. The default contains kind, path and selectors.
     pub informer: String,
@@ -29,6 +30,9 @@ pub struct UnsyncedInformer {
     pub phase: Phase,
     /// The last failure of a LIST or WATCH, with the URL.
     pub last_error: Option<String>,
+    /// Whether the server rejects the list as invalid (400, 422). Waits for such an informer return
+    /// immediately.
+    pub rejected: bool,
 }
 
 impl fmt::Display for UnsyncedInformer {
@@ -37,6 +41,9 @@ impl fmt::Display for UnsyncedInformer {
         match (&self.last_error, self.phase) {
             (Some(error), Phase::Stopped) => write!(f, "stopped; last error: {error}"),
             (None, Phase::Stopped) => f.write_str("stopped"),
+            (Some(error), _) if self.rejected => {
+                write!(f, "{error}; check selectors, namespace and options")
+            }
             (Some(error), phase) => write!(f, "{error}; state: {phase}"),
             (None, Phase::Idle) => f.write_str("not started"),
             (None, phase) => write!(f, "no error so far; state: {phase}"),
@@ -44,17 +51,24 @@ impl fmt::Display for UnsyncedInformer {
     }
 }
 
-/// Reports the informers that did not sync within the timeout.
+/// Reports the informers that did not sync within the timeout, were stopped, or whose list the server
+/// rejects as invalid.
 ///
 /// Informers that were not stopped continue to retry. Outside of a tokio runtime, the methods do
 /// not wait, and the timeout is zero.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("caches not synced within {timeout:?}: {}", join(informers))]
+#[error("caches not synced{}: {}", within(*timeout, informers), join(informers))]
 pub struct CacheSyncError {
     /// The timeout of the wait.
     pub timeout: Duration,
     /// The informers that are not synced.
     pub informers: Vec<UnsyncedInformer>,
+}
+
+/// Omits the timeout if it did not expire.
+fn within(timeout: Duration, informers: &[UnsyncedInformer]) -> String {
+    let is_early = informers.iter().any(|informer| informer.rejected || informer.phase == Phase::Stopped);
+    if is_early { String::new() } else { format!(" within {timeout:?}") }
 }
 
 fn join(informers: &[UnsyncedInformer]) -> String {

@@ -4,8 +4,8 @@ use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use kube_listwatch::{
-    Decoded, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent, WatchFrom,
-    WatchRequest,
+    Decoded, ErrorClass, ListAt, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb,
+    WatchEvent, WatchFrom, WatchRequest,
 };
 use kube_object::{CacheProbe, DecodeError, Delta, Listed, NoCache, ObjectId, ResourceVersion};
 use tokio::{
@@ -453,9 +453,17 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn failed(&mut self, error: &ListWatchError) {
-        self.reflector.reports.failed(error);
+        self.reflector.reports.failed(error, self.is_rejection(error.class()));
         self.watch_over(RestartCause::Failed(error.class()));
         self.step(Input::Failed(error.class(), error.retry_after()), || None);
+    }
+
+    /// Returns whether the server rejects a list that the state machine cannot request in another form.
+    fn is_rejection(&self, class: ErrorClass) -> bool {
+        let State::Listing(list) = &self.machine else { return false };
+        let is_first_page = list.token.is_none();
+        let is_simple = matches!(list.plan.at, ListAt::Any | ListAt::Consistent);
+        class == ErrorClass::Unsupported && is_first_page && is_simple
     }
 
     fn fired(&mut self, deadline: Deadline) {
@@ -467,7 +475,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         };
         if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
-            self.reflector.reports.failed(&ListWatchError::TimedOut { target, after });
+            self.reflector.reports.failed(&ListWatchError::TimedOut { target, after }, false);
             self.watch_over(RestartCause::Silent);
         }
         self.step(Input::Fired(deadline), || None);

@@ -15,11 +15,15 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Reports a failed request or a timeout.
-    pub(crate) fn failed(&self, error: &ListWatchError) {
+    /// Reports a failed request or a timeout. `rejected` is true if the server rejects the list as
+    /// invalid, so that a retry does not help.
+    pub(crate) fn failed(&self, error: &ListWatchError, rejected: bool) {
         let class = error.class();
         match class {
             ErrorClass::Expired => tracing::debug!(error = %error.with_causes(), "resourceVersion expired"),
+            _ if rejected => {
+                tracing::error!(error = %error.with_causes(), "server rejects the list; check selectors, namespace and options");
+            }
             _ => tracing::warn!(error = %error.with_causes(), ?class, "request failed; retrying"),
         }
         let now = Instant::now();
@@ -28,6 +32,7 @@ impl Reports {
             status.last_error = Some(error.with_causes().to_string());
             status.last_error_at = Some(now);
             status.failing = Some(class);
+            status.rejected = rejected;
             status.failing_since.get_or_insert(now);
         });
         if let Some(on_error) = &self.on_error {
@@ -39,6 +44,7 @@ impl Reports {
     pub(crate) fn succeeded(&self) {
         self.status.send_if_modified(|status| {
             status.failing_since = None;
+            status.rejected = false;
             status.failing.take().is_some()
         });
     }

@@ -52,6 +52,9 @@ pub struct ReflectorStatus {
     pub last_error_at: Option<Instant>,
     /// The class of the last failure. `None` after a success.
     pub failing: Option<ErrorClass>,
+    /// Whether the server rejected the last plain list as invalid (400, 422), for example because of an
+    /// unknown field selector. A retry is useful only after a change of the server.
+    pub rejected: bool,
     /// The time of the first failure since the last success. `None` after a success.
     pub failing_since: Option<Instant>,
 }
@@ -169,7 +172,11 @@ impl fmt::Display for ReflectorStatus {
         }
         let Some(error) = &self.last_error else { return Ok(()) };
         let ago = self.last_error_at.map_or(0, |at| at.elapsed().as_secs());
-        let state = if self.failing.is_some() { "failing" } else { "recovered" };
+        let state = match (self.failing, self.rejected) {
+            (None, _) => "recovered",
+            (Some(_), true) => "rejected by the server",
+            (Some(_), false) => "failing",
+        };
         write!(f, "\n{} errors, {state}; the last {ago} s ago: {error}", self.errors)
     }
 }

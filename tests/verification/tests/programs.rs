@@ -16,7 +16,7 @@ fn invalid_command_line_causes_one_line() {
         (explore, &["walls=2"], "the bounds are changes, "),
         (explore, &["--minutes"], "--minutes"),
         (mutants, &["--all"], "unexpected argument '--all'"),
-        (mutants, &["unknown"], "no name of a mutant contains unknown"),
+        (mutants, &["nonexistent"], "no name of a mutant contains nonexistent"),
         (simulate, &["--seeds", "many"], "invalid value 'many' for '--seeds"),
         (simulate, &["--trace"], "--seed"),
         (simulate, &["--seed", "1", "--hashes"], "cannot be used with"),

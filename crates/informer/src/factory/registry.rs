@@ -327,6 +327,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn stop(&self) -> BoxFuture<'_, ()>;
     fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
+    fn unsynced(&self) -> Option<UnsyncedInformer>;
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
 }
@@ -362,6 +363,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>> {
         Box::pin(async move { Informer::wait_for_sync(self, timeout).await.err().map(|_| self.unsynced()) })
+    }
+
+    fn unsynced(&self) -> Option<UnsyncedInformer> {
+        (!self.has_synced()).then(|| Informer::unsynced(self))
     }
 
     fn status(&self) -> InformerStatus {

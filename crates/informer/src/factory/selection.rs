@@ -6,6 +6,7 @@ use kube_client::Resource;
 use kube_listwatch::ListOptions;
 use kube_object::Cached;
 
+use super::selectors;
 use super::{
     FactoryError, InformerFactory, Scope, non_empty,
     registry::{InformerKey, Ownership, Registry},
@@ -51,7 +52,7 @@ impl InformerFactory {
     /// Equivalent to [`InformerFactory::select`] followed by [`Selection::informer`].
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
+    /// Returns the errors of [`Selection::informer`].
     pub fn informer<T: Cached>(&self) -> Result<Informer<T>, FactoryError>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -64,7 +65,7 @@ impl InformerFactory {
     /// factory selects. An example is `DynamicObject` with an `ApiResource`.
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
+    /// Returns the errors of [`Selection::informer`].
     pub fn dynamic_informer<T: Cached>(
         &self,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -128,13 +129,37 @@ impl<T: Cached> Selection<T> {
 
     /// Selects exactly one namespace.
     pub(super) fn single_namespace(self, namespace: &str) -> Result<Self, FactoryError> {
-        if self.scope == Scope::Namespaced && !namespace.is_empty() {
+        if self.scope == Scope::Namespaced && selectors::is_namespace(namespace) {
             return Ok(self.namespace(namespace));
         }
-        Err(FactoryError::InvalidNamespace {
-            kind: T::Resource::kind(&self.resource).into_owned(),
-            namespace: namespace.to_owned(),
-        })
+        Err(self.invalid_namespace(namespace))
+    }
+
+    fn invalid_namespace(&self, namespace: &str) -> FactoryError {
+        FactoryError::InvalidNamespace { kind: self.kind(), namespace: namespace.to_owned() }
+    }
+
+    fn kind(&self) -> String {
+        T::Resource::kind(&self.resource).into_owned()
+    }
+
+    /// Refuses a namespace and selectors that every server rejects.
+    fn check(&self) -> Result<(), FactoryError> {
+        if let Some(namespace) = self.namespace.as_deref().filter(|name| !selectors::is_namespace(name)) {
+            return Err(self.invalid_namespace(namespace));
+        }
+        let invalid = |selector: &String, reason| FactoryError::InvalidSelector {
+            kind: self.kind(),
+            selector: selector.clone(),
+            reason,
+        };
+        if let Some(labels) = &self.options.label_selector {
+            selectors::check_labels(labels).map_err(|reason| invalid(labels, reason))?;
+        }
+        if let Some(fields) = &self.options.field_selector {
+            selectors::check_fields(fields).map_err(|reason| invalid(fields, reason))?;
+        }
+        Ok(())
     }
 
     /// Replaces the label selector of the factory.
@@ -159,7 +184,9 @@ impl<T: Cached> Selection<T> {
     /// receives the cached objects.
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
+    /// Returns [`FactoryError::ShutDown`] if the factory is shut down,
+    /// [`FactoryError::InvalidNamespace`] if the namespace is not a valid name, and
+    /// [`FactoryError::InvalidSelector`] if a selector has invalid syntax.
     pub fn informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Ownership::Factory)
     }
@@ -172,7 +199,7 @@ impl<T: Cached> Selection<T> {
     /// keeps it.
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
+    /// Returns the errors of [`Selection::informer`].
     pub fn ref_counted_informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Ownership::Users)
     }
@@ -195,6 +222,7 @@ impl<T: Cached> Selection<T> {
     }
 
     fn get(self, ownership: Ownership) -> Result<Informer<T>, FactoryError> {
+        self.check()?;
         let key = self.key();
         let Self { factory, resource, namespace, options, .. } = self;
         let build = |link| factory.build(&*resource, namespace.as_deref(), options, link);

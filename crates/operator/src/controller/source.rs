@@ -93,8 +93,12 @@ where
         let informer = self.informer.clone();
         let cached = async move {
             informer.start();
-            if informer.wait_for_sync(NO_TIMEOUT).await.is_err() {
-                std::future::pending::<()>().await; // the informer is stopped
+            while let Err(error) = informer.wait_for_sync(NO_TIMEOUT).await {
+                if error.informers.iter().any(|informer| informer.phase == Phase::Stopped) {
+                    std::future::pending::<()>().await;
+                }
+                // The server rejects the list. The informer continues to retry.
+                tokio::time::sleep(REJECTED_RETRY).await;
             }
         };
         cached.boxed()
@@ -140,6 +144,9 @@ where
         started.boxed()
     }
 }
+
+/// The time between two looks at a list that the server rejects.
+const REJECTED_RETRY: Duration = Duration::from_secs(5);
 
 /// A timeout that never expires in practice.
 const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
