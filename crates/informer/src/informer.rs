@@ -102,8 +102,9 @@ impl<T: Object> Informer<T> {
         self.shared.tasks.wait().await;
     }
 
-    /// Returns whether the informer is stopping or stopped. The cache is then no longer updated.
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Returns whether the informer is stopping or stopped. The cache can still be read, but is no
+    /// longer updated.
+    pub fn is_stopped(&self) -> bool {
         self.shared.stopping.is_cancelled()
     }
 
@@ -258,16 +259,16 @@ impl<T: Object> Informer<T> {
         &self.shared.config.name
     }
 
-    /// Returns whether the initial list is in the store.
+    /// Returns whether the initial list is in the store and the informer is not stopped.
     pub fn has_synced(&self) -> bool {
-        *self.shared.synced.borrow()
+        *self.shared.synced.borrow() && !self.is_stopped()
     }
 
     /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// Returns an error if the timeout expires or the informer is stopped, and immediately if the
-    /// server rejects the list as invalid (400, 422). An example is an unknown field selector. The
+    /// Returns an error if the timeout expires. Returns an error immediately if the informer is
+    /// stopped, even if it was synced before, and if the server rejects the list as invalid (400, 422). An example is an unknown field selector. The
     /// error contains the phase of the informer and its last failure. An informer that was not
     /// stopped continues to retry.
     ///
@@ -292,7 +293,7 @@ impl<T: Object> Informer<T> {
         let status = self.shared.reflector.borrow();
         UnsyncedInformer {
             informer: self.shared.config.name.clone(),
-            phase: status.phase,
+            phase: if self.is_stopped() { Phase::Stopped } else { status.phase },
             last_error: status.last_error.clone(),
             rejected: status.rejected,
         }
@@ -318,7 +319,7 @@ impl<T: Object> Informer<T> {
             name: self.shared.config.name.clone(),
             path: self.shared.config.source.path(),
             adopted: false,
-            synced: self.has_synced(),
+            synced: *self.shared.synced.borrow(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,
             watermark: snapshot.resource_version().cloned(),

@@ -183,7 +183,7 @@ async fn stopped_informer_fails_waits_immediately() {
     informer.wait_for_sync(WITHIN).await.unwrap();
     informer.stop().await;
     assert_eq!(informer.status().reflector.phase, Phase::Stopped);
-    informer.wait_for_sync(WITHIN).await.expect("the informer was synced before the stop");
+    informer.wait_for_sync(WITHIN).await.expect_err("the cache is no longer updated");
 }
 
 #[test]

@@ -231,7 +231,6 @@ async fn read_before_initial_list_is_error() {
     assert_eq!(start.elapsed(), Duration::from_secs(18), "the read waits only for the list");
     drop(slow);
     factory.shutdown().await;
-    assert!(maps.get("b").await.unwrap().is_none(), "the cache is synced");
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,6 +112,12 @@ impl<T: Object> Lister<T> {
         self.store.stats()
     }
 
+    /// Returns whether the cache is no longer updated, because its informer was stopped or its store was
+    /// [closed](Store::close). The last state can still be read.
+    pub fn is_closed(&self) -> bool {
+        self.store.is_closed()
+    }
+
     /// Returns whether an initial list was applied, complete or not.
     pub fn is_synced(&self) -> bool {
         self.store.is_synced()

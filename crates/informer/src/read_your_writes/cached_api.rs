@@ -147,7 +147,8 @@ impl<T: Cached> CachedApi<T> {
     /// Waits until all recorded writes are visible in the cache, and returns a lister.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
+    /// the informer is stopped.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.
@@ -160,7 +161,8 @@ impl<T: Cached> CachedApi<T> {
     /// recorded writes to the object are visible in the cache.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
+    /// the informer is stopped.
     /// Returns [`CachedReadError::NamespaceRequired`] if the `Api` covers all namespaces and the
     /// type is namespaced. A dynamic type counts as namespaced if the cache contains a namespaced
     /// object.
@@ -184,7 +186,8 @@ impl<T: Cached> CachedApi<T> {
     /// visible in the cache. An `Api` of one namespace restricts the list to this namespace.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout.
+    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
+    /// the informer is stopped.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.

@@ -7,7 +7,7 @@ use kube_object::{ObjectKey, ResourceVersion};
 use crate::sync::UnsyncedInformer;
 
 /// Reports why a read from a cache failed: a write of this program is not visible, or the cache is
-/// not synced.
+/// not synced or no longer updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedReadError {
@@ -83,8 +83,9 @@ pub enum CachedReadError {
         /// The name of the informer.
         informer: String,
     },
-    /// The informer was stopped before its cache contained a write.
-    #[error("informer stopped before its cache showed the write: {informer}")]
+    /// The informer is stopped, so its cache is no longer updated. A [`Lister`](crate::Lister) still
+    /// returns the last state.
+    #[error("informer is stopped, so its cache is no longer updated: {informer}")]
     Stopped {
         /// The name of the informer.
         informer: String,

@@ -56,9 +56,4 @@ impl<T: Object> WriteTracker<T> {
         let reached = is_visible.await.resource_version().cloned();
         WaitOutcome { not_visible, synced, reached }
     }
-
-    /// Returns whether the store is closed. Later writes then never become visible.
-    pub(super) fn is_closed(&self) -> bool {
-        self.store.is_closed()
-    }
 }

@@ -17,7 +17,7 @@ impl<T: Object> Informer<T> {
     ///
     /// # Errors
     /// Returns a [`CachedReadError`] if the initial list or a write does not become visible within
-    /// the timeout.
+    /// the timeout, or if the informer is stopped.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.
@@ -30,13 +30,13 @@ impl<T: Object> Informer<T> {
         let WaitOutcome { not_visible, synced, reached } = writes.wait(key, timeout).await;
         let informer = self.shared.config.name.clone();
         Err(match not_visible {
+            Some(NotVisible::LostEpoch(written)) => CachedReadError::ServerRestored { informer, written },
+            _ if self.is_stopped() => CachedReadError::Stopped { informer },
             None if synced => return Ok(()),
             None => {
                 let timeout = sync::effective_timeout(timeout);
                 CachedReadError::NotSynced { informer: self.unsynced(), timeout }
             }
-            Some(NotVisible::LostEpoch(written)) => CachedReadError::ServerRestored { informer, written },
-            Some(_) if writes.is_closed() => CachedReadError::Stopped { informer },
             Some(_) if Handle::try_current().is_err() => CachedReadError::NoRuntime { informer },
             Some(NotVisible::Write(written)) => {
                 CachedReadError::WriteNotVisible { informer, written, reached, timeout }
