@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListWatchError, ListerWatcher};
-use kube_reflector::ReflectorOptions;
+use kube_reflector::{ReflectorOptions, ServerVersions};
 
 pub(crate) type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
@@ -26,6 +26,8 @@ pub(crate) struct InformerSettings {
     pub(crate) coalesce_threshold: usize,
     /// The maximum number of objects in the queue between the reflector and the store.
     pub(crate) queue_capacity: usize,
+    /// All informers of a factory share these checks.
+    pub(crate) server_versions: ServerVersions,
 }
 
 impl Default for InformerSettings {
@@ -36,6 +38,7 @@ impl Default for InformerSettings {
             resync: None,
             coalesce_threshold: kube_delta_fifo::DEFAULT_COALESCE_THRESHOLD,
             queue_capacity: kube_delta_fifo::DEFAULT_CAPACITY,
+            server_versions: ServerVersions::default(),
         }
     }
 }

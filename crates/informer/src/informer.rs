@@ -268,9 +268,9 @@ impl<T: Object> Informer<T> {
     ///
     /// # Errors
     /// Returns an error if the timeout expires. Returns an error immediately if the informer is
-    /// stopped, even if it was synced before, and if the server rejects the list as invalid (400, 422). An example is an unknown field selector. The
-    /// error contains the phase of the informer and its last failure. An informer that was not
-    /// stopped continues to retry.
+    /// stopped, even if it was synced before, and if the server rejects the list as invalid (400,
+    /// 422). An example is an unknown field selector. The error contains the phase of the informer
+    /// and its last failure. An informer that was not stopped continues to retry.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future only cancels the wait.

@@ -221,6 +221,7 @@ impl<T: Object> Shared<T> {
             .options(options)
             .status_in(self.reflector.clone())
             .relist_on(self.relist.subscribe())
+            .server_versions(self.config.settings.server_versions.clone())
             .on_error(move |error| {
                 if let Some(on_error) = &on_error {
                     on_error(error);

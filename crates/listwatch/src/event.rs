@@ -14,8 +14,7 @@ use crate::{
 /// Represents an event of a watch. An ERROR event is returned as an error of the stream.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
-    /// The server accepted the request. Only a streaming list starts with this event
-    /// ([`InitialEvents`](crate::WatchFrom::InitialEvents)).
+    /// The server accepted the request. This is the first event of a watch.
     Opened,
     /// An object was created, or started to match the selectors (ADDED).
     Added(Decoded<T>),

@@ -11,7 +11,7 @@ use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
 
 use crate::{
-    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
+    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchRequest,
     decoded::ObjectReader,
     event::{self, FrameError},
     frame::Frames,
@@ -172,9 +172,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
-        let is_streaming_list = matches!(request.from, WatchFrom::InitialEvents(_));
-        let opened = is_streaming_list.then(|| vec![WatchEvent::Opened]);
-        self.stream::<Frames>(target, url, opened, known)
+        self.stream::<Frames>(target, url, Some(vec![WatchEvent::Opened]), known)
     }
 
     /// Returns the items of a response. `opened` is the first item when the server has accepted the

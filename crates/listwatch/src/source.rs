@@ -26,11 +26,10 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 
     /// Returns the events of a watch. Each item contains the available events, and is never empty.
     ///
-    /// The first event of a streaming list is [`WatchEvent::Opened`], when the server has accepted the
-    /// request. Until then, the request can wait in a queue of the server. Afterwards, the reflector
-    /// expects the initial events within
-    /// `streaming_deadline`. If a source does not send this event, the first other event counts as
-    /// the start.
+    /// The first event is [`WatchEvent::Opened`], when the server has accepted the request. Until then,
+    /// the request can wait in a queue of the server. If a source does not send this event, the first
+    /// other event counts as the start of a streaming list, and the reflector never checks whether the
+    /// server was restored.
     fn watch(
         &self,
         request: WatchRequest,

@@ -223,7 +223,8 @@ fn valid_events_are_found_up_to_first_error() {
         let (expected, found) = (good(&objects), good_of(&whole));
         prop_assert!(expected.starts_with(&found), "{:?} of {:?}", found, expected);
         prop_assert!(whole.error.is_some() || found == expected, "{:?} of {:?}", found, expected);
-        prop_assert!(whole.found.len() <= objects.len());
+        prop_assert_eq!(whole.found.first().map(String::as_str), Some("^"));
+        prop_assert!(whole.found.len() <= objects.len() + 1);
         Ok(())
     });
 }

@@ -44,6 +44,7 @@ async fn available_chunks_become_one_batch() {
     let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: false };
     let batches: Vec<usize> =
         pods.watch(request, Arc::new(NoCache)).map(|batch| batch.unwrap().len()).collect().await;
-    assert_eq!(batches.iter().sum::<usize>(), EVENTS);
-    assert!(batches.len() <= 5, "{batches:?}");
+    assert_eq!(batches[0], 1, "the first event shows that the server accepted the request");
+    assert_eq!(batches.iter().sum::<usize>(), EVENTS + 1);
+    assert!(batches.len() <= 6, "{batches:?}");
 }

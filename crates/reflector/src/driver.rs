@@ -1,22 +1,25 @@
 //! `Reflector`: executes the outputs of the state machine. Only this module uses I/O and the clock.
 
+mod received;
+mod version_check;
+
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, stream::BoxStream};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use kube_listwatch::{
-    Decoded, ErrorClass, ListAt, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb,
-    WatchEvent, WatchFrom, WatchRequest,
+    ErrorClass, ListAt, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent,
+    WatchFrom, WatchRequest,
 };
-use kube_object::{CacheProbe, DecodeError, Delta, Listed, NoCache, ObjectId, ResourceVersion};
+use kube_object::{CacheProbe, Delta, NoCache, ResourceVersion};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 
 use crate::{
-    Deadline, EventKind, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RestartCause, Sink,
-    SinkClosed, State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe,
-    report::Reports, step,
+    Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RestartCause, Sink, SinkClosed,
+    State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe, report::Reports,
+    server_versions::ServerVersions, step,
 };
 
 /// A watch with a shorter duration is early. The next request then waits for the backoff.
@@ -47,6 +50,7 @@ pub struct Reflector<T, S> {
     options: ReflectorOptions,
     reports: Reports,
     relist: watch::Receiver<u64>,
+    server_versions: ServerVersions,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
@@ -65,6 +69,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             options: ReflectorOptions::default(),
             reports: Reports::default(),
             relist,
+            server_versions: ServerVersions::default(),
         }
     }
 
@@ -106,6 +111,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
+    /// Shares the checks of the server's version with other reflectors of the same server.
+    #[must_use]
+    pub fn server_versions(mut self, versions: ServerVersions) -> Self {
+        self.server_versions = versions;
+        self
+    }
+
     /// Returns a receiver of the status.
     pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.reports.status.subscribe()
@@ -123,6 +135,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             rng: fastrand::Rng::with_seed(seed),
             deadlines: Deadlines::default(),
             request: Request::None,
+            version_check: None,
+            failed_at: Instant::now(),
             requests: 0,
             machine: State::Idle,
             outgoing: Vec::new(),
@@ -149,6 +163,7 @@ enum Arrival<T> {
     Part(Option<Result<ListPart<T>, ListWatchError>>),
     Events(Option<Result<Vec<WatchEvent<T>>, ListWatchError>>),
     Fired(Deadline),
+    ServerVersion(ResourceVersion),
     RelistRequested,
     SinkClosed,
 }
@@ -157,6 +172,10 @@ struct Driver<T, S> {
     reflector: Reflector<T, S>,
     machine: State,
     request: Request<T>,
+    /// The running check of the server's version. A new request cancels it.
+    version_check: Option<BoxFuture<'static, ResourceVersion>>,
+    /// The time of the last failure.
+    failed_at: Instant,
     /// The number of requests and backoffs. It changes when `request` is replaced.
     requests: u64,
     deadlines: Deadlines,
@@ -181,6 +200,10 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Arrival::Part(part) => self.part(part),
                 Arrival::Events(events) => self.events(events),
                 Arrival::Fired(deadline) => self.fired(deadline),
+                Arrival::ServerVersion(version) => {
+                    self.version_check = None;
+                    self.step(Input::ServerVersion(&version), || None);
+                }
                 Arrival::RelistRequested => {
                     self.watch_over(RestartCause::Requested);
                     self.step(Input::Relist, || None);
@@ -227,6 +250,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Request::Watch { events, .. } => Arrival::Events(events.next().await),
             }
         };
+        let check = &mut self.version_check;
+        let checked = async {
+            match check {
+                Some(check) => check.await,
+                None => std::future::pending().await,
+            }
+        };
         let relist = &mut self.reflector.relist;
         let requested = async {
             if relist.changed().await.is_err() {
@@ -238,6 +268,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             () = self.reflector.sink.closed() => Arrival::SinkClosed,
             deadline = fired => Arrival::Fired(deadline),
             () = requested => Arrival::RelistRequested,
+            version = checked => Arrival::ServerVersion(version),
             arrival = read => arrival,
         }
     }
@@ -253,6 +284,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Output::Stream { not_older_than, fresh } => self.stream(not_older_than, fresh),
                 Output::Watch(after) => self.watch(after),
                 Output::BackOff(at_least) => self.back_off(at_least),
+                Output::CheckVersion => self.check_version(),
                 Output::Arm(deadline) => self.arm(deadline),
                 Output::Disarm(deadline) => self.deadlines.disarm(deadline),
                 Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
@@ -302,6 +334,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     /// Drops the open request and all deadlines.
     fn replace_request(&mut self, request: Request<T>) {
         self.deadlines.disarm_all();
+        self.version_check = None;
         self.request = request;
         self.requests += 1;
     }
@@ -338,92 +371,6 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
-        match part {
-            Some(Ok(ListPart::Items { items, mut nameless })) => {
-                let (items, unnamed): (Vec<_>, Vec<_>) =
-                    items.into_iter().partition(|item| is_identified(item.id()));
-                nameless.extend(unnamed.iter().map(|_| DecodeError::NoName));
-                for reason in &nameless {
-                    self.reflector.reports.nameless(reason);
-                }
-                let complete = nameless.is_empty();
-                let listed = items.into_iter().map(|item| self.listed(item)).collect();
-                self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
-            }
-            Some(Ok(ListPart::End(end))) => {
-                self.reflector.reports.succeeded();
-                let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
-                self.step(input, || None);
-            }
-            Some(Err(error)) => self.failed(&error),
-            None => {
-                self.failed(&ListWatchError::list_function("the list stream closed before its last part"));
-            }
-        }
-    }
-
-    fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, ListWatchError>>) {
-        match events {
-            Some(Ok(events)) => {
-                self.reflector.reports.succeeded();
-                let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
-                let objects = events.iter().any(|event| event.object_id().is_some());
-                self.reflector.reports.events_received(objects, bookmarks);
-                let request = self.requests;
-                for event in events {
-                    self.event(event);
-                    // The next events belong to a watch that is no longer open.
-                    if self.requests != request {
-                        break;
-                    }
-                }
-            }
-            Some(Err(error)) => self.failed(&error),
-            None => self.watch_ended(),
-        }
-    }
-
-    fn event(&mut self, event: WatchEvent<T>) {
-        let id = event.object_id();
-        if id.is_some_and(|id| !is_identified(id)) {
-            let target = Target { verb: Verb::Watch, url: self.reflector.source.path() };
-            return self.failed(&ListWatchError::Nameless { target, reason: DecodeError::NoName });
-        }
-        let (kind, id, delta) = match event {
-            WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
-            WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
-            WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
-            WatchEvent::Opened => return self.step(Input::Opened, || None),
-            WatchEvent::Bookmark { version, initial_events_end } => {
-                let kind = if initial_events_end { EventKind::InitialEnd } else { EventKind::Bookmark };
-                let input = Input::Event { kind, version: &version };
-                return self.step(input, || Some(Delta::Bookmark(version.clone())));
-            }
-        };
-        self.step(Input::Event { kind, version: &id.version }, || Some(delta));
-    }
-
-    fn put(&self, object: Decoded<T>) -> Delta<T> {
-        match object {
-            Decoded::Object(entry) => Delta::Put(entry),
-            Decoded::Undecodable { id, error } => {
-                self.reflector.reports.undecodable(&id, &error);
-                Delta::Undecodable(id)
-            }
-        }
-    }
-
-    fn listed(&self, item: Decoded<T>) -> Listed<T> {
-        match item {
-            Decoded::Object(entry) => Listed::Object(entry),
-            Decoded::Undecodable { id, error } => {
-                self.reflector.reports.undecodable(&id, &error);
-                Listed::Undecodable(id)
-            }
-        }
-    }
-
     fn watch_ended(&mut self) {
         let end = self.watch_end();
         if end != WatchEnd::Early {
@@ -453,6 +400,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 
     fn failed(&mut self, error: &ListWatchError) {
+        self.failed_at = Instant::now();
         self.reflector.reports.failed(error, self.is_rejection(error.class()));
         self.watch_over(RestartCause::Failed(error.class()));
         self.step(Input::Failed(error.class(), error.retry_after()), || None);
@@ -480,12 +428,6 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
         self.step(Input::Fired(deadline), || None);
     }
-}
-
-/// Returns whether an object has a name. A source that is not a `ListWatch` can return objects without a
-/// name. They would share one key, and a list would delete all but one of them.
-fn is_identified(id: &ObjectId) -> bool {
-    !id.key.name().is_empty()
 }
 
 fn delta<T>(marker: Marker) -> Delta<T> {

@@ -53,6 +53,7 @@ mod phases;
 mod plan;
 mod position;
 mod report;
+mod server_versions;
 mod sink;
 mod state;
 mod status;
@@ -63,6 +64,7 @@ pub use driver::Reflector;
 pub use options::{FirstList, ReflectorOptions};
 pub use plan::{ListPlan, ServerLimits};
 pub use position::Position;
+pub use server_versions::ServerVersions;
 pub use sink::{Sink, SinkClosed};
 pub use state::{
     AfterBackoff, EventKind, Input, Listing, Marker, Output, State, Streaming, Waiting, WatchEnd, Watching,

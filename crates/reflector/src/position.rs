@@ -17,6 +17,9 @@ pub struct Position {
     pub unstable: bool,
     /// The sum of the weights of the watches that stalled at this version. See `StallKind`.
     pub stall_weight: u8,
+    /// True if a watch failed after the last event, bookmark or list. The server may have been restored
+    /// to an older state since. The next watch then checks the version of the server.
+    pub check_version: bool,
     /// The limits of the server that earlier requests showed.
     pub limits: ServerLimits,
 }
@@ -44,12 +47,19 @@ impl Position {
     /// Returns the position after a complete list.
     pub(crate) fn listed(version: ResourceVersion, plan: &ListPlan) -> Self {
         let &ListPlan { fresh, limits, immediate, .. } = plan;
-        Self { version, moved: false, unstable: fresh || immediate, stall_weight: 0, limits }
+        Self {
+            version,
+            moved: false,
+            unstable: fresh || immediate,
+            stall_weight: 0,
+            check_version: false,
+            limits,
+        }
     }
 
     /// Returns the position after a newer event or bookmark.
     pub(crate) fn moved_to(self, version: ResourceVersion) -> Self {
-        Self { version, moved: true, stall_weight: 0, ..self }
+        Self { version, moved: true, stall_weight: 0, check_version: false, ..self }
     }
 
     /// Returns the position after a watch that lasted its requested duration. Earlier failures are
@@ -67,6 +77,17 @@ impl Position {
     /// Returns the position after a watch without progress.
     pub(crate) fn after(self, watch: StallKind) -> Self {
         Self { stall_weight: self.stall_weight.saturating_add(watch as u8), ..self }
+    }
+
+    /// Returns the position after a failure in which the server can have lost its history.
+    pub(crate) fn unchecked(self) -> Self {
+        Self { check_version: true, ..self }
+    }
+
+    /// Returns whether the server at this version has not reached the position. Versions that are not
+    /// numbers cannot be compared.
+    pub(crate) fn is_ahead_of(&self, server: &ResourceVersion) -> bool {
+        self.version > *server
     }
 
     /// Returns whether the next request must be a relist, because resumed watches make no progress.

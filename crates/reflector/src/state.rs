@@ -102,8 +102,10 @@ pub enum Input<'a> {
         /// The token of the next page.
         next: Option<&'a str>,
     },
-    /// The server accepted the request of a streaming list.
+    /// The server accepted the request of a streaming list or of a watch.
     Opened,
+    /// The current version of the server, after [`Output::CheckVersion`].
+    ServerVersion(&'a ResourceVersion),
     /// The watch returned an event.
     Event {
         /// The kind of the event.
@@ -169,6 +171,8 @@ pub enum Output {
     /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum
     /// delay, from Retry-After.
     BackOff(Option<Duration>),
+    /// Request the current version of the server, beside the open watch. A later request cancels it.
+    CheckVersion,
     /// Set a deadline. Replaces its earlier time.
     Arm(Deadline),
     /// Remove a deadline.

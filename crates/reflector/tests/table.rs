@@ -16,7 +16,7 @@ use support::notation::{ParsedInput, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
-const INPUTS: [&str; 39] = [
+const INPUTS: [&str; 41] = [
     "start",
     "items",
     "items nameless",
@@ -25,6 +25,8 @@ const INPUTS: [&str; 39] = [
     "page 100 next=s",
     "page 100 next=t",
     "opened",
+    "server 8",
+    "server 9",
     "added 8",
     "added 10",
     "added -",
@@ -110,7 +112,14 @@ fn lists() -> Vec<State> {
 
 fn position(version: &str) -> Position {
     let version = ResourceVersion::new(version);
-    Position { version, moved: false, unstable: false, stall_weight: 0, limits: ServerLimits::default() }
+    Position {
+        version,
+        moved: false,
+        unstable: false,
+        stall_weight: 0,
+        check_version: false,
+        limits: ServerLimits::default(),
+    }
 }
 
 fn watches() -> Vec<State> {
@@ -122,6 +131,7 @@ fn watches() -> Vec<State> {
         Watching { delivered: true, ..opened(moved()) },
         Watching { delivered: true, bookmarked: true, ..opened(moved()) },
         Watching { delivered: true, ..opened(Position { unstable: true, ..moved() }) },
+        opened(Position { check_version: true, ..moved() }),
         opened(Position { limits: no_streaming(), ..moved() }),
         opened(Position { stall_weight: 6, ..moved() }),
         opened(Position { stall_weight: 8, ..moved() }),

@@ -80,6 +80,7 @@ pub use faults::{
 pub use http::body::{Body, BodyError};
 pub use http::listen::Listening;
 pub use http::service::ApiService;
+pub use http::service_error::ServiceError;
 pub use journal::{
     JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase,
 };

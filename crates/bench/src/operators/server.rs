@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kube_testserver::{ApiService, Body, BodyError};
+use kube_testserver::{ApiService, Body, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -79,7 +79,7 @@ async fn answer(
     service: ApiService,
     counter: Counter,
     request: Request<Incoming>,
-) -> Result<Response<Body>, BodyError> {
+) -> Result<Response<Body>, ServiceError> {
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let is_watch = request.uri().query().is_some_and(is_watch_query);
     let answer = service.respond(request).await?;

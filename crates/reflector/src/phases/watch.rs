@@ -23,6 +23,10 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOpti
             event(watching, kind, version)
         }
         Input::Event { kind, version } => event_without_position(watching, kind, version, options),
+        Input::Opened if watching.position.check_version && watching.position.version.is_resumable() => {
+            (State::Watching(watching), vec![Output::CheckVersion])
+        }
+        Input::ServerVersion(version) => checked(watching, version, options),
         Input::WatchEnded(end) => ended(watching, end, options),
         Input::Failed(class, retry_after) => failed(watching.position, class, retry_after, options),
         Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
@@ -47,6 +51,17 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
     let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
     let outputs = [verdict].into_iter().chain(arm).collect();
     (State::Watching(Watching { position, delivered, bookmarked }), outputs)
+}
+
+/// Relists if the server has not reached the position, because it has lost its history. A watch from a
+/// future version would be silent. If the server has passed the position, no client can detect the loss.
+fn checked(watching: Watching, server: &ResourceVersion, options: &ReflectorOptions) -> Step {
+    let Watching { position, .. } = watching;
+    if position.check_version && position.is_ahead_of(server) {
+        return expired(&position, ErrorClass::TooLarge, None, options);
+    }
+    let position = Position { check_version: false, ..position };
+    (State::Watching(Watching { position, ..watching }), Vec::new())
 }
 
 /// Handles an event of a watch that started without a version.
@@ -123,10 +138,9 @@ fn failed(
         ErrorClass::NotFound => {
             suspend(ListPlan::relist(&position), RelistCause::NotFound, retry_after, options)
         }
-        ErrorClass::Overloaded | ErrorClass::Refused | ErrorClass::Unauthorized | ErrorClass::Forbidden => {
-            back_off(next(position), retry_after)
-        }
-        _ => back_off(next(position.after(StallKind::Failure)), retry_after),
+        ErrorClass::Unauthorized | ErrorClass::Forbidden => back_off(next(position), retry_after),
+        ErrorClass::Overloaded | ErrorClass::Refused => back_off(next(position.unchecked()), retry_after),
+        _ => back_off(next(position.after(StallKind::Failure).unchecked()), retry_after),
     }
 }
 

@@ -60,7 +60,14 @@ fn later_page(plan: ListPlan) -> State {
 /// Returns the position after a list at a version.
 fn listed(at: &str) -> Position {
     let version = version(at);
-    Position { version, moved: false, unstable: false, stall_weight: 0, limits: ServerLimits::default() }
+    Position {
+        version,
+        moved: false,
+        unstable: false,
+        stall_weight: 0,
+        check_version: false,
+        limits: ServerLimits::default(),
+    }
 }
 
 /// Returns the position after an event at a version.

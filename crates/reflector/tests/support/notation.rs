@@ -38,6 +38,7 @@ impl ParsedInput {
             "fail" => Input::Failed(class(word(1)), retry_after(word(2))),
             "fired" => Input::Fired(deadline(word(1))),
             "opened" => Input::Opened,
+            "server" => Input::ServerVersion(&self.version),
             "relist" => Input::Relist,
             other => panic!("invalid input {other:?}"),
         }
@@ -103,6 +104,7 @@ fn output(output: &Output) -> String {
             words(&["stream", at.as_deref().unwrap_or("consistent"), flag(*fresh, "fresh")])
         }
         Output::Watch(version) => format!("watch {}", shown(version)),
+        Output::CheckVersion => "check version".to_owned(),
         Output::BackOff(None) => "back off".to_owned(),
         Output::BackOff(Some(delay)) => format!("back off {delay:?}"),
         Output::Arm(deadline) => format!("arm {}", deadline_name(*deadline)),
@@ -171,6 +173,7 @@ fn position(position: &Position, more: &[&str]) -> String {
     let mut facts = vec![
         flag(position.moved, "moved"),
         flag(position.unstable, "unstable"),
+        flag(position.check_version, "check version"),
         stall_weight.as_deref().unwrap_or(""),
         flag(position.limits.no_watch_cache, "no-watch-cache"),
         flag(position.limits.no_streaming, "no-streaming"),

@@ -16,6 +16,7 @@ mod path_checks;
 pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod service;
+pub(crate) mod service_error;
 pub(crate) mod subresources;
 mod tls;
 mod yaml;

@@ -15,11 +15,12 @@ use crate::access::attributes::Attributes;
 use crate::access::users;
 use crate::faults::{ActiveFault, Fault, FaultKind, Gate, Outage};
 use crate::http::accept;
-use crate::http::body::{Body, BodyError};
+use crate::http::body::Body;
 use crate::http::gzip;
 use crate::http::handle;
 use crate::http::query::Query;
 use crate::http::route::{ResourcePath, Route, route};
+use crate::http::service_error::ServiceError;
 use crate::http::yaml;
 use crate::journal::{Outcome, Request as Record, RequestInfo, Verb};
 use crate::read::open_watches::{PendingWatch, is_over};
@@ -37,7 +38,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Serves the API as a [`tower::Service`]. It is cloneable, uses no socket, and accepts any body type.
 ///
 /// A request runs on the caller's task. If the future is dropped, the request is cancelled, and its
-/// write has either happened completely or not at all. Only faults and outages return [`BodyError`].
+/// write has either happened completely or not at all. Only faults and outages return [`ServiceError`].
 #[derive(Clone, Debug)]
 pub struct ApiService {
     shared: Arc<Shared>,
@@ -62,11 +63,11 @@ impl ApiService {
     /// Executes one request.
     ///
     /// # Errors
-    /// Returns [`BodyError`] if a fault or an outage breaks the connection before the response.
+    /// Returns [`ServiceError`] if a fault or an outage breaks the connection before the response.
     ///
     /// # Cancel safety
     /// Cancel safe: the write of a cancelled request has either happened completely or not at all.
-    pub async fn respond<B>(self, request: Request<B>) -> Result<Response<Body>, BodyError>
+    pub async fn respond<B>(self, request: Request<B>) -> Result<Response<Body>, ServiceError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -91,20 +92,19 @@ impl ApiService {
         let call = Call { parts, route, query, info, warnings: Warnings::default(), cache, arrival };
         let result = self.apply_fault(call, body).await;
         // After an outage in the meantime, the response is lost.
-        let result =
-            result.and_then(
-                |response| if shared.gate.refusals() == refusals { Ok(response) } else { Err(BodyError) },
-            );
+        let result = result.and_then(|response| {
+            if shared.gate.refusals() == refusals { Ok(response) } else { Err(ServiceError::Broken) }
+        });
         let outcome = match &result {
             Ok(response) => Outcome::Answered(response.status().as_u16()),
-            Err(BodyError) => Outcome::Broken,
+            Err(_) => Outcome::Broken,
         };
         journal.note(ticket, |request| request.outcome = outcome);
         result
     }
 
     /// Applies outages and the fault of the request, and serves the request.
-    async fn apply_fault<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, BodyError>
+    async fn apply_fault<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, ServiceError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -113,7 +113,7 @@ impl ApiService {
         self.shared.gate.thawed().await;
         if self.shared.gate.now() == Some(Outage::Refused) {
             call.arrival.note(FaultKind::Reset);
-            return Err(BodyError);
+            return Err(ServiceError::refused());
         }
         let Some(ActiveFault { fault, mut over, planned }) = self.shared.fault_for(&call.arrival.request)
         else {
@@ -126,10 +126,10 @@ impl ApiService {
             Fault::Forbidden { user } => Ok(rejection(&users::forbidden(&call.info, &user))),
             Fault::Throttled { retry_after } => Ok(throttled(retry_after)),
             Fault::Raw { status, content_type, body } => Ok(raw(status, &content_type, body)),
-            Fault::Reset => Err(BodyError),
+            Fault::Reset => Err(ServiceError::Broken),
             Fault::LoseResponse => {
                 drop(self.serve(call, body).await);
-                Err(BodyError)
+                Err(ServiceError::Broken)
             }
             Fault::Hang => {
                 tokio::select! {
@@ -138,7 +138,7 @@ impl ApiService {
                     _ = over.changed() => {}
                     () = self.shared.gate.refused_since(refusals) => {}
                 }
-                Err(BodyError)
+                Err(ServiceError::Broken)
             }
             Fault::Delay(time) => {
                 sleep(time).await;
@@ -257,10 +257,10 @@ where
     B::Error: Into<BoxError>,
 {
     type Response = Response<Body>;
-    type Error = BodyError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BodyError>> + Send>>;
+    type Error = ServiceError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, ServiceError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
         Poll::Ready(Ok(()))
     }
 

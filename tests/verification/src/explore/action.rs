@@ -23,6 +23,8 @@ pub enum Action {
     Refuse,
     /// The server accepts the request of a streaming list.
     Accept,
+    /// The server sends its version, after a check was requested.
+    Version,
     /// The server sends the next event of a watch, or the next object of a streaming list.
     Event,
     /// The server sends the end of the state of a streaming list.
@@ -108,6 +110,7 @@ impl fmt::Display for Action {
             }
             Action::PageEnd => write!(f, "the server completes the page"),
             Action::Refuse => write!(f, "the server rejects the request"),
+            Action::Version => write!(f, "the server sends its version"),
             Action::Accept => write!(f, "the server accepts the request"),
             Action::Event => write!(f, "the server sends the next event"),
             Action::InitialEnd => write!(f, "the server completes the streaming list"),

@@ -23,6 +23,8 @@ pub enum Ask {
         /// All its items could be identified.
         complete: bool,
     },
+    /// Request the version of the server, beside the watch.
+    CheckVersion,
     /// A change restarts the deadline of the initial events.
     Extended,
     /// A list starts.
@@ -137,6 +139,7 @@ impl Client {
                     self.armed = bit(Deadline::Backoff);
                     asks.push(Ask::Request(output));
                 }
+                Output::CheckVersion => asks.push(Ask::CheckVersion),
                 Output::Arm(deadline) => {
                     let again = deadline == Deadline::InitialEvents && self.is_armed(deadline);
                     asks.extend((is_change && again).then_some(Ask::Extended));

@@ -27,7 +27,8 @@ pub(super) fn of(world: &World) -> u64 {
     (left.changes, left.faults, left.times, left.moves, left.stops).hash(&mut names);
     (&world.open, world.position).hash(&mut names);
     (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut names);
-    (world.haste, world.tries, world.extensions, world.stopped).hash(&mut names);
+    (world.failed, world.unchecked).hash(&mut names);
+    (world.haste, world.tries, world.extensions, world.stopped, world.check).hash(&mut names);
     let first_list = world.position.version.is_none();
     world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
     client(&world.client, &mut names);

@@ -12,6 +12,7 @@ mod bounds;
 mod cache_gap;
 mod client;
 mod fingerprint;
+mod horizon;
 mod open;
 mod possible_actions;
 mod scopes;

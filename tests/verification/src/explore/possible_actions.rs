@@ -40,6 +40,7 @@ impl World {
         if self.client.outgoing.is_empty() {
             self.answers(&mut actions);
             self.passing_time(&mut actions);
+            self.check_restore()?;
         }
         if self.is_quiet() {
             self.quiet()?;
@@ -68,7 +69,20 @@ impl World {
         actions
     }
 
+    /// A watch after a failure must not wait in silence for a restored server.
+    fn check_restore(&self) -> Result<(), Violation> {
+        let is_silent = matches!(self.open, Open::Watch { .. }) && self.is_stuck();
+        let how = "a restored server is not detected after a reconnect".to_owned();
+        match is_silent && self.unchecked && !self.check {
+            true => Err(Violation { property: 2, how }),
+            false => Ok(()),
+        }
+    }
+
     fn answers(&self, actions: &mut Vec<Action>) {
+        if self.check {
+            actions.push(Action::Version);
+        }
         match &self.open {
             Open::None | Open::Stalled => {}
             Open::Refused(_) => actions.push(Action::Refuse),

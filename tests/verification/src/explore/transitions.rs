@@ -1,5 +1,6 @@
 //! The execution of actions.
 
+use kube_listwatch::ErrorClass;
 use kube_object::{Delta, Listed, ResourceVersion};
 use kube_reflector::{Deadline, EventKind, Input, WatchEnd};
 
@@ -32,6 +33,11 @@ impl World {
             Action::PageEnd => self.page_end(),
             Action::Refuse => self.refuse(),
             Action::Accept => self.accept(),
+            Action::Version => {
+                (self.check, self.unchecked) = (false, false);
+                let version = self.server.version().into();
+                self.input(Input::ServerVersion(&version), None)
+            }
             Action::Event => self.event(),
             Action::InitialEnd => self.initial_end(),
             Action::Bookmark => self.bookmark(),
@@ -149,6 +155,7 @@ impl World {
             }
             Fault::Restore(version) => self.restore(version),
             Fault::Fail(class) => {
+                self.failed = matches!(class, ErrorClass::Overloaded | ErrorClass::Broken);
                 self.open = Open::None;
                 self.input(Input::Failed(class, None), None)
             }

@@ -2,14 +2,13 @@
 
 use kube_listwatch::ListAt;
 use kube_object::{CacheProbe, Delta, Entry, ObjectId, ResourceVersion};
-use kube_reflector::{AfterBackoff, FirstList, Input, Output, ReflectorOptions, State};
+use kube_reflector::{FirstList, Input, Output, ReflectorOptions, State};
 
 use super::{
     bounds::{Bounds, Streams, Versions},
     cache_gap::CacheGap,
     client::{Ask, Client, stale},
     open::{self, Open, Refusal, Reuse},
-    possible_actions::REPEATED,
     server::{Server, Stored},
     test_object::{self, TestObject},
 };
@@ -54,6 +53,14 @@ pub struct World {
     pub haste: u8,
     /// Requests since something outside of the client happened.
     pub tries: u8,
+    /// The server accepted a watch, which the client does not know yet.
+    pub opening: bool,
+    /// A check of the server's version is open.
+    pub check: bool,
+    /// The last request failed without a response to it, so the server may have been restored.
+    pub failed: bool,
+    /// The open watch followed such a failure, and the server's version is not known since.
+    pub unchecked: bool,
     /// Changes that extended a streaming list.
     pub extensions: u8,
     /// True if the informer was stopped.
@@ -82,6 +89,10 @@ impl World {
             passed: false,
             haste: 0,
             tries: 0,
+            opening: false,
+            check: false,
+            failed: false,
+            unchecked: false,
             extensions: 0,
             stopped: false,
         };
@@ -115,15 +126,20 @@ impl World {
                     self.unasked = false;
                 }
                 Ask::Extended => self.extended()?,
+                Ask::CheckVersion => self.check = true,
                 Ask::Listed { version, .. } => self.listed(&version, fresh)?,
                 Ask::Request(output) => self.request(output)?,
             }
+        }
+        if std::mem::take(&mut self.opening) {
+            return self.input(Input::Opened, None);
         }
         self.written()?;
         if let State::Watching(watching) = &self.client.machine {
             let version = known(&watching.position.version);
             if self.position.version < version {
                 self.position.version = version;
+                self.unchecked = false;
                 // The number of new events is bounded.
                 self.haste = 0;
                 self.tries = 0;
@@ -148,6 +164,8 @@ impl World {
 
     fn request(&mut self, output: Output) -> Outcome {
         // The pages of a list count once.
+        let failed = std::mem::take(&mut self.failed);
+        (self.check, self.unchecked) = (false, false);
         let page =
             matches!(&output, Output::List { request, .. } if matches!(request.at, ListAt::Continue(_)));
         self.open = match output {
@@ -162,9 +180,13 @@ impl World {
                 {
                     self.find_missed_deletions();
                 }
+                self.unchecked = failed && after.is_resumable();
+                self.opening = matches!(open, Open::Watch { .. });
                 open
             }
             _ => {
+                // The failure precedes the backoff.
+                self.failed = failed;
                 self.open = Open::None;
                 return Ok(());
             }
@@ -363,54 +385,6 @@ impl World {
         }
     }
 
-    /// Returns the first version of the history that the client depends on.
-    fn horizon(&self) -> Option<u64> {
-        let planned = |plan: &kube_reflector::ListPlan| match &plan.at {
-            ListAt::NotOlderThan(version) => known(version),
-            _ => None,
-        };
-        let machine = match &self.client.machine {
-            State::Idle => None,
-            State::Listing(list) => list.version.as_ref().and_then(known).max(planned(&list.plan)),
-            State::Streaming(stream) => planned(&stream.plan),
-            State::Watching(watching) => known(&watching.position.version),
-            State::Waiting(waiting) => match &waiting.then {
-                AfterBackoff::List { plan, .. } => planned(plan),
-                AfterBackoff::Watch(position) => known(&position.version),
-            },
-        };
-        machine.max(self.position.version)
-    }
-
-    /// Returns the first version of the history that a client can still read. Only the first list can
-    /// request any state, possibly at the base.
-    pub(super) fn reads_from(&self) -> u64 {
-        let machine = match &self.client.machine {
-            State::Idle | State::Streaming(_) => None,
-            State::Listing(list) => list.version.as_ref(),
-            State::Watching(watching) => Some(&watching.position.version),
-            State::Waiting(waiting) => match &waiting.then {
-                AfterBackoff::List { .. } => None,
-                AfterBackoff::Watch(position) => Some(&position.version),
-            },
-        };
-        let open = match &self.open {
-            // Events may be repeated.
-            Open::Watch { sent, .. } | Open::Stream { sent, .. } if self.left.faults > 0 => {
-                *sent - REPEATED - 1
-            }
-            Open::Watch { sent, .. } | Open::Stream { sent, .. } => *sent,
-            Open::List { .. } | Open::None | Open::Refused(_) | Open::Stalled => u64::MAX,
-        };
-        // A restore goes back by one version, or to the base.
-        let restored = match self.left.faults {
-            0 => u64::MAX,
-            faults => self.server.version() - u64::from(faults),
-        };
-        let machine = machine.and_then(known).unwrap_or(u64::MAX);
-        machine.min(open).min(restored).min(self.server.version())
-    }
-
     /// Returns the number of list starts that are not applied.
     pub(super) fn begins_waiting(&self) -> usize {
         let waiting = self.client.fifo.iter().chain(&self.client.outgoing);
@@ -486,6 +460,6 @@ impl World {
 }
 
 /// Returns the number of a version, if it is one.
-fn known(version: &ResourceVersion) -> Option<u64> {
+pub(super) fn known(version: &ResourceVersion) -> Option<u64> {
     version.is_resumable().then(|| open::number(version))
 }

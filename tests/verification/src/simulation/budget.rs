@@ -116,7 +116,12 @@ impl Budget {
 }
 
 fn is_list(request: &Request) -> bool {
-    request.info.verb == Verb::List || request.parameter("sendInitialEvents").is_some()
+    request.parameter("sendInitialEvents").is_some() || request.info.verb == Verb::List && !is_check(request)
+}
+
+/// A check of the server's version. Other lists have larger pages.
+pub(super) fn is_check(request: &Request) -> bool {
+    request.info.verb == Verb::List && request.parameter("limit").as_deref() == Some("1")
 }
 
 fn is_page(request: &Request) -> bool {

@@ -26,6 +26,10 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
         request: ListRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
+        // A check of the server's version does not change the cache.
+        if request.at == ListAt::Consistent && request.limit == Some(1) {
+            return self.inner.list(request, known);
+        }
         let recorder = Arc::clone(&self.recorder);
         let first = !matches!(request.at, ListAt::Continue(_));
         let consistent = matches!(request.at, ListAt::Consistent | ListAt::Continue(_));

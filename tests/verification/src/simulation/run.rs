@@ -12,6 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use super::{
     Failure, SimulationOptions, SimulationResult,
+    budget::is_check,
     fault_coverage::{ReflectorState, SimulatedFault},
     history::{HistoryLines, SnapshotCounts, Uids},
     setup::{InformerSetup, Setup},
@@ -238,7 +239,7 @@ fn long_patience(options: &ReflectorOptions) -> Duration {
 fn bound(world: &World) -> Duration {
     let of_one = |watcher: &SimulatedInformer| {
         let recorder = watcher.stack.recorder().lock();
-        let open = world.server.journal().last(|request| recorder.scope.asks(request));
+        let open = world.server.journal().last(|request| recorder.scope.asks(request) && !is_check(request));
         let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
         match recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
             true => long_patience(&watcher.options),

@@ -384,10 +384,42 @@ fn rejection_does_not_cause_relist() {
             let (waiting, outputs) = go(state, Input::Failed(class, delay));
             assert_eq!(outputs, [Output::BackOff(delay)]);
             let (next, outputs) = go(waiting, Input::Fired(Deadline::Backoff));
-            assert_eq!((&next, outputs), (&watching(moved("9")), watch_outputs("9")), "{class:?}");
+            let unavailable = matches!(class, ErrorClass::Overloaded | ErrorClass::Refused);
+            let expected = watching(Position { check_version: unavailable, ..moved("9") });
+            assert_eq!((&next, outputs), (&expected, watch_outputs("9")), "{class:?}");
             state = next;
         }
     }
+}
+
+/// A restored server accepts a watch from a later version, and sends no events.
+#[test]
+fn watch_after_failure_checks_version_of_server() {
+    for class in [ErrorClass::Refused, ErrorClass::Overloaded, ErrorClass::Broken] {
+        let (waiting, _) = go(watching(moved("9")), failed(class));
+        let (opening, outputs) = go(waiting, Input::Fired(Deadline::Backoff));
+        assert_eq!(outputs, watch_outputs("9"));
+        let (unchecked, outputs) = go(opening, Input::Opened);
+        assert_eq!(outputs, [Output::CheckVersion]);
+        for reached in ["9", "10", ""] {
+            let (state, outputs) = go(unchecked.clone(), Input::ServerVersion(&version(reached)));
+            assert!(outputs.is_empty() && !position(&state).check_version, "{reached}");
+        }
+        let (state, outputs) = go(unchecked, Input::ServerVersion(&version("8")));
+        assert_eq!(state, first_page(immediate(fresh())), "{class:?}");
+        assert_eq!(outputs[0], Output::Count(RelistCause::TooLarge));
+    }
+    let (_, outputs) = go(watching(moved("9")), Input::Opened);
+    assert_eq!(outputs, [], "no request failed");
+}
+
+#[test]
+fn progress_makes_version_check_unnecessary() {
+    let unchecked = watching(Position { check_version: true, ..moved("9") });
+    let (state, _) = go(unchecked, event(EventKind::Bookmark, &version("10")));
+    assert!(!position(&state).check_version);
+    let (same, outputs) = go(state.clone(), Input::ServerVersion(&version("8")));
+    assert_eq!((same, outputs), (state, vec![]), "a late response has no effect");
 }
 
 /// Property 13. A restored server rejects the version as too large, and a new epoch starts.

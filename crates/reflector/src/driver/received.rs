@@ -1,0 +1,101 @@
+//! Turns the received data of lists and watches into inputs of the state machine.
+
+use kube_listwatch::{Decoded, ListPart, ListWatchError, Target, Verb, WatchEvent};
+use kube_object::{DecodeError, Delta, Listed, ObjectId};
+
+use super::Driver;
+use crate::{EventKind, Input, Sink};
+
+impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
+    pub(super) fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
+        match part {
+            Some(Ok(ListPart::Items { items, mut nameless })) => {
+                let (items, unnamed): (Vec<_>, Vec<_>) =
+                    items.into_iter().partition(|item| is_identified(item.id()));
+                nameless.extend(unnamed.iter().map(|_| DecodeError::NoName));
+                for reason in &nameless {
+                    self.reflector.reports.nameless(reason);
+                }
+                let complete = nameless.is_empty();
+                let listed = items.into_iter().map(|item| self.listed(item)).collect();
+                self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
+            }
+            Some(Ok(ListPart::End(end))) => {
+                self.reflector.reports.succeeded();
+                let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
+                self.step(input, || None);
+            }
+            Some(Err(error)) => self.failed(&error),
+            None => {
+                self.failed(&ListWatchError::list_function("the list stream closed before its last part"));
+            }
+        }
+    }
+
+    pub(super) fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, ListWatchError>>) {
+        match events {
+            Some(Ok(events)) => {
+                self.reflector.reports.succeeded();
+                let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
+                let objects = events.iter().any(|event| event.object_id().is_some());
+                self.reflector.reports.events_received(objects, bookmarks);
+                let request = self.requests;
+                for event in events {
+                    self.event(event);
+                    // The next events belong to a watch that is no longer open.
+                    if self.requests != request {
+                        break;
+                    }
+                }
+            }
+            Some(Err(error)) => self.failed(&error),
+            None => self.watch_ended(),
+        }
+    }
+
+    fn event(&mut self, event: WatchEvent<T>) {
+        let id = event.object_id();
+        if id.is_some_and(|id| !is_identified(id)) {
+            let target = Target { verb: Verb::Watch, url: self.reflector.source.path() };
+            return self.failed(&ListWatchError::Nameless { target, reason: DecodeError::NoName });
+        }
+        let (kind, id, delta) = match event {
+            WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
+            WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
+            WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
+            WatchEvent::Opened => return self.step(Input::Opened, || None),
+            WatchEvent::Bookmark { version, initial_events_end } => {
+                let kind = if initial_events_end { EventKind::InitialEnd } else { EventKind::Bookmark };
+                let input = Input::Event { kind, version: &version };
+                return self.step(input, || Some(Delta::Bookmark(version.clone())));
+            }
+        };
+        self.step(Input::Event { kind, version: &id.version }, || Some(delta));
+    }
+
+    fn put(&self, object: Decoded<T>) -> Delta<T> {
+        match object {
+            Decoded::Object(entry) => Delta::Put(entry),
+            Decoded::Undecodable { id, error } => {
+                self.reflector.reports.undecodable(&id, &error);
+                Delta::Undecodable(id)
+            }
+        }
+    }
+
+    fn listed(&self, item: Decoded<T>) -> Listed<T> {
+        match item {
+            Decoded::Object(entry) => Listed::Object(entry),
+            Decoded::Undecodable { id, error } => {
+                self.reflector.reports.undecodable(&id, &error);
+                Listed::Undecodable(id)
+            }
+        }
+    }
+}
+
+/// Returns whether an object has a name. A source that is not a `ListWatch` can return objects without a
+/// name. They would share one key, and a list would delete all but one of them.
+fn is_identified(id: &ObjectId) -> bool {
+    !id.key.name().is_empty()
+}

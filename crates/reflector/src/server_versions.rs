@@ -1,0 +1,92 @@
+//! `ServerVersions`: shares checks of the server's version between reflectors.
+
+use std::{collections::HashMap, fmt, future::Future, sync::Arc};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use kube_object::ResourceVersion;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Shares checks of the version of one API server between the reflectors of a program.
+///
+/// After a failed connection, a reflector checks that the server has reached its version: a server that
+/// was restored from an older state accepts a watch from a later version, and sends no events. All
+/// reflectors of an API group that share this value send one request together. API groups do not share,
+/// because an aggregated API server has its own versions. Clones share their checks.
+#[derive(Clone, Default)]
+pub struct ServerVersions(Arc<Mutex<HashMap<String, Check>>>);
+
+/// A check that runs or has completed.
+struct Check {
+    began: Instant,
+    version: VersionCheck,
+}
+
+/// Returns the version of the server, or `None` if the request failed.
+pub(crate) type VersionCheck = Shared<BoxFuture<'static, Option<ResourceVersion>>>;
+
+impl ServerVersions {
+    /// Returns a check of this API group that began after `failure`. Starts `request` if there is none.
+    ///
+    /// The request makes progress while one of its callers polls it.
+    pub(crate) fn check(
+        &self,
+        group: &str,
+        failure: Instant,
+        request: impl Future<Output = Option<ResourceVersion>> + Send + 'static,
+    ) -> VersionCheck {
+        let mut checks = self.0.lock();
+        if let Some(check) = checks.get(group)
+            && check.began >= failure
+            && check.version.peek() != Some(&None)
+        {
+            return check.version.clone();
+        }
+        let version = request.boxed().shared();
+        checks.insert(group.to_owned(), Check { began: Instant::now(), version: version.clone() });
+        version
+    }
+}
+
+impl fmt::Debug for ServerVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerVersions").finish_non_exhaustive()
+    }
+}
+
+/// Returns the API group of a path: `apps` for `/apis/apps/v1/deployments`, and an empty text for
+/// `/api/v1/pods` and for unknown paths.
+pub(crate) fn group_of(path: &str) -> &str {
+    path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::ready, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn group_is_first_part_of_path() {
+        let groups = ["/apis/apps/v1/deployments", "/api/v1/pods", "", "/apis/"].map(group_of);
+        assert_eq!(groups, ["apps", "", "", ""]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn check_is_shared_until_it_fails_or_is_older_than_failure() {
+        let versions = ServerVersions::default();
+        let check = |group, failure, version: Option<u64>| {
+            versions.check(group, failure, ready(version.map(ResourceVersion::from)))
+        };
+        let start = Instant::now();
+        assert_eq!(check("apps", start, None).await, None);
+        assert_eq!(check("apps", start, Some(7)).await, Some(7.into()), "the first check failed");
+        assert_eq!(check("apps", start, Some(8)).await, Some(7.into()), "shared");
+        assert_eq!(check("batch", start, Some(9)).await, Some(9.into()), "another group");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(check("apps", Instant::now(), Some(10)).await, Some(10.into()), "older than the failure");
+    }
+}
