@@ -95,6 +95,28 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
         }
     }
 
+    /// Drops the leaf that contains this index. Its elements are then absent.
+    pub(crate) fn drop_leaf(&mut self, at: usize) {
+        let mut bits = self.bits();
+        let mut node = &mut self.root;
+        if at >> bits != 0 {
+            return;
+        }
+        loop {
+            match node {
+                Node::Empty => return,
+                Node::Leaf(_) => {
+                    *node = Node::Empty;
+                    return;
+                }
+                Node::Inner(children) => {
+                    bits -= FAN_BITS;
+                    node = &mut Arc::make_mut(children)[(at >> bits) % FAN];
+                }
+            }
+        }
+    }
+
     fn grow(&mut self) {
         self.height += 1;
         if !matches!(self.root, Node::Empty) {
@@ -129,6 +151,20 @@ mod tests {
         let before: *const u32 = numbers.get(300).unwrap();
         *numbers.get_mut(300) = 2;
         assert!(std::ptr::eq(before, numbers.get(300).unwrap()));
+    }
+
+    #[test]
+    fn dropped_leaf_has_no_elements_and_copies_keep_it() {
+        let mut numbers = CowVec::<u32, 4>::default();
+        (0..100).for_each(|at| *numbers.get_mut(at) = 1);
+        let copy = numbers.clone();
+        numbers.drop_leaf(50);
+        numbers.drop_leaf(10_000);
+        let absent: Vec<usize> = (0..100).filter(|at| numbers.get(*at).is_none()).collect();
+        assert_eq!(absent, [48, 49, 50, 51]);
+        assert_eq!(copy.get(50), Some(&1));
+        *numbers.get_mut(50) = 2;
+        assert_eq!((numbers.get(50), numbers.get(51)), (Some(&2), Some(&0)));
     }
 
     #[test]
