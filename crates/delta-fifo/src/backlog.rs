@@ -3,6 +3,7 @@
 
 mod coalesce;
 mod coalesced;
+mod paged;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -14,6 +15,8 @@ use std::{
 use kube_object::{Entry, Event, ObjectKey};
 
 use coalesced::{CoalescedChanges, is_initial};
+pub use paged::EventPages;
+use paged::Paged;
 
 /// The default number of pending events at which coalescing starts. It is equal to
 /// [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY): a handler receives each event of an ordinary
@@ -28,8 +31,8 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 ///
 /// # Bound
 /// A backlog holds fewer events than the threshold, plus one batch, plus one change for each key
-/// that exists or that was delivered to the handler. If an object is added and deleted before its
-/// delivery, both events are removed.
+/// that exists or that was delivered to the handler. Pages ([`push_pages`]) hold only their source.
+/// If an object is added and deleted before its delivery, both events are removed.
 ///
 /// A [`Delivery`] that [`take`] returned also holds its events until it is dropped.
 ///
@@ -57,19 +60,53 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 /// hold the lock only during the calls to this type, never during a handler call.
 ///
 /// [`push`]: Self::push
+/// [`push_pages`]: Self::push_pages
 /// [`take`]: Self::take
 /// [`acknowledge`]: Self::acknowledge
 /// [`pending`]: Self::pending
 /// [`initial_pending`]: Self::initial_pending
 pub struct Backlog<T> {
     /// Batches that are not empty and are older than all events in `coalesced`.
-    batches: VecDeque<Delivery<T>>,
+    batches: VecDeque<Batch<T>>,
     /// The number of events in `batches`.
     batched: usize,
     coalesced: CoalescedChanges<T>,
+    /// The events that follow all coalesced changes. No further event follows them.
+    last: Option<Paged<T>>,
     /// The initial Adds in `batches`, in `coalesced`, and in deliveries that are not acknowledged.
     initial: usize,
     threshold: usize,
+}
+
+/// A queued batch.
+enum Batch<T> {
+    Events(Delivery<T>),
+    Paged(Paged<T>),
+}
+
+impl<T> Batch<T> {
+    fn len(&self) -> usize {
+        match self {
+            Batch::Events(events) => events.len(),
+            Batch::Paged(paged) => paged.len(),
+        }
+    }
+
+    fn initial(&self) -> usize {
+        match self {
+            Batch::Events(events) => events.initial,
+            Batch::Paged(paged) => paged.initial(),
+        }
+    }
+}
+
+impl<T> Clone for Batch<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Batch::Events(events) => Batch::Events(events.clone()),
+            Batch::Paged(paged) => Batch::Paged(paged.clone()),
+        }
+    }
 }
 
 /// Contains the events that the handler must receive next, in order. Dereferences to a slice.
@@ -108,7 +145,12 @@ impl<T> Clone for Delivery<T> {
 /// Copies the state and shares the batches.
 impl<T> Clone for Backlog<T> {
     fn clone(&self) -> Self {
-        Self { batches: self.batches.clone(), coalesced: self.coalesced.clone(), ..*self }
+        Self {
+            batches: self.batches.clone(),
+            coalesced: self.coalesced.clone(),
+            last: self.last.clone(),
+            ..*self
+        }
     }
 }
 
@@ -126,6 +168,7 @@ impl<T> Backlog<T> {
             batches: VecDeque::new(),
             batched: 0,
             coalesced: CoalescedChanges::default(),
+            last: None,
             initial: 0,
             threshold,
         }
@@ -141,9 +184,28 @@ impl<T> Backlog<T> {
         self.initial += batch.initial;
         if self.coalesced.is_empty() && self.batched < self.threshold {
             self.batched += batch.len();
-            self.batches.push_back(batch);
+            self.batches.push_back(Batch::Events(batch));
         } else {
             self.coalesce(&batch);
+        }
+    }
+
+    /// Queues events that are created in pages when they are delivered. The call and each delivery take
+    /// a bounded time and memory.
+    ///
+    /// The pages of a new handler are its initial Adds. If the backlog coalesces events, the pages follow
+    /// all coalesced changes, and no later event may be pushed.
+    pub fn push_pages(&mut self, pages: Arc<dyn EventPages<T>>) {
+        let paged = Paged::new(pages);
+        if paged.len() == 0 {
+            return;
+        }
+        self.initial += paged.initial();
+        if self.coalesced.is_empty() {
+            self.batched += paged.len();
+            self.batches.push_back(Batch::Paged(paged));
+        } else {
+            self.last = Some(paged);
         }
     }
 
@@ -168,20 +230,48 @@ impl<T> Backlog<T> {
         self.push(resync);
     }
 
-    fn batched_keys(&self) -> HashSet<&ObjectKey> {
-        self.batches.iter().flat_map(|batch| batch.iter()).map(Event::key).collect()
+    fn batched_keys(&self) -> HashSet<ObjectKey> {
+        let mut keys = HashSet::new();
+        for batch in &self.batches {
+            match batch {
+                Batch::Events(events) => keys.extend(events.iter().map(|event| event.key().clone())),
+                Batch::Paged(paged) => keys.extend(paged.keys()),
+            }
+        }
+        keys
     }
 
     /// Takes the next events to deliver: a complete batch, or the coalesced change of one key. The
     /// other keys continue to coalesce. Never returns an empty delivery.
     pub fn take(&mut self) -> Option<Delivery<T>> {
-        match self.batches.pop_front() {
-            Some(batch) => {
+        match self.batches.front_mut() {
+            Some(Batch::Paged(paged)) => {
+                let delivery = Delivery::new(paged.next_page());
+                if paged.len() == 0 {
+                    self.batches.pop_front();
+                }
+                self.batched -= delivery.len();
+                Some(delivery)
+            }
+            Some(Batch::Events(_)) => {
+                let Some(Batch::Events(batch)) = self.batches.pop_front() else { return None };
                 self.batched -= batch.len();
                 Some(batch)
             }
-            None => Some(Delivery::new(self.coalesced.pop()?.into_events())),
+            None => match self.coalesced.pop() {
+                Some(change) => Some(Delivery::new(change.into_events())),
+                None => self.take_last(),
+            },
         }
+    }
+
+    fn take_last(&mut self) -> Option<Delivery<T>> {
+        let paged = self.last.as_mut()?;
+        let delivery = Delivery::new(paged.next_page());
+        if paged.len() == 0 {
+            self.last = None;
+        }
+        Some(delivery)
     }
 
     /// Records that the handler calls for a delivery of this backlog are complete.
@@ -214,23 +304,25 @@ impl<T> Backlog<T> {
             batches: mem::take(&mut self.batches),
             batched: mem::take(&mut self.batched),
             coalesced: mem::take(&mut self.coalesced),
+            last: self.last.take(),
             initial,
             threshold: self.threshold,
         }
     }
 
     fn queued_initial(&self) -> usize {
-        self.batches.iter().map(|batch| batch.initial).sum::<usize>() + self.coalesced.initial_adds()
+        let last = self.last.as_ref().map_or(0, Paged::initial);
+        self.batches.iter().map(Batch::initial).sum::<usize>() + self.coalesced.initial_adds() + last
     }
 
     /// Returns the number of queued events. Coalesced changes count once per key.
     pub fn pending(&self) -> usize {
-        self.batched + self.coalesced.len()
+        self.batched + self.coalesced.len() + self.last.as_ref().map_or(0, Paged::len)
     }
 
     /// Returns whether the backlog has no queued events.
     pub fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.coalesced.is_empty()
+        self.batches.is_empty() && self.coalesced.is_empty() && self.last.is_none()
     }
 
     /// Returns whether the backlog coalesces events, because the handler lags.
@@ -248,8 +340,8 @@ impl<T> Backlog<T> {
     /// # Panics
     /// Panics if an invariant does not hold.
     pub fn check(&self) {
-        assert_eq!(self.batched, self.batches.iter().map(|batch| batch.len()).sum::<usize>());
-        assert!(self.batches.iter().all(|batch| !batch.is_empty()), "an empty batch is queued");
+        assert_eq!(self.batched, self.batches.iter().map(Batch::len).sum::<usize>());
+        assert!(self.batches.iter().all(|batch| batch.len() > 0), "an empty batch is queued");
         assert!(self.initial >= self.queued_initial(), "a queued initial Add is not counted");
         self.coalesced.check();
     }

@@ -116,7 +116,8 @@ impl<T: Object, S> InformerBuilder<T, S> {
 
     /// Sets the resync period of all handlers that do not set a period.
     ///
-    /// A resync delivers each cached object again, as an update with equal old and new state.
+    /// A resync delivers each cached object again, as an update with equal old and new state. Other
+    /// events have precedence. A handler that lags receives its resync when it has caught up.
     /// Without a period, or with a period of zero, there is no resync. A period below one second is
     /// raised to one second.
     #[must_use]

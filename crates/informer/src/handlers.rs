@@ -11,6 +11,7 @@ mod filtering;
 mod mailbox;
 mod registration;
 mod resync;
+mod snapshot_events;
 mod task;
 mod thread;
 #[cfg(feature = "kube-runtime")]
@@ -21,6 +22,7 @@ pub use event_stream::EventStream;
 pub use filtering::FilteringEventHandler;
 pub(crate) use mailbox::{LagPolicy, Mailbox, Queued};
 pub use registration::HandlerRegistration;
+pub(crate) use snapshot_events::{FinalDeletes, InitialAdds};
 pub(crate) use task::{deliver, deliver_to_thread};
 pub(crate) use thread::HandlerThread;
 #[cfg(feature = "kube-runtime")]

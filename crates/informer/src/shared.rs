@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo as fifo;
-use kube_object::{Delta, Entry, Event, Object};
+use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::Store;
 use parking_lot::Mutex;
@@ -19,10 +19,13 @@ use crate::{
     HandlerStatus,
     config::InformerConfig,
     factory::FactoryLink,
-    handlers::{LagPolicy, Mailbox, Queued},
+    handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
     tasks::InformerTasks,
 };
+
+/// The number of objects of a resync that are queued under one lock.
+const RESYNC_PAGE: usize = 256;
 
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
@@ -271,9 +274,7 @@ impl<T: Object> Shared<T> {
         subscribers.next_id += 1;
         let (threshold, panics) = (this.config.settings.coalesce_threshold, Arc::clone(&this.panics));
         let mailbox = Arc::new(Mailbox::new(threshold, policy, &format!("#{id}"), panics));
-        let initial = |object| Event::Added { object, initial: true };
-        let snapshot = this.store.snapshot();
-        mailbox.push(snapshot.iter().cloned().map(initial).collect(), this.store.is_synced());
+        mailbox.push_pages(Arc::new(InitialAdds(this.store.snapshot())), this.store.is_synced());
         let mut task = task(Arc::clone(&mailbox));
         let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
         let subscriber = Subscriber { id, mailbox: Arc::clone(&mailbox), at_stop };
@@ -307,8 +308,7 @@ impl<T: Object> Shared<T> {
         let Subscription { id, mailbox, .. } = subscription;
         let mut subscribers = self.subscribers.lock();
         if removal == Removal::DeleteAll {
-            let delete = |last: &Entry<T>| Event::Deleted { last: last.clone(), final_state_unknown: true };
-            mailbox.push(self.store.snapshot().iter().map(delete).collect(), self.store.is_synced());
+            mailbox.push_pages(Arc::new(FinalDeletes(self.store.snapshot())), self.store.is_synced());
         }
         let at = subscribers.list.iter().position(|subscriber| subscriber.id == *id);
         let removed = at.map(|at| subscribers.list.swap_remove(at));
@@ -326,10 +326,14 @@ impl<T: Object> Shared<T> {
         drop((removed, unspawned, dropped));
     }
 
-    /// Queues each cached object as an update for this mailbox. Skips objects with queued events.
-    pub(crate) fn resync(&self, mailbox: &Mailbox<T>) {
+    /// Queues the cached objects from this cursor on as updates, at most one page. Returns the cursor of
+    /// the next page, and `None` after the last page. Queues nothing if other events are queued.
+    ///
+    /// The reader has handled all events before, so each object has the state that the handler knows.
+    pub(crate) fn resync(&self, mailbox: &Mailbox<T>, cursor: usize) -> Option<usize> {
         let _no_changes = self.subscribers.lock();
-        mailbox.push_resync(self.store.snapshot().iter().cloned());
+        let (entries, next) = self.store.snapshot().page(cursor, RESYNC_PAGE);
+        if mailbox.push_resync(entries) { next } else { Some(cursor) }
     }
 
     pub(crate) fn stop(&self) {

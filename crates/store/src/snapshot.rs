@@ -6,6 +6,9 @@ use kube_object::{Entry, KeyRef, Object, ResourceVersion};
 
 use crate::{LabelSelector, Watermark, root::Root};
 
+/// The maximum number of slots that a page visits, for each entry of its limit.
+const SLOTS_PER_ENTRY: usize = 16;
+
 /// Holds an immutable state of a store: objects, indexes and watermark.
 ///
 /// A snapshot is cheap to clone, never changes, and never blocks a writer. While a snapshot is
@@ -41,6 +44,24 @@ impl<T: Object> Snapshot<T> {
     /// order. All lists have this order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.root.objects.iter().map(|(_, entry)| entry)
+    }
+
+    /// Returns a page of at most `limit` entries, and the cursor of the next page. Zero is the cursor of
+    /// the first page. The last page has no next cursor. A page can be empty, because each call visits
+    /// a bounded number of slots.
+    ///
+    /// The order is that of [`Snapshot::iter`]. An object keeps its place while it exists, so a cursor is
+    /// also valid for later snapshots of the same store.
+    pub fn page(&self, cursor: usize, limit: usize) -> (Vec<Entry<T>>, Option<usize>) {
+        let end = self.root.objects.used();
+        let last = end.min(cursor.saturating_add(limit.max(1) * SLOTS_PER_ENTRY));
+        let mut entries = Vec::with_capacity(limit.min(last.saturating_sub(cursor)));
+        let mut next = cursor;
+        while next < last && entries.len() < limit {
+            entries.extend(self.root.objects.get(next as u32).cloned());
+            next += 1;
+        }
+        (entries, (next < end).then_some(next))
     }
 
     /// Iterates over the entries of one namespace. Does not visit other entries.

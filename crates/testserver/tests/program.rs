@@ -48,21 +48,22 @@ fn invalid_flag_error_contains_flag_and_value() {
     for (flags, error) in [
         (
             &["--bookmark-period=nan"][..],
-            "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must not be negative or too large",
+            "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must be above 0 and not too large",
         ),
         (
             &["--bookmark-period=-1"],
-            "invalid value '-1' for '--bookmark-period <SECONDS>': the duration must not be negative or too large",
+            "invalid value '-1' for '--bookmark-period <SECONDS>': the duration must be above 0 and not too large",
         ),
         (
             &["--expire-after", "1e300"],
-            "invalid value '1e300' for '--expire-after <SECONDS>': the duration must not be negative or too large",
+            "invalid value '1e300' for '--expire-after <SECONDS>': the duration must be above 0 and not too large",
         ),
         (
             &["--expire-after", "soon"],
             "invalid value 'soon' for '--expire-after <SECONDS>': expected a number of seconds",
         ),
         (&["--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
+        (&["--workload=0"], "invalid value '0' for '--workload <MILLISECONDS>'"),
         (&["--workload=often"], "invalid value 'often' for '--workload <MILLISECONDS>'"),
         (&["--users"], "--tls"),
     ] {
@@ -97,8 +98,8 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("kubeconfig");
     let name = file.to_str().expect("UTF-8");
-    let all = ["--tls", "--users", "--garbage-collector", "--workload", "0", "--kubeconfig", name];
-    let times = ["--bookmark-period", "0", "--expire-after", "1e19"];
+    let all = ["--tls", "--users", "--garbage-collector", "--workload", "1", "--kubeconfig", name];
+    let times = ["--bookmark-period", "1", "--expire-after", "1e19"];
     let (running, ready) = RunningProgram::start(&[&all[..], &times[..]].concat());
     assert_eq!(ready, format!("ready {name}\n"));
     let mode = std::fs::metadata(&file).expect("a file").permissions().mode();

@@ -149,6 +149,74 @@ fn pending_resync_is_never_older_than_later_events() {
     assert_eq!(drain(&mut backlog), [updated(&b, &b)]);
 }
 
+/// The events of entries, with one event on every second page.
+struct Pages {
+    events: Vec<Event<()>>,
+    initial: bool,
+}
+
+impl EventPages<()> for Pages {
+    fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    fn is_initial(&self) -> bool {
+        self.initial
+    }
+
+    fn page(&self, cursor: usize, _: usize) -> (Vec<Event<()>>, Option<usize>) {
+        let event = self.events.get(cursor / 2).filter(|_| cursor % 2 == 1).cloned();
+        (event.into_iter().collect(), (cursor < 2 * self.events.len()).then_some(cursor + 1))
+    }
+}
+
+/// Properties 8, 9 and 11. Later events follow the pages, and the handler is not synced before.
+#[test]
+fn pages_are_delivered_before_later_events() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| entry(name, 1));
+    let newer = entry("b", 2);
+    let later = [added(&c), updated(&b, &newer)];
+    for threshold in [0, 1, 100] {
+        let mut backlog = Backlog::new(threshold);
+        backlog.push_pages(Arc::new(Pages { events: vec![initial(&a), initial(&b)], initial: true }));
+        push_all(&mut backlog, later.clone());
+        assert_eq!((backlog.pending(), backlog.initial_pending()), (4, 2));
+        let mut first = backlog.take().unwrap();
+        assert_eq!((&first[..], backlog.pending()), (&[initial(&a)][..], 3));
+        backlog.check();
+        backlog.acknowledge(&mut first);
+        assert_eq!(backlog.initial_pending(), 1);
+        assert_eq!(drain(&mut backlog), [initial(&b), added(&c), updated(&b, &newer)]);
+        assert_eq!((backlog.pending(), backlog.initial_pending()), (0, 0));
+    }
+}
+
+/// The deletes of a removed handler follow its coalesced changes.
+#[test]
+fn pages_follow_coalesced_changes() {
+    let [a, b] = ["a", "b"].map(|name| entry(name, 1));
+    let mut backlog = Backlog::new(1);
+    push_all(&mut backlog, [added(&a), added(&b)]);
+    assert!(backlog.is_coalescing());
+    backlog.push_pages(Arc::new(Pages { events: vec![deleted(&a), deleted(&b)], initial: false }));
+    backlog.check();
+    assert_eq!(backlog.pending(), 4);
+    assert_eq!(drain(&mut backlog), [added(&a), added(&b), deleted(&a), deleted(&b)]);
+    assert!(backlog.is_empty());
+}
+
+#[test]
+fn cleared_pages_are_not_delivered() {
+    let a = entry("a", 1);
+    let mut backlog = Backlog::new(1);
+    backlog.push_pages(Arc::new(Pages { events: vec![initial(&a)], initial: true }));
+    let cleared = backlog.clear();
+    assert_eq!((cleared.pending(), backlog.pending(), backlog.initial_pending()), (1, 0, 0));
+    backlog.push_pages(Arc::new(Pages { events: Vec::new(), initial: true }));
+    assert!(backlog.is_empty() && backlog.take().is_none());
+    backlog.check();
+}
+
 /// Property 11.
 #[test]
 fn initial_add_is_pending_until_acknowledged() {

@@ -7,13 +7,11 @@ use std::{
     time::Duration,
 };
 
+use super::resync::Resync;
+use crate::shared::{Removal, Shared, Subscription};
 use futures_util::Stream;
 use kube_delta_fifo::Delivery;
 use kube_object::{Event, Object};
-use tokio::time::Interval;
-
-use super::resync;
-use crate::shared::{Removal, Shared, Subscription};
 
 /// Yields the events of an informer as a [`Stream`]. The contract of
 /// [`EventHandler`](crate::EventHandler) applies. An event counts as handled when the reader polls
@@ -29,10 +27,7 @@ pub struct EventStream<T: Object> {
     shared: Arc<Shared<T>>,
     /// The current delivery, and the number of yielded events.
     current: Option<(Delivery<T>, usize)>,
-    /// The resync period, until the first poll creates the timer. A stream can be created before a
-    /// runtime exists.
-    period: Option<Duration>,
-    resync: Option<Interval>,
+    resync: Resync,
 }
 
 impl<T: Object> EventStream<T> {
@@ -41,7 +36,7 @@ impl<T: Object> EventStream<T> {
         shared: Arc<Shared<T>>,
         period: Option<Duration>,
     ) -> Self {
-        Self { subscription, shared, current: None, period, resync: None }
+        Self { subscription, shared, current: None, resync: Resync::new(period) }
     }
 
     /// Sets the name of the stream in the informer's status. The default is `#` and the number of
@@ -82,19 +77,12 @@ impl<T: Object> Stream for EventStream<T> {
     type Item = Event<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
-        if let Some(period) = self.period.take() {
-            self.resync = resync::ticks(period);
-        }
         loop {
             if let Some(event) = self.next_of_current() {
                 return Poll::Ready(Some(event));
             }
-            let ticked = self.resync.as_mut().is_some_and(|ticks| ticks.poll_tick(context).is_ready());
-            if ticked {
-                self.shared.resync(&self.subscription.mailbox);
-                continue;
-            }
-            match self.subscription.mailbox.poll_take(context) {
+            let Self { subscription, shared, resync, .. } = &mut *self;
+            match resync.poll_take(context, &subscription.mailbox, || Some(Arc::clone(shared))) {
                 Poll::Ready(Some(delivery)) => self.current = Some((delivery, 0)),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,

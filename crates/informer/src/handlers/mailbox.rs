@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use kube_delta_fifo::{Backlog, Delivery};
+use kube_delta_fifo::{Backlog, Delivery, EventPages};
 use kube_object::{Entry, Event};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -117,15 +117,28 @@ impl<T> Mailbox<T> {
         self.reader.wake();
     }
 
-    /// Queues a resync of all cached objects. The caller must prevent concurrent writes to the
-    /// cache.
-    pub(crate) fn push_resync(&self, entries: impl IntoIterator<Item = Entry<T>>) {
+    /// Queues the events of a snapshot, which are created when they are delivered.
+    pub(crate) fn push_pages(&self, pages: Arc<dyn EventPages<T>>, complete: bool) {
         let mut state = self.state.lock();
-        if !state.closed {
-            state.backlog.push_resync(entries);
-            drop(state);
-            self.reader.wake();
+        if state.closed {
+            return;
         }
+        state.complete |= complete;
+        state.backlog.push_pages(pages);
+        self.update_synced(&state);
+        drop(state);
+        self.reader.wake();
+    }
+
+    /// Queues a page of a resync if no event is queued. Returns false otherwise. The caller must
+    /// prevent concurrent writes to the cache.
+    pub(crate) fn push_resync(&self, entries: Vec<Entry<T>>) -> bool {
+        let mut state = self.state.lock();
+        let is_empty = state.backlog.is_empty() && !state.closed;
+        if is_empty {
+            state.backlog.push_resync(entries);
+        }
+        is_empty
     }
 
     /// Takes the next events. Returns `None` if the mailbox is closed and empty.

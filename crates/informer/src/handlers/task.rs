@@ -11,7 +11,7 @@ use std::{
 use futures_util::FutureExt;
 use kube_object::Object;
 
-use super::{EventHandler, HandlerThread, Mailbox, Queued, call::call_unless_abandoned, resync};
+use super::{EventHandler, HandlerThread, Mailbox, Queued, call::call_unless_abandoned, resync::Resync};
 use crate::shared::Shared;
 
 /// Calls a handler on this task until the mailbox is closed.
@@ -21,9 +21,12 @@ pub(crate) async fn deliver<T: Object>(
     mut handler: impl EventHandler<T>,
     resync: Option<Duration>,
 ) {
-    let resyncing = resync_periodically(&shared, &mailbox, resync);
+    let mut resync = Resync::new(resync);
     let delivering = async {
-        while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
+        // A strong reference would be a cycle, because the informer holds this task before the start.
+        while let Some(delivery) =
+            poll_fn(|context| resync.poll_take(context, &mailbox, || shared.upgrade())).await
+        {
             for event in delivery.iter() {
                 if !call_unless_abandoned(&mailbox, &mut handler, event) {
                     break;
@@ -34,7 +37,7 @@ pub(crate) async fn deliver<T: Object>(
             mailbox.acknowledge(delivery);
         }
     };
-    run_until_closed(&mailbox, delivering, resyncing).await;
+    run_until_closed(&mailbox, delivering).await;
 }
 
 /// Calls a handler on its thread until the mailbox is closed. Then waits until the thread has
@@ -45,55 +48,30 @@ pub(crate) async fn deliver_to_thread<T: Object>(
     mut thread: HandlerThread<T>,
     resync: Option<Duration>,
 ) {
-    let resyncing = resync_periodically(&shared, &mailbox, resync);
+    let mut resync = Resync::new(resync);
     let delivering = async {
-        while let Some(delivery) = poll_fn(|context| mailbox.poll_take(context)).await {
+        while let Some(delivery) =
+            poll_fn(|context| resync.poll_take(context, &mailbox, || shared.upgrade())).await
+        {
             let Some(delivery) = thread.call(&mailbox, delivery).await else { break };
             mailbox.acknowledge(delivery);
         }
     };
-    run_until_closed(&mailbox, delivering, resyncing).await;
+    run_until_closed(&mailbox, delivering).await;
+    drop(resync);
     thread.stop().await;
 }
 
-/// Runs both futures until the mailbox is closed. If a value panics outside of a handler call, for
+/// Delivers until the mailbox is closed. If a value panics outside of a handler call, for
 /// example in the `Drop` of an object, closes the mailbox. Otherwise, the informer could wait for
 /// this reader indefinitely.
-async fn run_until_closed<T>(
-    mailbox: &Mailbox<T>,
-    delivering: impl Future<Output = ()>,
-    resyncing: impl Future<Output = ()>,
-) {
-    let running = async {
-        tokio::select! {
-            biased;
-            () = delivering => {}
-            () = resyncing => {}
-        }
-    };
-    let ended = AssertUnwindSafe(running).catch_unwind().await;
+async fn run_until_closed<T>(mailbox: &Mailbox<T>, delivering: impl Future<Output = ()>) {
+    let ended = AssertUnwindSafe(delivering).catch_unwind().await;
     if ended.is_err() {
         tracing::error!(handler = %mailbox.name(), "event handler removed: a value panicked when it was dropped");
     }
     drop(mailbox.close(Queued::Drop));
     if let Err(panicked) = ended {
         resume_unwind(panicked);
-    }
-}
-
-/// Queues a resync after each period. Never returns.
-async fn resync_periodically<T: Object>(
-    shared: &Weak<Shared<T>>,
-    mailbox: &Mailbox<T>,
-    period: Option<Duration>,
-) {
-    let Some(mut ticks) = period.and_then(resync::ticks) else { return std::future::pending().await };
-    loop {
-        ticks.tick().await;
-        // A strong reference would be a cycle, because the informer holds this task before the
-        // start.
-        if let Some(shared) = shared.upgrade() {
-            shared.resync(mailbox);
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use kube_delta_fifo::{Backlog, Delivery, DeltaFifo};
+use kube_delta_fifo::{Backlog, Delivery, DeltaFifo, EventPages};
 use kube_object::{Delta, Event, ResourceVersion};
 use kube_reflector::{Deadline, EventKind, Input, Marker, Output, ReflectorOptions, State, step};
 use kube_store::{Snapshot, Store};
@@ -47,11 +47,13 @@ pub struct Member {
     pub in_hand: Option<(Delivery<TestObject>, usize)>,
     /// True if the handler is synced.
     pub synced: bool,
+    /// The next page of a running resync.
+    pub resync: Option<usize>,
 }
 
 impl Member {
     fn new(id: HandlerId, mark: usize) -> Self {
-        Self { id, backlog: Backlog::new(mark), complete: false, in_hand: None, synced: false }
+        Self { id, backlog: Backlog::new(mark), complete: false, in_hand: None, synced: false, resync: None }
     }
 
     /// As a mailbox does after each change of its backlog.
@@ -225,17 +227,26 @@ impl Client {
     /// A handler joins.
     pub fn join(&mut self, id: HandlerId, mark: usize) {
         let mut member = Member::new(id, mark);
-        let initial = |object| Event::Added { object, initial: true };
-        let snapshot = self.store.snapshot();
-        member.push(snapshot.iter().cloned().map(initial).collect(), self.store.is_synced());
+        member.complete = self.store.is_synced();
+        member.backlog.push_pages(Arc::new(InitialAdds(self.store.snapshot())));
         self.members.push(member);
     }
 
-    /// Requests a resync for a handler.
+    /// Starts a resync of a handler.
     pub fn resync(&mut self, id: HandlerId) {
-        let snapshot = self.store.snapshot();
         if let Some(member) = self.member(id) {
-            member.backlog.push_resync(snapshot.iter().cloned());
+            member.resync.get_or_insert(0);
+        }
+    }
+
+    /// Queues the next object of a resync, if the handler has no queued events.
+    pub fn continue_resync(&mut self, id: HandlerId) {
+        let snapshot = self.store.snapshot();
+        let Some(member) = self.member(id) else { return };
+        while let (true, Some(cursor)) = (member.backlog.is_empty(), member.resync) {
+            let (entries, next) = snapshot.page(cursor, 1);
+            member.backlog.push_resync(entries);
+            member.resync = next;
         }
     }
 
@@ -251,6 +262,24 @@ impl Client {
         let mut objects: Vec<_> = snapshot.iter().map(|entry| entry.0).collect();
         objects.sort_unstable();
         (objects, stale(&snapshot))
+    }
+}
+
+/// The initial adds of a handler, with one object on each page.
+struct InitialAdds(Snapshot<TestObject>);
+
+impl EventPages<TestObject> for InitialAdds {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_initial(&self) -> bool {
+        true
+    }
+
+    fn page(&self, cursor: usize, _: usize) -> (Vec<Event<TestObject>>, Option<usize>) {
+        let (entries, next) = self.0.page(cursor, 1);
+        (entries.into_iter().map(|object| Event::Added { object, initial: true }).collect(), next)
     }
 }
 

@@ -148,7 +148,18 @@ fn client(client: &Client, hasher: &mut impl Hasher) {
     let position = client.store.watermark();
     (position.epoch, position.version, position.synced).hash(hasher);
     client.store.snapshot().applied_version().hash(hasher);
-    client.members.iter().for_each(|of| member(of, hasher));
+    let snapshot = client.store.snapshot();
+    for of in &client.members {
+        member(of, hasher);
+        // The objects of the next pages, in their order.
+        let mut cursor = of.resync;
+        while let Some(at) = cursor {
+            let (entries, next) = snapshot.page(at, 1);
+            entries.iter().for_each(|entry| test_object::number(entry.key()).hash(hasher));
+            cursor = next;
+        }
+        of.resync.is_some().hash(hasher);
+    }
 }
 
 fn delta(delta: &Delta<TestObject>, hasher: &mut impl Hasher) {

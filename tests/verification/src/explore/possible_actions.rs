@@ -62,7 +62,9 @@ impl World {
         for member in &self.client.members {
             match &member.in_hand {
                 Some(_) => actions.push(Action::Return(member.id)),
-                None if !member.backlog.is_empty() => actions.push(Action::Deliver(member.id)),
+                None if !member.backlog.is_empty() || member.resync.is_some() => {
+                    actions.push(Action::Deliver(member.id));
+                }
                 None => {}
             }
         }

@@ -341,8 +341,9 @@ impl World {
 
     /// A handler's task takes a delivery.
     pub(super) fn take(&mut self, id: HandlerId) -> Outcome {
+        self.client.continue_resync(id);
         let Some(member) = self.client.member(id) else { return Ok(()) };
-        let Some(delivery) = member.backlog.take() else { return Ok(()) };
+        let Some(delivery) = member.backlog.take() else { return self.drained(id) };
         member.backlog.check();
         member.in_hand = Some((delivery, 0));
         self.show_synced()?;
@@ -377,9 +378,14 @@ impl World {
         }
         member.backlog.acknowledge(&mut delivery);
         member.backlog.check();
-        let drained = member.backlog.is_empty();
         self.show_synced()?;
-        match drained {
+        self.drained(id)
+    }
+
+    /// Records that a handler has no further events.
+    fn drained(&mut self, id: HandlerId) -> Outcome {
+        let Some(member) = self.client.member(id) else { return Ok(()) };
+        match member.backlog.is_empty() && member.resync.is_none() {
             true => self.judge.observe(Observation::Drained { handler: id }),
             false => Ok(()),
         }
@@ -436,7 +442,9 @@ impl World {
             }
             _ => false,
         };
-        let idle = |member: &super::client::Member| member.in_hand.is_none() && member.backlog.is_empty();
+        let idle = |member: &super::client::Member| {
+            member.in_hand.is_none() && member.backlog.is_empty() && member.resync.is_none()
+        };
         told && !self.unasked
             && !self.needs_list()
             && matches!(self.client.machine, State::Watching(_))

@@ -5,7 +5,15 @@
 
 mod stub;
 
-use std::{alloc::System, future::Future, time::Duration};
+use std::{
+    alloc::System,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{
@@ -83,6 +91,7 @@ fn usage_returns_to_its_start() {
         subscribers().await;
         namespaces().await;
         reads().await;
+        joins_and_resyncs_of_large_cache().await;
     });
 }
 
@@ -189,6 +198,49 @@ async fn namespaces() {
     assert_no_leak("namespaces", round).await;
     registration.remove().await;
     factory.shutdown().await;
+}
+
+/// The objects of a large cache, and the bound of the memory that all its handlers need together.
+const LARGE: usize = 20_000;
+const BOUND: isize = 1 << 20;
+
+/// The initial adds and the resyncs of handlers are created in pages.
+async fn joins_and_resyncs_of_large_cache() {
+    let factory = InformerFactory::new(stub::client_of(LARGE)).reflector_options(options());
+    let informer = factory.informer::<ConfigMap>().unwrap();
+    factory.start();
+    factory.wait_for_sync(WITHIN).await.unwrap();
+    settle().await;
+    let before = usage().bytes;
+    let measured = Arc::new(Measured { calls: AtomicUsize::new(0), highest: AtomicIsize::new(before) });
+    let registrations: Vec<_> = (0..6)
+        .map(|_| {
+            let measured = Arc::clone(&measured);
+            let count = handler_fn(move |_: &Event<ConfigMap>| {
+                measured.calls.fetch_add(1, Relaxed);
+                measured.highest.fetch_max(usage().bytes, Relaxed);
+            });
+            informer.add_handler_with_resync(count, Some(Duration::from_secs(600)))
+        })
+        .collect();
+    let joined = usage().bytes - before;
+    assert!(joined < BOUND, "six handlers of {LARGE} objects need {joined} bytes to join");
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    assert_eq!(
+        measured.calls.load(Relaxed),
+        6 * 2 * LARGE,
+        "each handler receives its initial adds and one resync"
+    );
+    let needed = measured.highest.load(Relaxed) - before;
+    assert!(needed < BOUND, "joins and resyncs of {LARGE} objects need {needed} bytes");
+    drop(registrations);
+    factory.shutdown().await;
+}
+
+/// The calls of all handlers, and the highest number of live bytes during a call.
+struct Measured {
+    calls: AtomicUsize,
+    highest: AtomicIsize,
 }
 
 async fn reads() {

@@ -10,20 +10,43 @@ use kube_client::{Client, client::Body};
 /// The number of objects of each list.
 pub(crate) const OBJECTS: usize = 2;
 
-const LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"10"},"items":[
-    {"metadata":{"name":"a","namespace":"n","uid":"1","resourceVersion":"1"}},
-    {"metadata":{"name":"b","namespace":"n","uid":"2","resourceVersion":"2"}}]}"#;
+/// Returns a list with the objects `a`, `b`, and numbers.
+fn list(objects: usize) -> Bytes {
+    let name = |number: usize| match number {
+        1 => "a".to_owned(),
+        2 => "b".to_owned(),
+        number => number.to_string(),
+    };
+    let item = |number: usize| {
+        let name = name(number);
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{number}","resourceVersion":"{number}"}}}}"#
+        )
+    };
+    let items: Vec<String> = (1..=objects).map(item).collect();
+    let metadata = format!(r#""metadata":{{"resourceVersion":"{}"}}"#, objects + 10);
+    format!(r#"{{"kind":"ConfigMapList","apiVersion":"v1",{metadata},"items":[{}]}}"#, items.join(",")).into()
+}
 
 /// Returns a client of the server.
 pub(crate) fn client() -> Client {
-    let service = tower::service_fn(|request: Request<Body>| async move {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let body: BoxBody<Bytes, Infallible> = if is_watch {
-            StreamBody::new(futures_util::stream::pending()).boxed()
-        } else {
-            Full::from(LIST).boxed()
-        };
-        Ok::<_, Infallible>(Response::new(body))
+    client_of(OBJECTS)
+}
+
+/// Returns a client of a server with this number of objects.
+pub(crate) fn client_of(objects: usize) -> Client {
+    let list = list(objects);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let list = list.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let body: BoxBody<Bytes, Infallible> = if is_watch {
+                StreamBody::new(futures_util::stream::pending()).boxed()
+            } else {
+                Full::from(list).boxed()
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        }
     });
     Client::new(service, "default")
 }
