@@ -215,12 +215,14 @@ impl<T: Object> Informer<T> {
 
     /// Adds an index and fills it with the cached objects.
     ///
-    /// `values` runs while the cache is written. The function may read the cache, but must not call
-    /// other methods of its informer. If the function captures a lister of this informer, the
-    /// informer runs until it is stopped explicitly. See [`Store::add_index`].
+    /// `values` runs while the cache is written, and may read the cache. A call of another method of
+    /// this informer would wait for the function. Such a call panics. The panic is caught and logged,
+    /// and the object has no values in this index. If the function captures a lister of this
+    /// informer, the informer runs until it is stopped explicitly. See [`Store::add_index`].
     ///
     /// # Errors
-    /// Returns [`IndexError::AlreadyExists`] if an index with this name exists.
+    /// Returns [`IndexError::AlreadyExists`] if an index with this name exists, and
+    /// [`IndexError::WithinIndexFunction`] within an index function of this informer.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,

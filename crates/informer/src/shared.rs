@@ -11,7 +11,7 @@ use kube_delta_fifo as fifo;
 use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::Store;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -133,11 +133,20 @@ impl<T: Object> Shared<T> {
         }
     }
 
+    /// Locks the subscribers.
+    ///
+    /// # Panics
+    /// Panics within an index function of this informer, which runs under this lock. The store catches
+    /// and logs the panic.
+    fn lock_subscribers(&self) -> MutexGuard<'_, Subscribers<T>> {
+        self.store.refuse_index_function();
+        self.subscribers.lock()
+    }
+
     /// Returns the status of each subscriber, in the order of registration.
     pub(crate) fn subscriber_statuses(&self) -> Vec<HandlerStatus> {
         let mut subscribers: Vec<_> = self
-            .subscribers
-            .lock()
+            .lock_subscribers()
             .list
             .iter()
             .map(|subscriber| (subscriber.id, Arc::clone(&subscriber.mailbox)))
@@ -165,7 +174,7 @@ impl<T: Object> Shared<T> {
 
     /// Returns the tasks to spawn. Returns `None` if the informer was started or stopped before.
     fn begin(&self, runtime: impl FnOnce() -> Handle) -> Option<(Handle, HandlerTasks)> {
-        let mut subscribers = self.subscribers.lock();
+        let mut subscribers = self.lock_subscribers();
         let Lifecycle::NotStarted(handlers) = &mut subscribers.lifecycle else { return None };
         let runtime = runtime();
         let handlers = std::mem::take(handlers);
@@ -243,7 +252,7 @@ impl<T: Object> Shared<T> {
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
     fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
-        let subscribers = self.subscribers.lock();
+        let subscribers = self.lock_subscribers();
         let events: Arc<[Event<T>]> = self.store.apply(batch).into();
         let synced = self.store.is_synced();
         let first = synced && !*self.synced.borrow();
@@ -269,7 +278,7 @@ impl<T: Object> Shared<T> {
     ) -> Subscription<T> {
         // A concurrent stop waits for this token, and therefore for the task that is spawned here.
         let _spawning = this.tasks.token();
-        let mut subscribers = this.subscribers.lock();
+        let mut subscribers = this.lock_subscribers();
         let id = subscribers.next_id;
         subscribers.next_id += 1;
         let (threshold, panics) = (this.config.settings.coalesce_threshold, Arc::clone(&this.panics));
@@ -306,7 +315,15 @@ impl<T: Object> Shared<T> {
     /// Removes a subscriber and closes its mailbox, under one lock.
     fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
         let Subscription { id, mailbox, .. } = subscription;
-        let mut subscribers = self.subscribers.lock();
+        if self.store.is_written_by_this_thread() {
+            // A registration can be dropped during a panic, so this method must not panic.
+            tracing::error!(
+                informer = self.config.name,
+                "an index function cannot remove a handler of its own informer"
+            );
+            return;
+        }
+        let mut subscribers = self.lock_subscribers();
         if removal == Removal::DeleteAll {
             mailbox.push_pages(Arc::new(FinalDeletes(self.store.snapshot())), self.store.is_synced());
         }
@@ -331,15 +348,16 @@ impl<T: Object> Shared<T> {
     ///
     /// The reader has handled all events before, so each object has the state that the handler knows.
     pub(crate) fn resync(&self, mailbox: &Mailbox<T>, cursor: usize) -> Option<usize> {
-        let _no_changes = self.subscribers.lock();
+        let _no_changes = self.lock_subscribers();
         let (entries, next) = self.store.snapshot().page(cursor, RESYNC_PAGE);
         if mailbox.push_resync(entries) { next } else { Some(cursor) }
     }
 
     pub(crate) fn stop(&self) {
+        self.store.refuse_index_function();
         self.stopping.cancel();
         self.tasks.close();
-        let mut subscribers = self.subscribers.lock();
+        let mut subscribers = self.lock_subscribers();
         let list = std::mem::take(&mut subscribers.list);
         let before = std::mem::replace(&mut subscribers.lifecycle, Lifecycle::Stopped);
         drop(subscribers);

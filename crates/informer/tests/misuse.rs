@@ -13,8 +13,9 @@ use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
-    CachedApi, CachedReadError, Event, EventHandler, Informer, InformerBuilder, InformerFactory,
-    LabelSelector, ListWatch, ListWatchError, Phase, ResourceVersion, WaitError, handler_fn,
+    CachedApi, CachedReadError, Event, EventHandler, HandlerRegistration, IndexError, Informer,
+    InformerBuilder, InformerFactory, LabelSelector, ListWatch, ListWatchError, Phase, ResourceVersion,
+    WaitError, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use kube_testserver::{Lag, Server};
@@ -292,6 +293,39 @@ async fn index_function_can_read_cache_and_panic() {
     assert_eq!(index.len(&0), 2, "the list becomes visible in one step, after the index functions");
     assert_eq!(informer.lister().len(), 3);
     informer.stop().await;
+}
+
+/// Each of these calls would wait for the index function.
+#[tokio::test(start_paused = true)]
+async fn index_function_that_calls_its_informer_is_refused() {
+    type Call = fn(&Informer<ConfigMap>, &Mutex<Option<HandlerRegistration<ConfigMap>>>);
+    let calls: [(&str, Call); 6] = [
+        ("status", |informer, _| drop(informer.status())),
+        ("add_handler", |informer, _| informer.on_event(|_| ()).detach()),
+        ("events", |informer, _| drop(informer.events())),
+        ("stop", |informer, _| _ = informer.stop().now_or_never()),
+        ("drop of a registration", |_, registration| drop(registration.lock().take())),
+        ("add_index", |informer, _| {
+            let added = informer.add_index("inner", |_: &ConfigMap| Some(1));
+            assert_eq!(added.map(drop), Err(IndexError::WithinIndexFunction("inner".to_owned())));
+        }),
+    ];
+    for (name, call) in calls {
+        let informer = informer_of(3).build();
+        let (same, registration) = (informer.clone(), Mutex::new(Some(informer.on_event(|_| ()))));
+        let index = informer
+            .add_index("caller", move |_: &ConfigMap| {
+                call(&same, &registration);
+                Some(1)
+            })
+            .unwrap();
+        informer.start();
+        informer.wait_for_sync(WITHIN).await.ok();
+        let refused = matches!(name, "status" | "add_handler" | "events" | "stop");
+        assert_eq!(index.len(&1), if refused { 0 } else { 3 }, "{name}");
+        assert_eq!(informer.lister().stats().index_panics, if refused { 3 } else { 0 }, "{name}");
+        informer.stop().await;
+    }
 }
 
 /// On a runtime with one thread, all other tasks would block, including the watch.

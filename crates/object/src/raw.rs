@@ -80,7 +80,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns [`RawObject::json`] in two parts, for callers that allocate the memory.
+    /// Returns [`RawObject::json`] as two slices. A caller can copy both slices into one buffer.
     pub fn json_parts(&self) -> [&'a [u8]; 2] {
         self.outline.parts(self.context.keep_managed_fields)
     }

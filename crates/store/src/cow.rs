@@ -95,7 +95,7 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
         }
     }
 
-    /// Drops the leaf that contains this index. Its elements are then absent.
+    /// Drops the leaf that contains this index. The elements of the leaf are then absent.
     pub(crate) fn drop_leaf(&mut self, at: usize) {
         let mut bits = self.bits();
         let mut node = &mut self.root;

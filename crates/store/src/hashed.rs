@@ -6,7 +6,8 @@
 //! table is never iterated for a list.
 //!
 //! A growing table moves its buckets in steps, because the caller holds a lock: each insertion and
-//! removal moves [`STEP`] buckets to the larger table. Until then, lookups search both tables.
+//! removal moves [`STEP`] buckets to the larger table. A lookup searches both tables until all buckets
+//! are moved.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -24,7 +25,7 @@ const LEAF: usize = 64;
 /// at least `n * 3 / 8` insertions, which move all buckets of the smaller table.
 const STEP: usize = 16;
 
-/// The number of a removed bucket of the smaller table. A search continues after it.
+/// The number of a removed bucket of the smaller table. A search continues with the next bucket.
 const REMOVED: u32 = u32::MAX;
 
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -75,8 +76,8 @@ impl Table {
     fn search(&self, tag: u32, moved: usize, matches: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
         let mask = self.size.wrapping_sub(1);
         let mut at = tag as usize & mask;
-        // Without a free bucket behind the moved buckets, the search ends after all buckets. The first and
-        // the last leaf of the search can be the same.
+        // Without a free bucket behind the moved buckets, the search visits all buckets. The first and the
+        // last leaf of the search can be the same.
         let mut left = self.size + LEAF;
         while left > 0 {
             at = at.max(moved);
@@ -250,10 +251,9 @@ mod tests {
         assert_eq!(numbers.len(), 200_000);
     }
 
-    /// All buckets of the smaller table are full or removed, so that a search has no free bucket as an
-    /// end.
+    /// All buckets of the smaller table are full or removed. A search therefore finds no free bucket.
     #[test]
-    fn search_ends_without_free_bucket() {
+    fn search_without_free_bucket_returns() {
         let mut numbers = HashedNumbers::default();
         (0..48).for_each(|number| numbers.insert(7 << 32, number));
         numbers.insert(7 << 32, 48);

@@ -12,6 +12,9 @@ pub enum IndexError {
     /// The store already has an index with this name.
     #[error("index {0:?} already exists")]
     AlreadyExists(String),
+    /// An index function of this store tried to add the index. The call would wait for the function.
+    #[error("cannot add index {0:?} within an index function of the same store")]
+    WithinIndexFunction(String),
     /// The store has no index with this name and this type of values.
     #[error("index {0:?} does not exist or has values of another type")]
     NotFound(String),

@@ -3,7 +3,7 @@
 //! The functions run for a complete batch before the write. A write in place blocks readers, so user
 //! code must not run during the write.
 //!
-//! The functions are not part of a root. A function can capture a lister of its own store, and a
+//! The functions are not part of a root. A function can capture a lister of the same store, and a
 //! store that held the function in its root would never be freed. [`Store::close`](crate::Store::close)
 //! drops the functions.
 
@@ -16,7 +16,7 @@ use std::{
 
 use kube_object::Entry;
 
-use crate::hashed::hash_of;
+use crate::{hashed::hash_of, reentrancy::REFUSED};
 
 /// Holds the index functions of a store, in the order in which the indexes were added.
 pub(crate) struct IndexFunctions<T>(Vec<Arc<dyn AnyIndexFunction<T>>>);
@@ -103,12 +103,16 @@ impl<T, V: Hash + Eq> IndexFunction<T, V> {
     /// object.
     fn append(&self, entry: &Entry<T>, values: &mut Vec<(u64, V)>) -> bool {
         let before = values.len();
-        let panicked = catch_unwind(AssertUnwindSafe(|| (self.append)(&entry.object, values))).is_err();
-        if panicked {
-            values.truncate(before);
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.append)(&entry.object, values))) else {
+            return false;
+        };
+        values.truncate(before);
+        if panic.downcast_ref::<&str>() == Some(&REFUSED) {
+            tracing::error!(index = self.name, key = %entry.key(), "{REFUSED}; the object has no values in this index");
+        } else {
             tracing::error!(index = self.name, key = %entry.key(), "index function panicked; the object has no values in this index");
         }
-        panicked
+        true
     }
 
     pub(crate) fn evaluate(&self, entries: &[&Entry<T>]) -> (BatchValues<V>, u64) {

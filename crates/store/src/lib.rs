@@ -50,6 +50,7 @@ mod index_functions;
 mod lister;
 mod plain;
 mod postings;
+mod reentrancy;
 mod replace;
 mod root;
 mod selector;

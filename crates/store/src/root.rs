@@ -28,8 +28,8 @@ pub(crate) struct Root<T> {
     /// Slots of objects whose latest state on the server could not be decoded.
     pub(crate) stale: Arc<BTreeSet<u32>>,
     pub(crate) watermark: Watermark,
-    /// Like `watermark`, but incomplete lists advance it too. Cached versions are at most here, except
-    /// versions of a lost history.
+    /// Like `watermark`, but incomplete lists also advance this version. Cached versions are not higher,
+    /// except versions of a lost history.
     pub(crate) position: Watermark,
 }
 

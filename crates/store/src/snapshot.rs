@@ -50,8 +50,8 @@ impl<T: Object> Snapshot<T> {
     /// the first page. The last page has no next cursor. A page can be empty, because each call visits
     /// a bounded number of slots.
     ///
-    /// The order is that of [`Snapshot::iter`]. An object keeps its place while it exists, so a cursor is
-    /// also valid for later snapshots of the same store.
+    /// The pages have the order of [`Snapshot::iter`]. An object keeps its position while it exists, so a
+    /// cursor is also valid for later snapshots of the same store.
     pub fn page(&self, cursor: usize, limit: usize) -> (Vec<Entry<T>>, Option<usize>) {
         let end = self.root.objects.used();
         let last = end.min(cursor.saturating_add(limit.max(1) * SLOTS_PER_ENTRY));

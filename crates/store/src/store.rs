@@ -18,12 +18,13 @@ use std::{
 use kube_object::{
     CacheProbe, Delta, Digest, Entry, Event, Listed, Object, ObjectIdRef, ResourceVersion, VersionTrust,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
 use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
     index_functions::{IndexFunction, IndexFunctions},
+    reentrancy::{self, REFUSED, WriteMark},
     replace::Relist,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
 };
@@ -177,12 +178,36 @@ impl<T> Store<T> {
         Snapshot { root: Arc::clone(&self.shared.root.read()) }
     }
 
+    /// Returns whether this thread writes to the store, because it runs an index function. The function
+    /// must not call a method that waits for the write.
+    #[doc(hidden)]
+    pub fn is_written_by_this_thread(&self) -> bool {
+        reentrancy::is_written_by_this_thread(self.address())
+    }
+
+    /// Panics if this thread runs an index function of this store. The panic stops the index function.
+    #[doc(hidden)]
+    pub fn refuse_index_function(&self) {
+        if self.is_written_by_this_thread() {
+            std::panic::panic_any(REFUSED);
+        }
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared) as usize
+    }
+
+    fn lock_writer(&self) -> (MutexGuard<'_, Writer<T>>, WriteMark) {
+        self.refuse_index_function();
+        (self.shared.writer.lock(), WriteMark::new(self.address()))
+    }
+
     /// Returns an independent store with the same contents, including a relist in progress. Writes
     /// to one store do not change the other store.
     ///
     /// Tests use this method to explore several continuations of one state.
     pub fn fork(&self) -> Self {
-        let writer = self.shared.writer.lock();
+        let (writer, _mark) = self.lock_writer();
         let Shared { repeats, index_panics, lists, lists_without_reuse, .. } = &*self.shared;
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
@@ -202,12 +227,12 @@ impl<T> Store<T> {
     /// The store can still be read.
     ///
     /// Drops the index functions and a relist in progress. An index function that captures a handle
-    /// of its own store therefore does not keep a closed store in memory.
+    /// of the same store therefore does not keep a closed store in memory.
     pub fn close(&self) {
-        let mut writer = self.shared.writer.lock();
+        let (mut writer, mark) = self.lock_writer();
         self.shared.closed.store(true, Release);
         let dropped = std::mem::take(&mut *writer);
-        drop(writer);
+        drop((writer, mark));
         // Runs without the lock, because user code can run when the functions are dropped.
         drop(dropped);
         self.shared.changed.notify_waiters();
@@ -232,7 +257,7 @@ impl<T: Object> Store<T> {
     /// is closed ([`Store::close`]).
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
         let mut outcome = ApplyOutcome::new(batch.len());
-        let mut writer = self.shared.writer.lock();
+        let (mut writer, mark) = self.lock_writer();
         if self.is_closed() {
             return Vec::new();
         }
@@ -241,7 +266,7 @@ impl<T: Object> Store<T> {
         } else {
             self.apply_to_copy(batch, &mut writer, &mut outcome);
         }
-        drop(writer);
+        drop((writer, mark));
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
@@ -311,7 +336,8 @@ impl<T: Object> Store<T> {
     /// `Hash`, `Eq` and `Clone` of the values must not panic.
     ///
     /// # Errors
-    /// Returns [`IndexError::AlreadyExists`] if the store has an index with this name.
+    /// Returns [`IndexError::AlreadyExists`] if the store has an index with this name, and
+    /// [`IndexError::WithinIndexFunction`] if an index function of this store calls the method.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -321,8 +347,11 @@ impl<T: Object> Store<T> {
         V: Hash + Eq + Clone + Send + Sync + 'static,
         I: IntoIterator<Item = V>,
     {
+        if self.is_written_by_this_thread() {
+            return Err(IndexError::WithinIndexFunction(name.to_owned()));
+        }
         let function = IndexFunction::new(name, values);
-        let mut writer = self.shared.writer.lock();
+        let (mut writer, _mark) = self.lock_writer();
         let before = self.snapshot().root;
         if before.indexes.position(name).is_some() {
             return Err(IndexError::AlreadyExists(name.to_owned()));

@@ -25,8 +25,8 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// Returns whether the last list had a version, so that events have an order. Before the first
-    /// list, events have an order too.
+    /// Returns whether events have an order, because the last list had a version. Before the first
+    /// list, events also have an order.
     pub(crate) fn orders_events(&self) -> bool {
         self.version.as_ref().is_none_or(ResourceVersion::is_resumable)
     }
