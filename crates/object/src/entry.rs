@@ -16,6 +16,12 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
+    /// Returns whether the object has a name. A source that is not a server can return objects without a
+    /// name.
+    pub fn has_name(&self) -> bool {
+        !self.key.name().is_empty()
+    }
+
     /// Returns the identity with a borrowed key.
     pub fn as_id(&self) -> ObjectIdRef<'_> {
         ObjectIdRef { key: self.key.as_ref(), uid: self.uid.clone(), version: self.version.clone() }

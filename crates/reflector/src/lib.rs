@@ -48,6 +48,7 @@ mod backoff;
 mod deadlines;
 mod digest_only;
 mod driver;
+mod nameless;
 mod options;
 mod phases;
 mod plan;
@@ -61,6 +62,7 @@ mod step;
 
 pub use deadlines::Deadline;
 pub use driver::Reflector;
+pub use nameless::separate_nameless;
 pub use options::{FirstList, ReflectorOptions};
 pub use plan::{ListPlan, ServerLimits};
 pub use position::Position;

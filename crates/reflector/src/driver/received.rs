@@ -1,18 +1,16 @@
 //! Turns the received data of lists and watches into inputs of the state machine.
 
 use kube_listwatch::{Decoded, ListPart, ListWatchError, Target, Verb, WatchEvent};
-use kube_object::{DecodeError, Delta, Listed, ObjectId};
+use kube_object::{DecodeError, Delta, Listed};
 
 use super::Driver;
-use crate::{EventKind, Input, Sink};
+use crate::{EventKind, Input, Sink, separate_nameless};
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     pub(super) fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
         match part {
-            Some(Ok(ListPart::Items { items, mut nameless })) => {
-                let (items, unnamed): (Vec<_>, Vec<_>) =
-                    items.into_iter().partition(|item| is_identified(item.id()));
-                nameless.extend(unnamed.iter().map(|_| DecodeError::NoName));
+            Some(Ok(ListPart::Items { mut items, mut nameless })) => {
+                separate_nameless(&mut items, &mut nameless);
                 for reason in &nameless {
                     self.reflector.reports.nameless(reason);
                 }
@@ -55,7 +53,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 
     fn event(&mut self, event: WatchEvent<T>) {
         let id = event.object_id();
-        if id.is_some_and(|id| !is_identified(id)) {
+        if id.is_some_and(|id| !id.has_name()) {
             let target = Target { verb: Verb::Watch, url: self.reflector.source.path() };
             return self.failed(&ListWatchError::Nameless { target, reason: DecodeError::NoName });
         }
@@ -92,10 +90,4 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             }
         }
     }
-}
-
-/// Returns whether an object has a name. A source that is not a `ListWatch` can return objects without a
-/// name. They would share one key, and a list would delete all but one of them.
-fn is_identified(id: &ObjectId) -> bool {
-    !id.key.name().is_empty()
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use kube_listwatch::ErrorClass;
+use kube_listwatch::{ErrorClass, ListAt};
 use kube_object::ResourceVersion;
 
 use super::{Step, back_off, ignore, list, suspend};
@@ -89,6 +89,11 @@ fn failed(
     options: &ReflectorOptions,
 ) -> Step {
     match class {
+        // The server forgets events before it has sent the current state, so the next streaming list can
+        // expire too.
+        ErrorClass::Expired if plan.at == ListAt::Consistent => {
+            list::again_later(plan.without_reuse().without_streaming(), retry_after)
+        }
         ErrorClass::Expired => list::without_version(&plan, RelistCause::Expired, retry_after, options),
         ErrorClass::TooLarge => list::without_version(&plan, RelistCause::TooLarge, retry_after, options),
         ErrorClass::NotFound => suspend(plan.after_not_found(), RelistCause::Retry, retry_after, options),

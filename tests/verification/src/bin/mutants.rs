@@ -39,11 +39,15 @@ fn run(words: &[String]) -> Result<ExitCode> {
         let start = Instant::now();
         tree.restore()?;
         tree.apply(&mutant)?;
-        let verdict = Verdict::of(&mutant, tree.hunt(&mutant)?.as_ref());
-        println!("{}: {verdict}, {:.0?}", mutant.name, start.elapsed());
-        match verdict {
-            Verdict::Found(_) => found += 1,
-            _ => survivors.push(mutant.name),
+        let mut is_found = true;
+        for found_by in &mutant.found_by {
+            let verdict = Verdict::of(&mutant, found_by, tree.hunt(found_by)?.as_ref());
+            println!("{}: {verdict}, {:.0?}", mutant.name, start.elapsed());
+            is_found &= matches!(verdict, Verdict::Found(_));
+        }
+        match is_found {
+            true => found += 1,
+            false => survivors.push(mutant.name),
         }
     }
     tree.restore()?;
@@ -63,7 +67,7 @@ enum Verdict {
 
 impl Verdict {
     /// Other failures of the test, such as an exceeded time limit, do not count.
-    fn of(mutant: &Mutant, output: Option<&Output>) -> Self {
+    fn of(mutant: &Mutant, found_by: &FoundBy, output: Option<&Output>) -> Self {
         let Some(output) = output else { return Self::TooLong };
         if output.status.success() {
             return Self::NotFound;
@@ -73,7 +77,7 @@ impl Verdict {
             |line: &&str| [BROKEN, " panicked at ", " FAILED"].iter().any(|word| line.contains(word));
         let Some(message) = out.lines().chain(error.lines()).find(is_failure) else { return Self::NotFound };
         let message = message.trim().to_owned();
-        let by_number = !mutant.breaks.is_empty() && !matches!(mutant.found_by, FoundBy::Test(_));
+        let by_number = !mutant.breaks.is_empty() && !matches!(found_by, FoundBy::Test(_));
         if by_number && !properties(&message).iter().any(|number| mutant.breaks.contains(number)) {
             Self::OtherFailure(message)
         } else {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_listwatch::Decoded;
 use kube_object::{
     Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid,
 };
@@ -60,6 +61,15 @@ pub(super) fn digest(object: &Object) -> Digest {
 /// The state, decoded.
 pub(super) fn decoded(object: Object, id: ObjectId) -> Entry<TestObject> {
     Entry::new(id, Arc::new(TestObject(object))).with_digest(digest(&object))
+}
+
+/// The object without its name.
+pub(super) fn without_name(object: &Decoded<TestObject>) -> Decoded<TestObject> {
+    let id = ObjectId { key: ObjectKey::new(None, ""), ..object.id().clone() };
+    match object {
+        Decoded::Object(entry) => Decoded::Object(Entry { id, ..entry.clone() }),
+        Decoded::Undecodable { error, .. } => Decoded::Undecodable { id, error: error.clone() },
+    }
 }
 
 /// A change as the properties see it.

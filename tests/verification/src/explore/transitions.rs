@@ -1,8 +1,8 @@
 //! The execution of actions.
 
-use kube_listwatch::ErrorClass;
+use kube_listwatch::{Decoded, ErrorClass};
 use kube_object::{Delta, Listed, ResourceVersion};
-use kube_reflector::{Deadline, EventKind, Input, WatchEnd};
+use kube_reflector::{Deadline, EventKind, Input, WatchEnd, separate_nameless};
 
 use super::{
     action::{Action, Change, Fault},
@@ -10,6 +10,7 @@ use super::{
     cache_gap::CacheGap,
     open::{self, Open, Page, Refusal, Reuse},
     server::Write,
+    test_object,
     world::{Outcome, World},
 };
 use crate::properties::{Observation, Violation};
@@ -182,15 +183,20 @@ impl World {
         let Open::List { fresh, sent, .. } = &mut self.open else { return Ok(()) };
         let reuse = Reuse::listing(*fresh);
         *sent = Some(page.clone());
-        let named = page.items.iter().skip(usize::from(!complete));
-        let items = named.map(|item| match self.decode(*item, reuse) {
-            Ok(entry) => Listed::Object(entry),
-            Err(id) => Listed::Undecodable(id),
+        let mut items: Vec<_> = page.items.iter().map(|item| self.decode(*item, reuse)).collect();
+        if let Some(first) = items.first_mut().filter(|_| !complete) {
+            *first = test_object::without_name(first);
+        }
+        let mut nameless = Vec::new();
+        separate_nameless(&mut items, &mut nameless);
+        let listed = items.into_iter().map(|item| match item {
+            Decoded::Object(entry) => Listed::Object(entry),
+            Decoded::Undecodable { id, .. } => Listed::Undecodable(id),
         });
-        let items = items.collect();
+        let listed = listed.collect();
         match page.items.is_empty() {
             true => self.page_end(),
-            false => self.input(Input::Items { complete }, Some(Delta::Page(items))),
+            false => self.input(Input::Items { complete: nameless.is_empty() }, Some(Delta::Page(listed))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `World`: a server, a client, the open request, and the judge, with the effects of one action.
 
-use kube_listwatch::ListAt;
-use kube_object::{CacheProbe, Delta, Entry, ObjectId, ResourceVersion};
+use kube_listwatch::{Decoded, ListAt};
+use kube_object::{CacheProbe, DecodeError, Delta, ObjectId, ResourceVersion};
 use kube_reflector::{FirstList, Input, Output, ReflectorOptions, State};
 
 use super::{
@@ -210,7 +210,7 @@ impl World {
     }
 
     /// An object as it is decoded.
-    pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Result<Entry<TestObject>, ObjectId> {
+    pub(super) fn decode(&self, stored: Stored, reuse: Reuse) -> Decoded<TestObject> {
         let id = self.id(stored);
         let unchanged = |digest| self.client.store.find_unchanged(&id.as_id(), digest);
         let same = match reuse {
@@ -220,9 +220,9 @@ impl World {
             Reuse::Digests => unchanged(Some(test_object::digest(&stored.object))),
         };
         match (same, stored.decodable) {
-            (Some(held), _) => Ok(held),
-            (None, true) => Ok(test_object::decoded(stored.object, id)),
-            (None, false) => Err(id),
+            (Some(held), _) => Decoded::Object(held),
+            (None, true) => Decoded::Object(test_object::decoded(stored.object, id)),
+            (None, false) => Decoded::Undecodable { id, error: DecodeError::Panicked },
         }
     }
 
@@ -244,7 +244,10 @@ impl World {
     }
 
     pub(super) fn delta(&self, stored: Stored, reuse: Reuse) -> Delta<TestObject> {
-        self.decode(stored, reuse).map_or_else(Delta::Undecodable, Delta::Put)
+        match self.decode(stored, reuse) {
+            Decoded::Object(entry) => Delta::Put(entry),
+            Decoded::Undecodable { id, .. } => Delta::Undecodable(id),
+        }
     }
 
     /// The informer's task takes a batch.

@@ -17,8 +17,8 @@ pub struct Mutant {
     pub defect: Option<String>,
     /// A further guarantee that the mutant breaks, and its document.
     pub promise: Option<String>,
-    /// The test that must find the mutant.
-    pub found_by: FoundBy,
+    /// The tests that must each find the mutant.
+    pub found_by: Vec<FoundBy>,
 }
 
 /// The program that must fail with the mutant.
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Result<Mutant> {
 }
 
 fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
-    let (mut breaks, mut defect, mut promise, mut found_by) = (Vec::new(), None, None, None);
+    let (mut breaks, mut defect, mut promise, mut found_by) = (Vec::new(), None, None, Vec::new());
     for line in text.lines().take_while(|line| !line.starts_with("diff ")) {
         let (field, value) =
             line.split_once(": ").with_context(|| format!("{line:?} does not match `field: value`"))?;
@@ -75,7 +75,7 @@ fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
             "breaks" => breaks = value.split(", ").map(str::parse).collect::<Result<_, _>>()?,
             "defect" => defect = Some(value.to_owned()),
             "promise" => promise = Some(value.to_owned()),
-            "found by" => found_by = Some(FoundBy::read(value)?),
+            "found by" => found_by.push(FoundBy::read(value)?),
             _ => bail!("unknown field {field:?}; the fields are breaks, defect, promise, found by"),
         }
     }
@@ -83,7 +83,7 @@ fn parse(name: String, path: &Path, text: &str) -> Result<Mutant> {
         !breaks.is_empty() || defect.is_some() || promise.is_some(),
         "the header has no `breaks`, `defect` or `promise` line"
     );
-    let found_by = found_by.context("the header has no `found by` line")?;
+    ensure!(!found_by.is_empty(), "the header has no `found by` line");
     Ok(Mutant { name, path: path.to_owned(), breaks, defect, promise, found_by })
 }
 
@@ -93,11 +93,12 @@ mod tests {
 
     #[test]
     fn header_contains_properties_and_test() -> Result<()> {
-        let text =
-            "breaks: 2, 8\ndefect: one: bad\nfound by: explore queue faults=1\ndiff --git a/x b/x\n+y: z\n";
+        let text = "breaks: 2, 8\ndefect: one: bad\nfound by: explore queue faults=1\nfound by: simulate\n\
+                    diff --git a/x b/x\n+y: z\n";
         let mutant = parse("m".into(), Path::new("m.patch"), text)?;
         assert_eq!((mutant.breaks, mutant.defect.as_deref()), (vec![2, 8], Some("one: bad")));
-        assert_eq!(mutant.found_by, FoundBy::Explore(vec!["queue".into(), "faults=1".into()]));
+        let explore = FoundBy::Explore(vec!["queue".into(), "faults=1".into()]);
+        assert_eq!(mutant.found_by, [explore, FoundBy::Simulate(Vec::new())]);
         Ok(())
     }
 

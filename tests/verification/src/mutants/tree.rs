@@ -84,14 +84,14 @@ impl Tree {
         run(git.current_dir(to).arg("apply").args(arguments).arg(&mutant.path)).map(drop)
     }
 
-    /// Builds and runs the test that must find the mutant. A successful exit means that the test did
+    /// Builds and runs a test that must find the applied mutant. A successful exit means that the test did
     /// not find the mutant. Returns `None` if the test exceeded the time limit.
     ///
     /// # Errors
     ///
     /// Fails if the build fails.
-    pub fn hunt(&self, mutant: &Mutant) -> Result<Option<Output>> {
-        let (build, arguments): (Vec<&str>, &[String]) = match &mutant.found_by {
+    pub fn hunt(&self, found_by: &FoundBy) -> Result<Option<Output>> {
+        let (build, arguments): (Vec<&str>, &[String]) = match found_by {
             FoundBy::Explore(arguments) => (vec!["--bin", "explore"], arguments),
             FoundBy::Simulate(arguments) => (vec!["--bin", "simulate"], arguments),
             FoundBy::Test(arguments) => {

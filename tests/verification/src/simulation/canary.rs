@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream::BoxStream};
-use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
+use kube_informer::{ListWatchError, ListerWatcher, Object};
 use kube_listwatch::{Decoded, ListPart, ListRequest, WatchEvent, WatchRequest};
 use kube_object::CacheProbe;
 
@@ -18,13 +18,13 @@ pub enum Canary {
     RepeatAsNew,
 }
 
-/// A `ListWatch` with a canary.
-pub(super) struct CorruptingSource<T> {
-    pub(super) inner: ListWatch<T>,
+/// A source with a canary.
+pub(super) struct CorruptingSource<S> {
+    pub(super) inner: S,
     pub(super) canary: Canary,
 }
 
-impl<T: Object> ListerWatcher<T> for CorruptingSource<T> {
+impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for CorruptingSource<S> {
     fn list(
         &self,
         request: ListRequest,

@@ -98,6 +98,8 @@ pub enum SimulatedFault {
     OtherLag,
     /// The server does not accept connections.
     Refused,
+    /// The server does not accept connections, and etcd is restored.
+    RestoreInOutage,
     /// The server does nothing.
     Frozen,
     /// etcd is restored while an informer waits for the next page of a list.
@@ -114,7 +116,7 @@ pub enum SimulatedFault {
 
 use SimulatedFault as T;
 
-const ALL: [SimulatedFault; 51] = [
+const ALL: [SimulatedFault; 52] = [
     T::Unauthorized,
     T::Forbidden,
     T::NotFound,
@@ -160,6 +162,7 @@ const ALL: [SimulatedFault; 51] = [
     T::Lag,
     T::OtherLag,
     T::Refused,
+    T::RestoreInOutage,
     T::Frozen,
     T::RestoreInList,
     T::JumpClock,

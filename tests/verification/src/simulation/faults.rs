@@ -74,6 +74,7 @@ impl World {
     }
 
     fn fault_of_requests(&mut self, requests: RequestMatch, may_be_gone: bool) -> (Fault, RequestMatch) {
+        let lags = self.setup.lags;
         let rng = &mut self.rng;
         let fault = match rng.u8(..24) {
             0 => Fault::status(401, "Unauthorized", None),
@@ -108,7 +109,7 @@ impl World {
                 1 => Disruption::ExpireLists,
                 2 => Disruption::ExpireWatches,
                 3 => Disruption::Restart,
-                4 => Disruption::Lag(lag(rng)),
+                4 if lags => Disruption::Lag(lag(rng)),
                 _ => Disruption::JumpClock(jump(rng)),
             }),
         };
@@ -207,11 +208,15 @@ impl World {
             }
             4 if self.setup.restores => self.restore(),
             5 if self.rng.u8(..3) == 0 => self.other_lag(),
-            5 => {
+            5 if self.setup.lags => {
                 self.record_fault(SimulatedFault::Lag);
                 let lag = lag(&mut self.rng);
                 server.set_lag(lag);
                 self.log(|| format!("{lag:?}"));
+            }
+            6 if self.setup.restores && self.rng.bool() => {
+                self.outage(Outage::Refused, SimulatedFault::RestoreInOutage);
+                self.restore();
             }
             6 => self.outage(Outage::Refused, SimulatedFault::Refused),
             7 => self.outage(Outage::Frozen, SimulatedFault::Frozen),
@@ -265,7 +270,7 @@ impl World {
     }
 
     /// etcd is restored from a backup, in one of two ways.
-    fn restore(&mut self) {
+    pub(super) fn restore(&mut self) {
         self.corrupt = None;
         let (backup, bumped) = (self.backup(), self.rng.bool());
         let fault = if bumped { SimulatedFault::RestoreBumped } else { SimulatedFault::Restore };

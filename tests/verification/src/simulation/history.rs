@@ -54,12 +54,18 @@ pub(super) struct Recorder {
     pub(super) budget: Budget,
     /// Until all faults are repaired, callbacks of the informer panic at random.
     pub(super) panics: Option<Rng>,
+    /// Until all faults are repaired, names of listed objects are removed at random.
+    pub(super) removes_names: Option<Rng>,
+    /// True if the lists of the server have versions.
+    pub(super) has_versions: bool,
     position: Position,
     /// Events may have been lost.
     pub(super) lossy: bool,
     pub(super) snapshots: SnapshotCounts,
     /// etcd was restored, and the cache may be of the lost history.
     restored: Option<Restored>,
+    /// The number of lists of the cache that may be incomplete or earlier.
+    incomplete: Option<u64>,
     /// True if the resource was removed, so that the cache may be cleared.
     cleared: bool,
     began: Instant,
@@ -83,8 +89,8 @@ pub(super) struct Recorder {
 pub struct SnapshotCounts {
     /// The compared snapshots.
     pub exact: u64,
-    /// The snapshots that could not be compared: events were lost, or a restored history or a cleared
-    /// cache was not listed yet.
+    /// The other snapshots: lists have no version or were incomplete, events were lost, or a restored
+    /// history or a cleared cache was not listed yet.
     pub inexact: u64,
 }
 
@@ -148,10 +154,13 @@ impl Recorder {
             violation: None,
             budget: Budget::new(options),
             panics: None,
+            removes_names: None,
+            has_versions: true,
             position: Position::default(),
             lossy: false,
             snapshots: SnapshotCounts::default(),
             restored: None,
+            incomplete: None,
             cleared: false,
             began,
             judge: Judge::new(),
@@ -213,6 +222,11 @@ impl Recorder {
         }
     }
 
+    /// An item of a list has no name.
+    pub(super) fn list_is_incomplete(&mut self) {
+        self.incomplete = Some(self.lists + 1);
+    }
+
     fn moved(&mut self, cause: Cause) {
         let mark = self.position.mark;
         self.observe(Observation::Position { mark, cause });
@@ -247,19 +261,28 @@ impl Recorder {
         let before = mem::replace(&mut self.lists, stats.lists);
         let fresh = mem::replace(&mut self.lists_without_reuse, stats.lists_without_reuse)
             < stats.lists_without_reuse;
-        if fresh && self.restored.is_some_and(|restored| before >= restored.lists) {
+        if self.incomplete.is_some_and(|incomplete| stats.lists > incomplete) {
+            self.incomplete = None;
+        }
+        let complete = fresh && self.incomplete.is_none();
+        if complete && self.restored.is_some_and(|restored| before >= restored.lists) {
             self.restored = None;
         }
         let cause = if before == stats.lists { Cause::Changes } else { Cause::Relist { fresh } };
         // A list recovers lost events. The caller ensures that no later event is lost.
         self.lossy &= self.healed.is_none_or(|healed| stats.lists <= healed);
         self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
-        let exact = !self.lossy && self.restored.is_none() && !self.cleared;
-        match exact {
-            true => self.snapshots.exact += 1,
-            false => self.snapshots.inexact += 1,
+        let known = self.has_versions && !self.lossy && self.restored.is_none() && !self.cleared;
+        let content = match (known, self.incomplete) {
+            (true, None) => Content::AtWatermark,
+            (true, Some(_)) => Content::NotOlder,
+            (false, _) => Content::Unknown,
+        };
+        match content {
+            Content::AtWatermark => self.snapshots.exact += 1,
+            _ => self.snapshots.inexact += 1,
         }
-        (cause, if exact { Content::AtWatermark } else { Content::Unknown })
+        (cause, content)
     }
 
     /// The cache was written to.
@@ -311,8 +334,9 @@ impl Recorder {
         self.changed(&[]);
         self.observe(Observation::Restored { version });
         let listing = self.status.borrow().phase == Phase::Listing;
-        // A list can have any version. Otherwise, the cache has all events that the informer received.
-        if listing || version < self.version() {
+        // A list can have any version, and an incomplete list can be ahead of the watermark. Otherwise,
+        // the cache has all events that the informer received.
+        if listing || self.incomplete.is_some() || version < self.version() {
             self.restored = Some(Restored { lists: self.lists + u64::from(listing) });
         }
     }

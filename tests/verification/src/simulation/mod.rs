@@ -23,6 +23,7 @@ mod reporting_source;
 mod run;
 mod scope;
 mod setup;
+mod source;
 mod stack;
 mod workload;
 mod world;

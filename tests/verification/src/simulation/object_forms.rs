@@ -50,6 +50,9 @@ pub(super) trait ObjectForm: Cached<Resource: Resource<DynamicType: Clone + Send
     /// Marks the object like the transform.
     fn mark(&mut self);
 
+    /// Removes the name, in representations that a function can return.
+    fn remove_name(&mut self) {}
+
     /// Returns whether the transform was called with the object, or `None` if the transform cannot
     /// change this representation.
     fn is_marked(&self) -> Option<bool>;
@@ -132,6 +135,10 @@ impl ObjectForm for DynamicObject {
         self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
     }
 
+    fn remove_name(&mut self) {
+        self.metadata.name = None;
+    }
+
     fn is_marked(&self) -> Option<bool> {
         Some(self.annotations().contains_key(TRANSFORMED))
     }
@@ -154,6 +161,10 @@ impl ObjectForm for PartialObjectMeta<Thing> {
 
     fn mark(&mut self) {
         self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    }
+
+    fn remove_name(&mut self) {
+        self.metadata.name = None;
     }
 
     fn is_marked(&self) -> Option<bool> {

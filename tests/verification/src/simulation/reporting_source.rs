@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube_informer::{ListWatchError, ListerWatcher, Object};
-use kube_listwatch::{ListAt, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
+use kube_listwatch::{Decoded, ListAt, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
 use kube_object::{CacheProbe, ResourceVersion};
 use parking_lot::Mutex;
 
@@ -14,6 +14,8 @@ use super::history::Recorder;
 pub(super) struct ReportingSource<S> {
     pub(super) inner: S,
     pub(super) recorder: Arc<Mutex<Recorder>>,
+    /// True if lists have versions. Otherwise, the position is not observed.
+    pub(super) has_versions: bool,
 }
 
 fn number(version: &ResourceVersion) -> u64 {
@@ -27,16 +29,24 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         // A check of the server's version does not change the cache.
-        if request.at == ListAt::Consistent && request.limit == Some(1) {
+        let is_check = request.at == ListAt::Consistent && request.limit == Some(1);
+        if is_check || !self.has_versions {
             return self.inner.list(request, known);
         }
         let recorder = Arc::clone(&self.recorder);
         let first = !matches!(request.at, ListAt::Continue(_));
         let consistent = matches!(request.at, ListAt::Consistent | ListAt::Continue(_));
-        let shows = move |part: &Result<ListPart<T>, ListWatchError>| {
-            if let Ok(ListPart::End(end)) = part {
+        let shows = move |part: &Result<ListPart<T>, ListWatchError>| match part {
+            Ok(ListPart::Items { items, nameless }) => {
+                let is_nameless = |item: &Decoded<T>| item.id().key.name().is_empty();
+                if !nameless.is_empty() || items.iter().any(is_nameless) {
+                    recorder.lock().list_is_incomplete();
+                }
+            }
+            Ok(ListPart::End(end)) => {
                 recorder.lock().page(number(&end.version), first, end.next.is_none(), consistent);
             }
+            Err(_) => {}
         };
         self.inner.list(request, known).inspect(shows).boxed()
     }
@@ -46,6 +56,9 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
+        if !self.has_versions {
+            return self.inner.watch(request, known);
+        }
         let recorder = Arc::clone(&self.recorder);
         let mut initial = matches!(request.from, WatchFrom::InitialEvents(_));
         let consistent = matches!(request.from, WatchFrom::InitialEvents(None));

@@ -20,12 +20,16 @@ use super::{
     workload::NAMESPACES,
     world::{SimulatedInformer, World},
 };
-use crate::properties::Observation;
+use crate::properties::{Observation, Violation};
 
 /// The interval between checks for convergence.
 const LOOK: Duration = Duration::from_secs(10);
 /// The time within which a healthy informer and a slow handler receive a write.
 const SOON: Duration = Duration::from_secs(30);
+/// The time within which an informer syncs without faults, while objects change.
+const SYNC_UNDER_LOAD: Duration = Duration::from_secs(60);
+/// The duration of an outage in which the server is restored.
+const OUTAGE: Duration = Duration::from_secs(5);
 
 /// Runs a seed on this thread, in as much of tokio's paused time as it takes.
 pub(super) fn run(seed: u64, options: SimulationOptions) -> SimulationResult {
@@ -145,6 +149,9 @@ async fn faulty_phase(world: &mut World) -> Result<(), Failure> {
         world.write();
     }
     world.watchers.iter().for_each(|watcher| watcher.stack.start());
+    if world.setup.is_busy_at_start && world.served {
+        sync_while_objects_change(world).await?;
+    }
     for _ in 0..world.setup.steps {
         let pause = pause(&mut world.rng);
         pause_for(world, pause).await?;
@@ -156,6 +163,31 @@ async fn faulty_phase(world: &mut World) -> Result<(), Failure> {
         check(world)?;
     }
     Ok(())
+}
+
+/// Checks that changes of objects do not delay the first list.
+async fn sync_while_objects_change(world: &mut World) -> Result<(), Failure> {
+    for _ in 0..SYNC_UNDER_LOAD.as_secs() / 4 {
+        pause_for(world, Duration::from_secs(4)).await?;
+        world.write_all_statuses();
+    }
+    check(world)?;
+    match world.watchers.iter().all(|watcher| watcher.stack.has_synced()) {
+        true => Ok(()),
+        false => {
+            let how = format!("an informer is not synced after {SYNC_UNDER_LOAD:?} without faults");
+            Err(Violation { property: 2, how }.into())
+        }
+    }
+}
+
+/// The server stops, and returns with an older history. The informers must detect the restore soon, because
+/// the server has not reached their versions again.
+async fn restore_in_outage(world: &mut World) -> Result<(), Failure> {
+    world.record_fault(SimulatedFault::RestoreInOutage);
+    world.server.outage_for(OUTAGE, Outage::Refused);
+    world.restore();
+    pause_for(world, OUTAGE).await
 }
 
 /// Waits. A client that sends requests without a pause would stop the paused clock.
@@ -213,7 +245,10 @@ fn stop_faults(world: &mut World) {
     server.set_streaming_lists(StreamingLists::Served);
     world.streams.push((world.began.elapsed(), StreamingLists::Served));
     world.corrupt = None;
-    world.watchers.iter().for_each(|watcher| watcher.stack.recorder().lock().panics = None);
+    for watcher in &world.watchers {
+        let mut recorder = watcher.stack.recorder().lock();
+        (recorder.panics, recorder.removes_names) = (None, None);
+    }
     world.serve();
     for watcher in &world.watchers {
         watcher.second_replica.iter().for_each(|replica| replica.set_lag(Lag::None));
@@ -235,13 +270,14 @@ fn long_patience(options: &ReflectorOptions) -> Duration {
 }
 
 /// Returns the maximum time of convergence. The open watch may be silent, and a restored server may
-/// have all versions of its informer, so a silent watch must first reach its timeout.
+/// have all versions of its informer, so a silent watch must first reach its timeout. Without list
+/// versions, a list follows the open watch.
 fn bound(world: &World) -> Duration {
     let of_one = |watcher: &SimulatedInformer| {
         let recorder = watcher.stack.recorder().lock();
         let open = world.server.journal().last(|request| recorder.scope.asks(request) && !is_check(request));
         let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
-        match recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
+        match !recorder.has_versions || recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
             true => long_patience(&watcher.options),
             false => patience(&watcher.options),
         }
@@ -269,16 +305,22 @@ async fn relisted(world: &World) -> Result<(), Failure> {
 }
 
 async fn healthy_phase(world: &mut World) -> Result<(), Failure> {
-    let bound = bound(world);
+    let mut bound = bound(world);
+    if world.setup.restores && world.rng.u8(..3) == 0 {
+        restore_in_outage(world).await?;
+        bound = world.watchers.iter().map(|watcher| patience(&watcher.options)).max().unwrap_or_default();
+    }
     relisted(world).await?;
     converge(world, bound).await?;
     // Earlier silent watches have reached their timeout, also if they missed no event.
-    let longest = world.watchers.iter().map(|watcher| long_patience(&watcher.options)).max();
-    pause_for(world, longest.unwrap_or_default()).await?;
+    let longest =
+        world.watchers.iter().map(|watcher| long_patience(&watcher.options)).max().unwrap_or_default();
+    pause_for(world, longest).await?;
     expire_lost_history(world);
     world.log(|| "further objects are written".to_owned());
     (0..3).for_each(|_| world.write());
-    converge(world, SOON).await
+    let has_versions = world.watchers.iter().all(|watcher| watcher.stack.recorder().lock().has_versions);
+    converge(world, if has_versions { SOON } else { longest }).await
 }
 
 /// Waits until each cache has the state of the server, and each handler received it.

@@ -19,10 +19,22 @@ pub(super) enum Representation {
     Compressed,
 }
 
+/// The source of an informer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SourceKind {
+    /// kube-apiserver.
+    Server,
+    /// A server whose lists have no version.
+    NoListVersions,
+    /// Two functions of a program, which may return objects without a name.
+    Functions,
+}
+
 /// The setup of one informer.
 #[derive(Clone, Debug)]
 pub(super) struct InformerSetup {
     pub(super) form: Representation,
+    pub(super) source: SourceKind,
     pub(super) scope: Scope,
     pub(super) options: ReflectorOptions,
     pub(super) coalesce_threshold: usize,
@@ -31,10 +43,18 @@ pub(super) struct InformerSetup {
     pub(super) by_factory: bool,
     /// True if `on_error` panics at random, and the transform for objects that cannot be decoded.
     pub(super) panics: Option<Rng>,
+    /// Removes the names of listed objects at random, if functions are the source.
+    pub(super) removes_names: Option<Rng>,
     /// It reads from the server and a second replica in turns, which lags like this.
     pub(super) second_replica: Option<Lag>,
     /// The number of handlers before the start.
     pub(super) early_handlers: usize,
+}
+
+impl InformerSetup {
+    pub(super) fn has_list_versions(&self) -> bool {
+        self.source != SourceKind::NoListVersions
+    }
 }
 
 /// The history length of the server, and other options that differ between servers.
@@ -86,10 +106,14 @@ pub(super) struct Setup {
     pub(super) loses: bool,
     /// etcd may be restored.
     pub(super) restores: bool,
+    /// The watch cache may lag.
+    pub(super) lags: bool,
     /// The number of faults in ten steps.
     pub(super) fault: u32,
     /// True if informers are stopped during faults.
     pub(super) stops: bool,
+    /// True if the objects change every few seconds during the first list.
+    pub(super) is_busy_at_start: bool,
 }
 
 impl Setup {
@@ -101,13 +125,24 @@ impl Setup {
         rng.shuffle(&mut places);
         let count = if rng.u8(..4) == 0 { 2 } else { 1 };
         let restores = rng.bool();
-        let informers: Vec<InformerSetup> = places
+        let mut informers: Vec<InformerSetup> = places
             .iter()
             .take(count)
             .map(|(namespace, labelled)| informer(*namespace, *labelled, rng))
             .collect();
+        let server = ServerSetup::draw(rng);
+        // No client can detect that a server without list versions was restored, or that its watch cache
+        // lags.
+        let has_list_versions = informers.iter().all(InformerSetup::has_list_versions);
+        let is_busy_at_start = has_list_versions && rng.u8(..8) == 0;
+        if is_busy_at_start {
+            for informer in &mut informers {
+                informer.panics = None;
+                informer.second_replica = None;
+            }
+        }
         Self {
-            server: ServerSetup::draw(rng),
+            server,
             informers,
             streaming: match rng.u8(..8) {
                 0 => StreamingLists::Refused,
@@ -117,20 +152,24 @@ impl Setup {
             },
             steps: rng.usize(20..70),
             loses: rng.u8(..10) < 3,
-            restores,
+            restores: restores && has_list_versions,
+            lags: has_list_versions,
             fault: rng.u32(1..=6),
             stops: rng.u8(..10) == 0,
+            is_busy_at_start,
         }
     }
 }
 
 fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> InformerSetup {
     let form = form(rng);
+    let by_factory = rng.u8(..8) == 0;
+    let source = if by_factory { SourceKind::Server } else { source(form, rng) };
     let options = ReflectorOptions {
         // Only a check of the server's version has a limit of one.
         page_size: (rng.u8(..4) > 0).then(|| rng.u32(2..=4)),
         first_list: if rng.bool() { FirstList::Any } else { FirstList::Consistent },
-        streaming_lists: rng.bool(),
+        streaming_lists: rng.bool() && source != SourceKind::NoListVersions,
         watch_timeout: Duration::from_secs(if rng.bool() { 300 } else { 60 }),
         clear_when_gone: rng.bool(),
         seed: Some(rng.u64(..)),
@@ -138,14 +177,26 @@ fn informer(namespace: Option<&'static str>, labelled: bool, rng: &mut Rng) -> I
     };
     InformerSetup {
         form,
+        source,
         scope: Scope { namespace, labelled, status: form != Representation::MetadataOnly },
         options,
         coalesce_threshold: rng.usize(1..=8),
         queue_capacity: rng.usize(1..=8),
-        by_factory: rng.u8(..8) == 0,
+        by_factory,
         panics: (rng.u8(..10) == 0).then(|| rng.fork()),
-        second_replica: (rng.u8(..4) == 0).then(|| lag(rng)),
+        removes_names: (source == SourceKind::Functions).then(|| rng.fork()),
+        second_replica: (rng.u8(..4) == 0 && source != SourceKind::NoListVersions).then(|| lag(rng)),
         early_handlers: rng.usize(..3),
+    }
+}
+
+/// Draws the source of an informer. Only two representations can be returned by a function.
+fn source(form: Representation, rng: &mut Rng) -> SourceKind {
+    let is_plain = matches!(form, Representation::Dynamic | Representation::MetadataOnly);
+    match rng.u8(..10) {
+        0 => SourceKind::NoListVersions,
+        1..=3 if is_plain => SourceKind::Functions,
+        _ => SourceKind::Server,
     }
 }
 

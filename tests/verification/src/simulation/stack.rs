@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use futures_util::future::LocalBoxFuture;
 use kube_client::{Client, api::DynamicObject, api::PartialObjectMeta};
-use kube_informer::{Compressed, Informer, InformerFactory, Lazy, ListWatch, Projection, Scope as Lives};
+use kube_informer::{Compressed, Informer, InformerFactory, Lazy, Projection, Scope as Lives};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -18,6 +18,7 @@ use super::{
     object_forms::{ObjectForm, Part},
     reporting_source::ReportingSource,
     setup::{InformerSetup, Representation},
+    source::SimulatedSource,
     workload::Thing,
 };
 use crate::properties::{Observation, Violation};
@@ -26,6 +27,7 @@ use crate::properties::{Observation, Violation};
 pub(super) trait Stack {
     fn recorder(&self) -> &Arc<Mutex<Recorder>>;
     fn start(&self);
+    fn has_synced(&self) -> bool;
     fn relist(&self);
     /// A handler more.
     fn join(&mut self, rng: &mut Rng);
@@ -82,6 +84,8 @@ impl<T: ObjectForm> InformerStack<T> {
         let mut recorder =
             Recorder::new(setup.scope, environment.uids.clone(), lines, environment.began, options);
         recorder.panics = setup.panics.clone();
+        recorder.removes_names = setup.removes_names.clone();
+        recorder.has_versions = setup.has_list_versions();
         let recorder = Arc::new(Mutex::new(recorder));
         let (informer, factory) = match setup.by_factory && environment.canary.is_none() {
             true => of_factory::<T>(client, setup, &recorder),
@@ -107,7 +111,7 @@ impl<T: ObjectForm> InformerStack<T> {
 
 /// Marks each object for later checks, and rejects undecodable objects. Typed representations fail
 /// without it.
-fn transform<T: ObjectForm>(
+pub(super) fn transform<T: ObjectForm>(
     recorder: &Arc<Mutex<Recorder>>,
     panics: bool,
 ) -> impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync + 'static {
@@ -135,16 +139,14 @@ fn alone<T: ObjectForm>(
     canary: Option<Canary>,
     recorder: &Arc<Mutex<Recorder>>,
 ) -> Informer<T> {
-    let inner = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
-        .labels(setup.scope.selector())
-        .transform(transform(recorder, setup.panics.is_some()));
-    let of_source = Arc::clone(recorder);
+    let inner = SimulatedSource::<T>::new(client, setup, recorder);
+    let (of_source, has_versions) = (Arc::clone(recorder), setup.has_list_versions());
     let builder = match canary {
-        Some(canary) => Informer::from_source(ReportingSource {
-            inner: CorruptingSource { inner, canary },
-            recorder: of_source,
-        }),
-        None => Informer::from_source(ReportingSource { inner, recorder: of_source }),
+        Some(canary) => {
+            let inner = CorruptingSource { inner, canary };
+            Informer::from_source(ReportingSource { inner, recorder: of_source, has_versions })
+        }
+        None => Informer::from_source(ReportingSource { inner, recorder: of_source, has_versions }),
     };
     let recorder = Arc::clone(recorder);
     builder
@@ -182,6 +184,10 @@ impl<T: ObjectForm> Stack for InformerStack<T> {
 
     fn start(&self) {
         self.informer.start();
+    }
+
+    fn has_synced(&self) -> bool {
+        self.informer.has_synced()
     }
 
     fn relist(&self) {

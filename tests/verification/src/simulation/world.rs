@@ -209,6 +209,12 @@ impl World {
         self.stored(key, &written);
     }
 
+    /// Changes all objects, but no label.
+    pub(super) fn write_all_statuses(&mut self) {
+        let keys: Vec<Key> = self.now.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.write_status(key));
+    }
+
     fn delete(&mut self, key: Key) {
         let (namespace, name) = place(key);
         self.server.delete(API, KIND, Some(namespace), name).expect("an existing object can be deleted");

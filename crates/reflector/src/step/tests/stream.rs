@@ -148,9 +148,16 @@ fn unavailable_version_causes_consistent_streaming_list() {
     {
         let expected = (unopened(immediate(fresh())), stream_outputs(cause, None, true));
         assert_eq!(stream(streaming(plan(newer_than("7"))), failed(class)), expected);
-        let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
-        assert_eq!(stream(streaming(fresh()), failed(class)), expected);
     }
+    let expected = (waiting(again(fresh())), vec![Output::BackOff(None)]);
+    assert_eq!(stream(streaming(fresh()), failed(ErrorClass::TooLarge)), expected);
+}
+
+/// The server forgets events before it has sent the current state.
+#[test]
+fn expired_streaming_list_of_latest_state_is_repeated_as_plain_list() {
+    let expected = (waiting(again(instead(fresh()))), vec![Output::BackOff(None)]);
+    assert_eq!(stream(streaming(fresh()), failed(ErrorClass::Expired)), expected);
 }
 
 #[test]
