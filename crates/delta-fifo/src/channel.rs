@@ -21,9 +21,9 @@ use crate::DeltaFifo;
 /// sender    starts to wait
 /// ```
 ///
-/// The receiver wakes the sender before the sender waits. A wake-up that is not stored would be lost,
-/// and both sides would wait indefinitely. [`Notify::notify_one`] stores a permit if there is no
-/// waiter, so the sender continues immediately. One permit is sufficient, because each direction has
+/// Here the receiver calls wake before the sender waits. Without a stored permit, both sides would then
+/// wait indefinitely. [`Notify::notify_one`] therefore stores a permit if there is no waiter, and the
+/// sender continues immediately. One permit is sufficient, because each direction has
 /// only one waiter (`&mut self`). The waiter checks the queue again after every wake-up. A permit from
 /// an earlier change costs only one more check. If a waiter is cancelled after its wake-up, the next
 /// call checks the queue before it waits.

@@ -174,6 +174,32 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
     factory.shutdown().await;
 }
 
+/// Otherwise, the handler would receive the objects again before their deletes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn namespace_is_added_again_only_after_each_handler_has_ended() {
+    let server = server();
+    let factory = factory(&server);
+    let informers = factory.select::<ConfigMap>().namespaces(["a"]).unwrap();
+    let fast = Recorder::default();
+    let fast_registration = fast.register(&informers);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let slow_registration = informers.add_handler(handler_fn(move |event: &Event<ConfigMap>| {
+        if matches!(event, Event::Deleted { .. }) {
+            released.recv().unwrap();
+        }
+    }));
+    assert!(fast_registration.wait_for_sync(WITHIN).await && slow_registration.wait_for_sync(WITHIN).await);
+    assert_eq!(informers.remove_namespace("a").now_or_never(), None);
+    fast.wait_for(&BTreeMap::new()).await;
+    let again = informers.clone();
+    let mut added = tokio::spawn(async move { again.add_namespace("a").await });
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut added).await;
+    assert!(early.is_err(), "the slow handler has not received its delete");
+    release.send(()).unwrap();
+    assert_eq!(added.await.unwrap(), Ok(true));
+    factory.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn shared_informer_survives_removal_of_its_namespace() {
     let server = server();

@@ -1,7 +1,7 @@
 //! Decodes the body of a list into items and metadata.
 
 use bytes::Bytes;
-use kube_object::{DecodeError, JsonObject, Outline, ResourceVersion, TypeMeta, from_slice};
+use kube_object::{DecodeError, JsonObject, ResourceVersion, TypeMeta, from_slice};
 use serde::Deserialize;
 
 use crate::{
@@ -63,6 +63,12 @@ struct ListMeta {
 /// Decodes one body.
 pub(crate) struct ListReader {
     splitter: Splitter,
+    fields: ListFields,
+}
+
+/// The fields of a list other than its items.
+#[derive(Default)]
+struct ListFields {
     /// `None` until the field is read. JSON without this field is not a list.
     metadata: Option<ListMeta>,
     /// Go writes an uninitialized slice as null.
@@ -71,7 +77,7 @@ pub(crate) struct ListReader {
 
 impl ListReader {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { splitter: Splitter::new(limit), metadata: None, items_are_null: false }
+        Self { splitter: Splitter::new(limit), fields: ListFields::default() }
     }
 
     /// Returns the items that this chunk completes, or `None` if it completes none.
@@ -80,18 +86,18 @@ impl ListReader {
         chunk: Bytes,
         objects: &ObjectReader<'_, T>,
     ) -> Result<Option<ListPart<T>>, ListError> {
-        let mut segments = Vec::new();
-        self.splitter.cut(chunk, |segment| segments.push(segment))?;
+        let Self { splitter, fields } = self;
         let (mut items, mut nameless) = (Vec::new(), Vec::new());
-        for segment in segments {
+        splitter.cut(chunk, |segment| {
             match segment {
-                Segment::Item(bytes) => match objects.read(Outline::scan(&bytes)) {
+                Segment::Item(outline) => match objects.read(outline) {
                     Ok(item) => items.push(item),
                     Err(error) => nameless.push(error),
                 },
-                Segment::Field { name, value } => self.field(&name, &value, &objects.context.kind)?,
+                Segment::Field { name, value } => fields.read(&name, value, &objects.context.kind)?,
             }
-        }
+            Ok::<(), ListError>(())
+        })?;
         let empty = items.is_empty() && nameless.is_empty();
         Ok((!empty).then_some(ListPart::Items { items, nameless }))
     }
@@ -104,10 +110,10 @@ impl ListReader {
         if !self.splitter.is_complete() {
             return Err(ListError::Malformed("the list is incomplete"));
         }
-        if !self.splitter.has_items() && !self.items_are_null {
+        if !self.splitter.has_items() && !self.fields.items_are_null {
             return Err(ListError::Malformed("the list has no items field"));
         }
-        let Some(metadata) = self.metadata else {
+        let Some(metadata) = self.fields.metadata else {
             return Err(ListError::Malformed("the list has no metadata"));
         };
         let ListMeta { resource_version, r#continue, remaining_item_count } = metadata;
@@ -117,8 +123,10 @@ impl ListReader {
             remaining: remaining_item_count.and_then(|count| count.try_into().ok()),
         })
     }
+}
 
-    fn field(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
+impl ListFields {
+    fn read(&mut self, name: &str, value: &[u8], expected: &TypeMeta) -> Result<(), ListError> {
         match name {
             "metadata" => {
                 let JsonObject(metadata) = from_slice(value)

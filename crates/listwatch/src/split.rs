@@ -1,23 +1,25 @@
 //! Splits the body of a list into items while the bytes arrive. Pure.
 //!
 //! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`. It can contain hundreds of
-//! megabytes. This module reads only the structure and does not decode the segments. It holds at most
-//! one incomplete segment.
+//! megabytes. This module reads only the structure and the outlines of the items. It holds at most one
+//! incomplete segment.
+//!
+//! An item within one chunk is scanned once: the scan of its outline also finds its end.
 
-use bytes::{Bytes, BytesMut};
-use kube_object::ValueEnd;
+use bytes::{Buf, Bytes, BytesMut};
+use kube_object::{Outline, ValueEnd};
 
 /// A part of the top-level object.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum Segment<'a> {
     /// An element of `items`.
-    Item(Bytes),
+    Item(Outline<'a>),
     /// Any other field.
     Field {
         /// The name of the field.
         name: String,
         /// The value in JSON.
-        value: Bytes,
+        value: &'a [u8],
     },
 }
 
@@ -79,39 +81,63 @@ impl Splitter {
         Self { state: State::Start, partial: BytesMut::new(), limit, has_items: false }
     }
 
-    /// Calls `segment` with each segment that `chunk` completes.
-    pub(crate) fn cut(
+    /// Calls `segment` with each segment that `chunk` completes. Stops at the first error.
+    pub(crate) fn cut<E: From<SplitError>>(
         &mut self,
         mut chunk: Bytes,
-        mut segment: impl FnMut(Segment),
-    ) -> Result<(), SplitError> {
+        mut segment: impl FnMut(Segment<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         while let Some(&first) = chunk.first() {
             match std::mem::replace(&mut self.state, State::End) {
                 State::Within { role, mut value } => match value.find(&chunk) {
                     Some(length) => {
                         let bytes = self.complete(chunk.split_to(length))?;
-                        self.state = finish(role, bytes, &mut segment)?;
+                        self.state = finish(role, &bytes, &mut segment)?;
                     }
                     None => {
                         self.state = State::Within { role, value };
-                        return self.keep(&chunk);
+                        return Ok(self.keep(&chunk)?);
                     }
                 },
+                State::ItemOrEnd | State::Item if first == b'{' => {
+                    let length = self.item(&chunk, &mut segment)?;
+                    chunk.advance(length);
+                }
                 state if matches!(first, b' ' | b'\n' | b'\t' | b'\r') => {
                     self.state = state;
-                    let _ = chunk.split_to(1);
+                    chunk.advance(1);
                 }
                 state => {
                     let (next, consumed) = advance(state, first)?;
                     if matches!(next, State::ItemOrEnd) && std::mem::replace(&mut self.has_items, true) {
-                        return Err(SplitError::Malformed);
+                        return Err(SplitError::Malformed.into());
                     }
                     self.state = next;
-                    let _ = chunk.split_to(consumed);
+                    chunk.advance(consumed);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Reads the item at the start of the chunk, and returns its length. If the item continues in the next
+    /// chunk, returns zero.
+    fn item<E: From<SplitError>>(
+        &mut self,
+        chunk: &[u8],
+        mut segment: impl FnMut(Segment<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let Some(outline) = Outline::scan_first(chunk) else {
+            self.state = State::Within { role: Role::Item, value: ValueEnd::default() };
+            return Ok(0);
+        };
+        let length = outline.bytes().len();
+        if length > self.limit {
+            return Err(SplitError::TooLong.into());
+        }
+        self.state = State::ItemCommaOrEnd;
+        segment(Segment::Item(outline))?;
+        Ok(length)
     }
 
     /// Returns whether the object is complete.
@@ -173,18 +199,22 @@ fn advance(state: State, byte: u8) -> Result<(State, usize), SplitError> {
 }
 
 /// Passes a complete value on, and returns the state after the value.
-fn finish(role: Role, bytes: Bytes, segment: &mut impl FnMut(Segment)) -> Result<State, SplitError> {
+fn finish<E: From<SplitError>>(
+    role: Role,
+    bytes: &[u8],
+    mut segment: impl FnMut(Segment<'_>) -> Result<(), E>,
+) -> Result<State, E> {
     Ok(match role {
         Role::Name => {
-            let field = serde_json::from_slice(&bytes).map_err(|_| SplitError::Malformed)?;
+            let field = serde_json::from_slice(bytes).map_err(|_| SplitError::Malformed)?;
             State::Colon { field }
         }
         Role::Field(name) => {
-            segment(Segment::Field { name, value: bytes });
+            segment(Segment::Field { name, value: bytes })?;
             State::CommaOrEnd
         }
         Role::Item => {
-            segment(Segment::Item(bytes));
+            segment(Segment::Item(Outline::scan(bytes)))?;
             State::ItemCommaOrEnd
         }
     })
@@ -201,10 +231,11 @@ mod tests {
         for chunk in chunks {
             splitter.cut(Bytes::copy_from_slice(chunk), |segment| {
                 let (name, bytes) = match segment {
-                    Segment::Item(bytes) => ("item".to_owned(), bytes),
+                    Segment::Item(outline) => ("item".to_owned(), outline.bytes()),
                     Segment::Field { name, value } => (name, value),
                 };
-                segments.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+                segments.push((name, String::from_utf8_lossy(bytes).into_owned()));
+                Ok::<(), SplitError>(())
             })?;
         }
         Ok((segments, splitter.is_complete()))
@@ -226,6 +257,28 @@ mod tests {
             ("n", "12"),
         ]);
         assert_eq!(cut(&[body]), Ok((expected, true)));
+    }
+
+    /// An item within one chunk is scanned by another function than an item in two chunks.
+    #[test]
+    fn outline_of_item_does_not_depend_on_chunks() {
+        let item =
+            br#"{"metadata":{"name":"a","managedFields":[{"x":"]}"}],"uid":"u"},"spec":{"x":["}\""]}}"#;
+        let body = [br#"{"items":["#, &item[..], b" , ", item, b"]}"].concat();
+        for at in 0..=body.len() {
+            let mut outlines = 0;
+            let mut splitter = Splitter::new(1 << 20);
+            for chunk in [&body[..at], &body[at..]] {
+                let segment = |segment: Segment<'_>| {
+                    let Segment::Item(outline) = segment else { return Err(SplitError::Malformed) };
+                    assert_eq!((outline.bytes(), &outline), (&item[..], &Outline::scan(item)), "cut at {at}");
+                    outlines += 1;
+                    Ok(())
+                };
+                splitter.cut(Bytes::copy_from_slice(chunk), segment).unwrap();
+            }
+            assert_eq!((outlines, splitter.is_complete()), (2, true), "cut at {at}");
+        }
     }
 
     #[test]
@@ -262,7 +315,7 @@ mod tests {
         for chunks in [vec![&br#"{"items":["123456789"]}"#[..]], vec![br#"{"items":["12345"#, b"67890"]] {
             let mut splitter = Splitter::new(10);
             let result: Result<(), _> =
-                chunks.into_iter().try_for_each(|chunk| splitter.cut(Bytes::from_static(chunk), |_| ()));
+                chunks.into_iter().try_for_each(|chunk| splitter.cut(Bytes::from_static(chunk), |_| Ok(())));
             assert_eq!(result, Err(SplitError::TooLong));
         }
     }
@@ -311,7 +364,7 @@ mod tests {
             body in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'"'), Just(b'['), Just(b'\\'), Just(b','), any::<u8>()], 0..300),
         ) {
             let mut splitter = Splitter::new(64);
-            let _ = splitter.cut(Bytes::from(body), |_| ());
+            let _ = splitter.cut(Bytes::from(body), |_| Ok::<(), SplitError>(()));
             prop_assert!(splitter.partial.len() <= 64);
         }
     }

@@ -25,6 +25,7 @@ mod custom_scale;
 mod definitions;
 mod delete_options;
 mod deletes;
+mod differences;
 mod discovery;
 mod dry_run;
 mod events;
@@ -61,6 +62,7 @@ mod variant;
 mod watch;
 mod writes;
 
+pub use differences::Differences;
 pub use suite::{Check, DEADLINE, checks, failing, run};
 pub use target::{Clients, Past, Target};
 pub use variant::Variant;

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result};
 use kube_client::Client;
 use serde_json::json;
 
+use super::differences::Differences;
 use super::raw::Api;
 use super::values::{names, version};
 use super::variant::Variant;
@@ -17,6 +18,7 @@ pub struct Target {
     pub(super) nobody: Api,
     pub(super) stranger: Api,
     pub(super) past: Past,
+    pub(super) differences: Differences,
 }
 
 /// Clients of one server. They must not retry requests, because a check needs the first response.
@@ -42,6 +44,7 @@ impl Target {
             nobody: Api::new(nobody),
             stranger: Api::new(stranger),
             past,
+            differences: Differences::default(),
         }
     }
 
@@ -49,6 +52,12 @@ impl Target {
     #[must_use]
     pub fn set_up_as(self, variant: Variant) -> Self {
         Self { variant, ..self }
+    }
+
+    /// Expects that exactly these checks fail, because the server has another version.
+    #[must_use]
+    pub fn with_differences(self, differences: Differences) -> Self {
+        Self { differences, ..self }
     }
 }
 

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
-use kube_informer_conformance::{self as conformance, Clients, Past, Target, Variant};
+use kube_informer_conformance::{self as conformance, Clients, Differences, Past, Target, Variant};
 use kube_informer_e2e::real::{Options, RealServer, Source, skip_or_fail};
 use tokio::sync::Mutex;
 
@@ -38,6 +38,9 @@ async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
     if !flags.is_empty() && matches!(Source::find()?, Some(Source::Cluster(_))) {
         return skip_or_fail("conformance, which requires a server with separate flags", checks);
     }
+    if !flags.is_empty() && Source::find()?.is_some_and(|source| source.is_other_version()) {
+        return skip_or_fail("conformance with flags, which are those of another version", checks);
+    }
     let Some(mut server) = RealServer::start_or_skip("conformance", checks, options).await? else {
         return Ok(());
     };
@@ -46,16 +49,21 @@ async fn keeps_the_protocol(variant: Variant, flags: &[&str]) -> Result<()> {
         // namespaces of checks.
         return skip_or_fail("conformance, which requires a separate server", checks);
     }
-    let past = Past::write(&client(&server, |_| {}).await?).await?;
+    let admin = client(&server, |_| {}).await?;
+    let minor = admin.apiserver_version().await?.minor;
+    // Kubernetes 1.33 has streaming lists, but does not enable them by default.
+    let variant = if minor == "33" { Variant::WithoutWatchList } else { variant };
+    let past = Past::write(&admin).await?;
     forget(&mut server).await?;
 
     let nobody = Some("nobody".to_owned());
     let clients = Clients {
-        admin: client(&server, |_| {}).await?,
+        admin,
         nobody: client(&server, |choice| choice.user = nobody).await?,
         stranger: stranger(&server).await?,
     };
-    conformance::run(Target::new("kube-apiserver", clients, past).set_up_as(variant)).await?;
+    let target = Target::new("kube-apiserver", clients, past).set_up_as(variant);
+    conformance::run(target.with_differences(Differences::of_minor(&minor)?)).await?;
     server.stop().await
 }
 

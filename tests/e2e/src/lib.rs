@@ -3,5 +3,7 @@
 
 pub mod embedded;
 pub mod example;
+pub mod load;
 pub mod pages;
 pub mod real;
+pub mod soak;

@@ -81,3 +81,77 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+    };
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The objects that the inner handler has received and not deleted, with their versions. Each call
+    /// must fit the earlier calls.
+    #[derive(Clone, Default)]
+    struct Received(Arc<Mutex<BTreeMap<ObjectKey, String>>>);
+
+    impl EventHandler<ConfigMap> for Received {
+        fn on_add(&mut self, object: &Entry<ConfigMap>, _: bool) {
+            let before = self.0.lock().unwrap().insert(object.key().clone(), object.id.version.to_string());
+            assert_eq!(before, None, "an add of a received object");
+        }
+
+        fn on_update(&mut self, old: &Entry<ConfigMap>, new: &Entry<ConfigMap>) {
+            let before = self.0.lock().unwrap().insert(new.key().clone(), new.id.version.to_string());
+            assert_eq!(before, Some(old.id.version.to_string()), "an update of another state");
+        }
+
+        fn on_delete(&mut self, last_known: &Entry<ConfigMap>, _: bool) {
+            let before = self.0.lock().unwrap().remove(last_known.key());
+            assert!(before.is_some(), "a delete of an object that was not received");
+        }
+    }
+
+    /// Returns an object of this version. Its label decides whether it matches.
+    fn object(key: u8, version: u64, matches: bool) -> Entry<ConfigMap> {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(format!("object-{key}"));
+        object.metadata.resource_version = Some(version.to_string());
+        object.metadata.labels = matches.then(|| [("on".to_owned(), String::new())].into());
+        Entry::from_object(object)
+    }
+
+    proptest! {
+        /// Invariant of the filter: it stores exactly the keys of the objects that the handler has received
+        /// and that were not deleted.
+        #[test]
+        fn filter_stores_received_objects(
+            steps in prop::collection::vec((0u8..3, prop::bool::weighted(0.7), any::<bool>()), 0..60),
+        ) {
+            let received = Received::default();
+            let matches = |entry: &Entry<ConfigMap>| entry.metadata.labels.is_some();
+            let mut filter = FilteringEventHandler::new(matches, received.clone());
+            let mut server: BTreeMap<u8, Entry<ConfigMap>> = BTreeMap::new();
+            for (version, (key, exists, matches)) in (1..).zip(steps) {
+                let before = server.remove(&key);
+                let after = exists.then(|| object(key, version, matches));
+                match (&before, &after) {
+                    (None, Some(new)) => filter.on_add(new, false),
+                    (Some(old), Some(new)) => filter.on_update(old, new),
+                    (Some(last), None) => filter.on_delete(last, false),
+                    (None, None) => {}
+                }
+                server.extend(after.map(|after| (key, after)));
+                let matching = server.values().filter(|entry| entry.metadata.labels.is_some());
+                let expected: HashSet<ObjectKey> = matching.map(|entry| entry.key().clone()).collect();
+                let known: HashSet<ObjectKey> = received.0.lock().unwrap().keys().cloned().collect();
+                prop_assert_eq!(&filter.passed, &expected);
+                prop_assert_eq!(known, expected);
+            }
+        }
+    }
+}

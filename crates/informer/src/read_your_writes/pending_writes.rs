@@ -165,4 +165,6 @@ fn is_visible<T: Object>(cache: &Snapshot<T>, key: &ObjectKey, uid: &Uid, versio
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

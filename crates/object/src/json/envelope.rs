@@ -25,7 +25,7 @@ impl<'a> Envelope<'a> {
         while let Some(field) = fields.next().ok()? {
             let end = match &*field.name {
                 b"object" if object.is_none() => {
-                    let outline = Outline::first(&frame[field.value..])?;
+                    let outline = Outline::scan_first(&frame[field.value..])?;
                     let end = field.value + outline.bytes().len();
                     object = Some(outline);
                     end

@@ -45,8 +45,9 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Scans the object at the start of these bytes. Returns `None` if the object is truncated.
-    pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
+    /// Scans the object at the start of these bytes, and finds its end. Returns `None` if the object is
+    /// truncated.
+    pub fn scan_first(bytes: &'a [u8]) -> Option<Self> {
         let mut outline = Self::empty(bytes, None);
         match outline.find(ScanEnd::EndOfObject) {
             Ok(end) => Some(Self { bytes: &bytes[..end], is_reliable: true, ..outline }),

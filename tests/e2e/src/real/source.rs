@@ -17,7 +17,7 @@ pub enum Source {
     Assets(PathBuf),
     /// The kubeconfig of an existing cluster. The tests cannot stop its servers.
     Cluster(PathBuf),
-    /// The single binary that `.ci/real-apiserver` builds.
+    /// The single binary that `.ci/real-apiserver` builds, for one version of Kubernetes.
     Binary(PathBuf),
 }
 
@@ -38,8 +38,18 @@ impl Source {
         )
     }
 
+    /// Returns whether this is a binary of another version than the version of `go.mod`.
+    #[must_use]
+    pub fn is_other_version(&self) -> bool {
+        matches!(self, Self::Binary(binary) if *binary != built(REAL_APISERVER))
+    }
+
     fn choose(assets: Option<OsString>, kubeconfig: Option<OsString>, binary: &Path) -> Result<Option<Self>> {
         if let Some(assets) = assets.map(PathBuf::from) {
+            let one = assets.join(REAL_APISERVER);
+            if one.is_file() {
+                return Ok(Some(Self::Binary(one)));
+            }
             for program in ["etcd", "kube-apiserver"] {
                 let path = assets.join(program);
                 ensure!(path.is_file(), "KUBEBUILDER_ASSETS is set, but {} does not exist", path.display());
@@ -109,7 +119,11 @@ mod tests {
         let all = Source::choose(assets, cluster.clone(), &binary)?;
         assert_eq!(all, Some(Source::Assets(dir.path().to_owned())));
         assert_eq!(Source::choose(None, cluster, &binary)?, Some(Source::Cluster(config)));
-        assert_eq!(Source::choose(None, None, &binary)?, Some(Source::Binary(binary)));
+        assert_eq!(Source::choose(None, None, &binary)?, Some(Source::Binary(binary.clone())));
+        let versions = tempfile::tempdir()?;
+        let other = touch(versions.path(), "real-apiserver")?;
+        let assets = Some(versions.path().as_os_str().to_owned());
+        assert_eq!(Source::choose(assets, None, &binary)?, Some(Source::Binary(other)));
         assert_eq!(Source::choose(None, None, &dir.path().join("absent"))?, None);
         Ok(())
     }

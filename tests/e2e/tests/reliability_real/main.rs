@@ -5,20 +5,18 @@
 //!
 //! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` runs all checks ten times.
 
-mod cluster;
 mod network;
 mod proxy;
 mod requests;
 mod servers;
 mod subject;
 mod suite;
-mod truth;
 mod watched;
-mod writer;
 
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
+use kube_informer_e2e::load::writer::CONFIG_MAPS;
 use kube_informer_e2e::real::{Options, RealServer};
 use tokio::time::Instant;
 
@@ -123,7 +121,7 @@ fn summary(suite: &Suite, began: Instant) -> String {
         suite.budget,
         writer.succeeded(),
         writer.changed(),
-        writer::CONFIG_MAPS,
+        CONFIG_MAPS,
         suite.subjects.len(),
     )
 }

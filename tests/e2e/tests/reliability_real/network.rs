@@ -7,8 +7,8 @@ use kube_informer::Phase;
 use kube_listwatch::ErrorClass;
 use tokio::time::sleep;
 
-use crate::cluster;
 use crate::suite::Suite;
+use kube_informer_e2e::load::cluster;
 
 pub(crate) async fn connections_are_cut(suite: &mut Suite) -> Result<()> {
     for _ in 0..5 {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use crate::cluster;
 use crate::subject::{Subject, distrusting};
 use crate::suite::Suite;
-use crate::writer::CONFIG_MAPS;
+use kube_informer_e2e::load::cluster;
+use kube_informer_e2e::load::writer::CONFIG_MAPS;
 
 /// The duration of the outage of both servers.
 const OUTAGE: Duration = Duration::from_secs(60);

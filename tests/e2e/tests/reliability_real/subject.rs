@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
 use crate::requests::Requests;
-use crate::truth::{Scope, States, difference};
 use crate::watched::{Joined, Log, Tell, Watched};
+use kube_informer_e2e::load::truth::{Scope, States, difference};
 
 /// The number of queued events from which the events of a handler are coalesced. It is smaller than the
 /// number of objects.

@@ -10,12 +10,12 @@ use kube_informer::{Informer, ListWatch, ReflectorOptions};
 use kube_informer_e2e::real::{Backup, RealServer};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cluster;
 use crate::proxy::Proxy;
 use crate::requests::{Budget, Requests};
 use crate::subject::{MARK, Subject};
-use crate::truth::{Scope, States};
-use crate::writer::{CHOSEN, NAMESPACES, Writer};
+use kube_informer_e2e::load::cluster;
+use kube_informer_e2e::load::truth::{Scope, States};
+use kube_informer_e2e::load::writer::{CHOSEN, NAMESPACES, Writer};
 
 /// The deadline for recovery after a fault. The slowest recovery consists of two silent watches after a
 /// restore, a rejected list, a delay, and a list.

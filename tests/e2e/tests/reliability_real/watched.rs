@@ -8,7 +8,7 @@ use kube_informer::{Entry, Event, HandlerRegistration, Informer, InformerStatus,
 use kube_informer_properties::{Event as Told, HandlerId, Key, Mark, Object as Seen};
 use parking_lot::Mutex;
 
-use crate::truth::{State, States};
+use kube_informer_e2e::load::truth::{State, States};
 
 /// The events of handlers in the order of time; objects are numbers.
 #[derive(Default)]

@@ -69,6 +69,15 @@ impl PendingChanges {
         });
     }
 
+    /// Panics unless both indexes contain the same changes.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        assert_eq!(self.by_key.len(), self.by_version.len());
+        for VersionedKey { version, key } in &self.by_version {
+            assert_eq!(self.get(key), Some(version), "each version belongs to its key");
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.by_version.is_empty()

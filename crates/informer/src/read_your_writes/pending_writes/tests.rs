@@ -282,3 +282,29 @@ fn deletion_without_uid_applies_to_last_object() {
     put(&store, "a", "again", "15");
     assert_eq!(not_visible(&mut pending, None, &store), None);
 }
+
+/// The cache misses the change at first, so it does not contain the deleted object for a while.
+#[test]
+fn late_response_of_earlier_write_keeps_deletion_pending() {
+    let (store, mut pending) = (cache(&[("a", "u", "5")]), PendingWrites::default());
+    pending.record_delete(key("a"), "u".into(), &store.snapshot());
+    let barrier = pending.barrier(None, &store.snapshot());
+    remove(&store, "a", "u", "6");
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    let deletion = Some(NotVisible::Deletion(key("a")));
+    assert_eq!(pending.not_visible(&barrier, None, &store.snapshot()), deletion);
+    put(&store, "a", "u", "12");
+    assert_eq!(not_visible(&mut pending, None, &store), deletion);
+}
+
+/// Property 13.
+#[test]
+fn second_lost_epoch_keeps_first_report() {
+    let (store, mut pending) = (cache(&[]), PendingWrites::default());
+    pending.record_write(&id("a", "u", "12"), Some(true), &store.snapshot());
+    store.replace([], "8".into());
+    pending.barrier(None, &store.snapshot());
+    store.replace([], "7".into());
+    assert_eq!(not_visible(&mut pending, None, &store), Some(NotVisible::LostEpoch("12".into())));
+    assert_eq!(not_visible(&mut pending, None, &store), None);
+}

@@ -9,43 +9,49 @@ use kube_informer::{Object, ObjectKey, ResourceVersion, Uid};
 
 /// The label with the number of the write. It identifies a state even if a restored server reuses a
 /// version.
-pub(crate) const WRITE: &str = "write";
+pub const WRITE: &str = "write";
 
 /// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) uid: Uid,
-    pub(crate) version: ResourceVersion,
-    pub(crate) write: u64,
+pub struct State {
+    /// The uid of the object.
+    pub uid: Uid,
+    /// The version of the state.
+    pub version: ResourceVersion,
+    /// The number of the write.
+    pub write: u64,
 }
 
 impl State {
     /// Returns the state of an object with separate identity.
-    pub(crate) fn of(uid: Uid, version: ResourceVersion, object: &impl Object) -> Self {
+    pub fn of(uid: Uid, version: ResourceVersion, object: &impl Object) -> Self {
         let write = object.label(WRITE).and_then(|text| text.parse().ok()).unwrap_or_default();
         Self { uid, version, write }
     }
 }
 
 /// The states of many objects.
-pub(crate) type States = BTreeMap<ObjectKey, State>;
+pub type States = BTreeMap<ObjectKey, State>;
 
 /// The scope of a list, for informers and for the expected state.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scope {
-    pub(crate) resource: ApiResource,
-    pub(crate) namespace: Option<&'static str>,
-    pub(crate) labels: Option<&'static str>,
+pub struct Scope {
+    /// The resource.
+    pub resource: ApiResource,
+    /// The namespace. `None` for all namespaces.
+    pub namespace: Option<&'static str>,
+    /// A label selector.
+    pub labels: Option<&'static str>,
 }
 
 impl Scope {
     /// All of a resource.
-    pub(crate) fn all(resource: ApiResource) -> Self {
+    pub fn all(resource: ApiResource) -> Self {
         Self { resource, namespace: None, labels: None }
     }
 
     /// Returns an `Api` for the scope, without its labels.
-    pub(crate) fn api(&self, client: Client) -> Api<DynamicObject> {
+    pub fn api(&self, client: Client) -> Api<DynamicObject> {
         match self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
             None => Api::all_with(client, &self.resource),
@@ -53,7 +59,7 @@ impl Scope {
     }
 
     /// Returns the present state of the server.
-    pub(crate) async fn list(&self, client: &Client) -> Result<States> {
+    pub async fn list(&self, client: &Client) -> Result<States> {
         let params = ListParams { label_selector: self.labels.map(str::to_owned), ..ListParams::default() };
         let listed = self.api(client.clone()).list_metadata(&params).await;
         let listed = listed.with_context(|| format!("listing {}", self.resource.plural))?;
@@ -66,7 +72,7 @@ impl Scope {
 }
 
 /// Returns a text with the differences of two maps, or `None` if they are equal.
-pub(crate) fn difference(has: &States, should: &States) -> Option<String> {
+pub fn difference(has: &States, should: &States) -> Option<String> {
     let missing = should.iter().filter(|(key, state)| has.get(*key) != Some(*state));
     let superfluous = has.keys().filter(|key| !should.contains_key(*key));
     let (wrong, extra) = (missing.clone().count(), superfluous.clone().count());

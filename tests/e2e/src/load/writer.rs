@@ -16,16 +16,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::truth::WRITE;
+use super::truth::WRITE;
 
 /// The number of ConfigMaps. Each tenth is in the second namespace.
-pub(crate) const CONFIG_MAPS: usize = 10_000;
+pub const CONFIG_MAPS: usize = 10_000;
 /// Custom resources, in the first namespace.
-pub(crate) const GADGETS: usize = 300;
+pub const GADGETS: usize = 300;
 /// The namespaces of the objects.
-pub(crate) const NAMESPACES: [&str; 2] = ["first", "second"];
+pub const NAMESPACES: [&str; 2] = ["first", "second"];
 /// Each tenth ConfigMap has this label at first; later some of them lose it and get it again.
-pub(crate) const CHOSEN: &str = "chosen=yes";
+pub const CHOSEN: &str = "chosen=yes";
 
 const WORKERS: usize = 4;
 /// How often each worker writes.
@@ -45,7 +45,7 @@ const MARKED: usize = 10;
 const BETWEEN: usize = 3;
 
 /// The objects and their workers.
-pub(crate) struct Writer {
+pub struct Writer {
     shared: Arc<Shared>,
     /// Held while writes are paused.
     paused: Option<OwnedSemaphorePermit>,
@@ -72,11 +72,7 @@ struct Target {
 
 impl Writer {
     /// Creates all objects. Workers start with [`Writer::go`].
-    pub(crate) async fn start(
-        client: &Client,
-        config_maps: &ApiResource,
-        gadgets: &ApiResource,
-    ) -> Result<Self> {
+    pub async fn start(client: &Client, config_maps: &ApiResource, gadgets: &ApiResource) -> Result<Self> {
         let target = |resource: &ApiResource, namespace, name, chosen| Target {
             api: Api::namespaced_with(client.clone(), namespace, resource),
             resource: resource.clone(),
@@ -107,12 +103,12 @@ impl Writer {
     }
 
     /// Lets the workers write.
-    pub(crate) fn go(&mut self) {
+    pub fn go(&mut self) {
         self.paused = None;
     }
 
     /// Waits until no write is in flight, and pauses all writes.
-    pub(crate) async fn pause(&mut self) -> Result<()> {
+    pub async fn pause(&mut self) -> Result<()> {
         if self.paused.is_none() {
             self.paused = Some(Arc::clone(&self.shared.gate).acquire_many_owned(WORKERS as u32).await?);
         }
@@ -120,7 +116,7 @@ impl Writer {
     }
 
     /// Lets the workers write until this many writes more have succeeded.
-    pub(crate) async fn write(&mut self, count: u64, within: Duration) -> Result<()> {
+    pub async fn write(&mut self, count: u64, within: Duration) -> Result<()> {
         let enough = self.succeeded() + count;
         self.go();
         let written = async {
@@ -135,7 +131,7 @@ impl Writer {
     }
 
     /// Writes to an object of each scope, while the workers are paused.
-    pub(crate) async fn touch_each_scope(&self) -> Result<()> {
+    pub async fn touch_each_scope(&self) -> Result<()> {
         let objects = &self.shared.objects;
         // A chosen one, one of the second namespace, a custom resource.
         for target in [&objects[0], &objects[3], &objects[CONFIG_MAPS]] {
@@ -146,7 +142,7 @@ impl Writer {
     }
 
     /// Creates the custom resources that are missing. The workers may do so at the same time.
-    pub(crate) async fn create_gadgets(&self) -> Result<()> {
+    pub async fn create_gadgets(&self) -> Result<()> {
         let creations = self.shared.objects[CONFIG_MAPS..].iter().map(|target| self.shared.create(target));
         let mut created = futures_util::stream::iter(creations).buffer_unordered(PARALLEL);
         while let Some(created) = created.next().await {
@@ -160,7 +156,7 @@ impl Writer {
 
     /// Writes to some objects in sequence, with other writes between them, while the workers are
     /// paused. Returns the version of each object.
-    pub(crate) async fn mark(&self) -> Result<Vec<(usize, u64)>> {
+    pub async fn mark(&self) -> Result<Vec<(usize, u64)>> {
         let mut marked = Vec::new();
         for at in (0..CONFIG_MAPS).step_by(CONFIG_MAPS / MARKED) {
             marked.push((at, self.shared.update_or_create(&self.shared.objects[at]).await?));
@@ -174,7 +170,7 @@ impl Writer {
     /// On a server that was restored to a state before [`Writer::mark`], writes the same versions to
     /// the same objects. Returns the number of objects with the same version, because the server itself
     /// also writes.
-    pub(crate) async fn mark_again(&self, marked: &[(usize, u64)]) -> Result<usize> {
+    pub async fn mark_again(&self, marked: &[(usize, u64)]) -> Result<usize> {
         let mut again = 0;
         let mut version = 0;
         for (at, wanted) in marked {
@@ -190,18 +186,18 @@ impl Writer {
     }
 
     /// Writes that have succeeded.
-    pub(crate) fn succeeded(&self) -> u64 {
+    pub fn succeeded(&self) -> u64 {
         self.shared.succeeded.load(Ordering::Relaxed)
     }
 
     /// ConfigMaps that were changed after they were created.
-    pub(crate) fn changed(&self) -> usize {
+    pub fn changed(&self) -> usize {
         let config_maps = self.shared.objects[..CONFIG_MAPS].iter();
         config_maps.filter(|target| target.changed.load(Ordering::Relaxed)).count()
     }
 
     /// Stops the workers.
-    pub(crate) async fn stop(mut self) {
+    pub async fn stop(mut self) {
         self.workers.shutdown().await;
     }
 }

@@ -12,21 +12,22 @@ use kube_client::{Api, Client, Error};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::writer::NAMESPACES;
+use super::writer::NAMESPACES;
 
 const GROUP: &str = "reliability.kube-informer.dev";
 const CRD: &str = "gadgets.reliability.kube-informer.dev";
-const RIGHTS: &str = "reliability-informers";
+/// The name of the ClusterRole of the informers.
+pub const RIGHTS: &str = "reliability-informers";
 /// The deadline of changes by the server.
 const DONE: Duration = Duration::from_secs(60);
 
 /// The custom resource.
-pub(crate) fn gadgets() -> ApiResource {
+pub fn gadgets() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets")
 }
 
 /// Creates the requirements of objects and informers.
-pub(crate) async fn prepare(admin: &Client) -> Result<()> {
+pub async fn prepare(admin: &Client) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
     for name in NAMESPACES {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
@@ -42,7 +43,7 @@ pub(crate) async fn prepare(admin: &Client) -> Result<()> {
 }
 
 /// Lets the user of the informers list and watch.
-pub(crate) async fn grant(admin: &Client) -> Result<()> {
+pub async fn grant(admin: &Client) -> Result<()> {
     let binding = serde_json::from_value(json!({
         "metadata": {"name": RIGHTS},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": RIGHTS},
@@ -54,14 +55,14 @@ pub(crate) async fn grant(admin: &Client) -> Result<()> {
 }
 
 /// Takes the rights away.
-pub(crate) async fn revoke(admin: &Client) -> Result<()> {
+pub async fn revoke(admin: &Client) -> Result<()> {
     let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
     bindings.delete(RIGHTS, &DeleteParams::default()).await?;
     Ok(())
 }
 
 /// Creates the CRD and waits until its objects can be listed.
-pub(crate) async fn install_crd(admin: &Client) -> Result<()> {
+pub async fn install_crd(admin: &Client) -> Result<()> {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = serde_json::from_value(json!({"metadata": {"name": CRD}, "spec": {
         "group": GROUP,
@@ -77,7 +78,7 @@ pub(crate) async fn install_crd(admin: &Client) -> Result<()> {
 }
 
 /// Deletes the CRD and waits until the CRD and its objects are removed.
-pub(crate) async fn remove_crd(admin: &Client) -> Result<()> {
+pub async fn remove_crd(admin: &Client) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
     crds.delete(CRD, &DeleteParams::default()).await?;
     done("gone", async || match crds.get_opt(CRD).await {
@@ -89,7 +90,7 @@ pub(crate) async fn remove_crd(admin: &Client) -> Result<()> {
 }
 
 /// The server's current version.
-pub(crate) async fn version(admin: &Client) -> Result<u64> {
+pub async fn version(admin: &Client) -> Result<u64> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
     let listed = namespaces.list(&ListParams::default()).await?;
     let version = listed.metadata.resource_version.context("a list without a version")?;
