@@ -117,11 +117,60 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
         }
     }
 
+    /// Returns the first index of each leaf that differs from an older copy of this array. Returns `None` if
+    /// more than `limit` leaves differ.
+    ///
+    /// Shared chunks are skipped, so the cost depends only on the number of changed leaves.
+    pub(crate) fn changed_leaves(&self, older: &Self, limit: usize) -> Option<Vec<usize>> {
+        let mut older = older.clone();
+        while older.height < self.height {
+            older.grow();
+        }
+        let mut leaves = Vec::new();
+        collect_changed(&self.root, &older.root, 0, self.bits(), limit, &mut leaves);
+        (leaves.len() <= limit).then_some(leaves)
+    }
+
     fn grow(&mut self) {
         self.height += 1;
         if !matches!(self.root, Node::Empty) {
             let mut old = Some(std::mem::replace(&mut self.root, Node::Empty));
             self.root = Node::Inner(filled(FAN, || old.take().unwrap_or(Node::Empty)));
+        }
+    }
+}
+
+/// Collects the changed leaves of two nodes of the same height, until there are more than `limit`. `start` is
+/// the first index of the nodes, and `bits` selects an index in them.
+fn collect_changed<E>(
+    node: &Node<E>,
+    older: &Node<E>,
+    start: usize,
+    bits: u32,
+    limit: usize,
+    leaves: &mut Vec<usize>,
+) {
+    match (node, older) {
+        _ if leaves.len() > limit => {}
+        (Node::Empty, Node::Empty) => {}
+        (Node::Leaf(one), Node::Leaf(other)) if Arc::ptr_eq(one, other) => {}
+        (Node::Inner(one), Node::Inner(other)) if Arc::ptr_eq(one, other) => {}
+        (Node::Leaf(_), _) | (_, Node::Leaf(_)) => leaves.push(start),
+        _ => {
+            let bits = bits - FAN_BITS;
+            for child in 0..FAN {
+                let start = start + (child << bits);
+                collect_changed(node.child(child), older.child(child), start, bits, limit, leaves);
+            }
+        }
+    }
+}
+
+impl<E> Node<E> {
+    fn child(&self, at: usize) -> &Self {
+        match self {
+            Node::Inner(children) => &children[at],
+            Node::Empty | Node::Leaf(_) => &Node::Empty,
         }
     }
 }
@@ -181,6 +230,25 @@ mod tests {
     }
 
     proptest! {
+        /// Leaves that were not written are not returned.
+        #[test]
+        fn changed_leaves_are_the_written_leaves(
+            before in prop::collection::vec((0usize..5000, any::<u32>()), 0..50),
+            after in prop::collection::vec((0usize..20_000, any::<u32>()), 0..50),
+        ) {
+            let mut older = CowVec::<u32, 4>::default();
+            before.iter().for_each(|(at, value)| *older.get_mut(*at) = *value);
+            let mut newer = older.clone();
+            after.iter().for_each(|(at, value)| *newer.get_mut(*at) = *value);
+            let written: std::collections::BTreeSet<usize> = after.iter().map(|(at, _)| at / 4 * 4).collect();
+            let count = written.len();
+            let written: Vec<usize> = written.into_iter().collect();
+            prop_assert_eq!(newer.changed_leaves(&older, count), Some(written));
+            if count > 0 {
+                prop_assert_eq!(newer.changed_leaves(&older, count - 1), None);
+            }
+        }
+
         #[test]
         fn copies_are_immutable_and_reads_see_last_write(
             writes in prop::collection::vec((0usize..5000, any::<u32>(), any::<bool>()), 0..200),

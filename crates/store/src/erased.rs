@@ -26,6 +26,10 @@ pub(crate) struct IndexState<V> {
 }
 
 impl<V> IndexState<V> {
+    pub(crate) fn new(name: &'static str, postings: Postings<V>) -> Self {
+        Self { name, postings }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -108,18 +112,9 @@ impl Indexes {
         }
     }
 
-    /// Adds an index with the values of these slots.
-    pub(crate) fn add<V: Hash + Eq + Clone + Send + Sync + 'static>(
-        &mut self,
-        name: &'static str,
-        slots: impl IntoIterator<Item = u32>,
-        mut values: BatchValues<V>,
-    ) {
-        let mut postings = Postings::default();
-        for (at, slot) in slots.into_iter().enumerate() {
-            postings.set(slot, values.values_at(at));
-        }
-        self.0.push(Box::new(IndexState { name, postings }));
+    /// Adds an index.
+    pub(crate) fn push<V: Hash + Eq + Clone + Send + Sync + 'static>(&mut self, index: IndexState<V>) {
+        self.0.push(Box::new(index));
     }
 
     /// Panics unless each index is consistent for these slots. For tests.

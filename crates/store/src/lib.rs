@@ -48,6 +48,7 @@ mod hashed;
 mod index;
 mod index_functions;
 mod lister;
+mod new_index;
 mod plain;
 mod postings;
 mod reentrancy;

@@ -77,6 +77,14 @@ impl<E> Slots<E> {
 }
 
 impl<E: Clone> Slots<E> {
+    /// Returns the slots that can differ from an older copy, ascending: each changed slot and its neighbours.
+    /// Returns `None` if these are more than `limit`.
+    pub(crate) fn changed(&self, older: &Self, limit: usize) -> Option<Vec<u32>> {
+        let leaves = self.slots.changed_leaves(&older.slots, limit / LEAF)?;
+        let slots = leaves.into_iter().flat_map(|start| start..start + LEAF);
+        Some(slots.filter_map(|slot| u32::try_from(slot).ok()).collect())
+    }
+
     /// Returns the element for writing. The caller must not change the hash of the element.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut E> {
         if slot >= self.used {

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
     index_functions::{IndexFunction, IndexFunctions},
+    new_index::NewIndex,
     reentrancy::{self, REFUSED, WriteMark},
     replace::Relist,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
@@ -32,6 +33,13 @@ use crate::{
 /// The maximum number of deltas that are written in place. Readers are blocked during this write. A
 /// longer batch is written to a copy.
 const MAX_IN_PLACE_DELTAS: usize = 256;
+
+/// The maximum number of slots that a new index may miss when it is added under the lock of the writers.
+const MAX_MISSING_SLOTS: usize = 2048;
+
+/// The number of times that a new index is filled without the lock. Only a store whose objects change faster
+/// than the index function runs needs all rounds.
+const MAX_FILL_ROUNDS: u32 = 8;
 
 /// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
 ///
@@ -50,7 +58,8 @@ const MAX_IN_PLACE_DELTAS: usize = 256;
 /// 5. The order of iteration is unspecified, but the same history produces the same order.
 /// 6. The tables of the store do not shrink when objects are deleted.
 ///
-/// Writers are serialized. Index functions run under the lock of the writers. An index function may
+/// Writers are serialized. Index functions run under the lock of the writers, except while
+/// [`add_index`](Store::add_index) fills a new index. An index function may
 /// read the store, but must not write to the store.
 ///
 /// # A relist
@@ -328,7 +337,10 @@ impl<T: Object> Store<T> {
         drop(old);
     }
 
-    /// Adds an index and fills it with the cached objects, atomically.
+    /// Adds an index with all cached objects, atomically.
+    ///
+    /// Writers and readers do not wait while the index is filled. The last changes are added under the lock of
+    /// the writers.
     ///
     /// `values` returns the index values of an object, for example as an `Option` or a `Vec`. A
     /// duplicate counts once. If `values` panics, the object has no values in this index. The panic
@@ -350,22 +362,37 @@ impl<T: Object> Store<T> {
         if self.is_written_by_this_thread() {
             return Err(IndexError::WithinIndexFunction(name.to_owned()));
         }
-        let function = IndexFunction::new(name, values);
-        let (mut writer, _mark) = self.lock_writer();
-        let before = self.snapshot().root;
-        if before.indexes.position(name).is_some() {
-            return Err(IndexError::AlreadyExists(name.to_owned()));
+        let mut index = NewIndex::new(name, IndexFunction::new(name, values));
+        let exists = |root: &Root<T>| root.indexes.position(name).is_some();
+        let mut rounds = 0;
+        loop {
+            let root = self.snapshot().root;
+            if exists(&root) {
+                return Err(IndexError::AlreadyExists(name.to_owned()));
+            }
+            let mark = WriteMark::new(self.address());
+            index.follow(&root);
+            drop((mark, root));
+            rounds += 1;
+            let (mut writer, _mark) = self.lock_writer();
+            let before = self.snapshot().root;
+            if exists(&before) {
+                return Err(IndexError::AlreadyExists(name.to_owned()));
+            }
+            if rounds < MAX_FILL_ROUNDS && !index.differs_at_most(&before, MAX_MISSING_SLOTS) {
+                continue;
+            }
+            index.follow(&before);
+            let (function, state, panics) = index.finish();
+            let mut root = Root::clone(&before);
+            root.indexes.push(state);
+            self.publish(Arc::new(root));
+            self.shared.index_panics.fetch_add(panics, Relaxed);
+            if !self.is_closed() {
+                writer.functions.push(function);
+            }
+            return Ok(Index::new(self.clone(), name, before.indexes.len()));
         }
-        let mut root = Root::clone(&before);
-        let (slots, objects): (Vec<u32>, Vec<&Entry<T>>) = before.objects.iter().unzip();
-        let (values, panics) = function.evaluate(&objects);
-        root.indexes.add(name, slots, values);
-        self.shared.index_panics.fetch_add(panics, Relaxed);
-        self.publish(Arc::new(root));
-        if !self.is_closed() {
-            writer.functions.push(function);
-        }
-        Ok(Index::new(self.clone(), name, before.indexes.len()))
     }
 
     /// Returns the index with this name. Returns `None` if it does not exist, or if its values have
