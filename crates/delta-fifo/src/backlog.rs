@@ -15,8 +15,8 @@ use std::{
 use kube_object::{Entry, Event, ObjectKey};
 
 use coalesced::{CoalescedChanges, is_initial};
-pub use paged::EventPages;
 use paged::Paged;
+pub use paged::{EventList, EventPages};
 
 /// The default number of pending events at which coalescing starts. It is equal to
 /// [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY): a handler receives each event of an ordinary
@@ -206,6 +206,28 @@ impl<T> Backlog<T> {
             self.batches.push_back(Batch::Paged(paged));
         } else {
             self.last = Some(paged);
+        }
+    }
+
+    /// Queues the events of one large write. All handlers share the list.
+    ///
+    /// The call takes a bounded time, unless the backlog coalesces: it then visits each event.
+    pub fn push_list(&mut self, list: &Arc<EventList<T>>)
+    where
+        T: Send + Sync + 'static,
+    {
+        let mut paged = Paged::new(Arc::clone(list) as Arc<dyn EventPages<T>>);
+        if paged.len() == 0 {
+            return;
+        }
+        self.initial += paged.initial();
+        if self.coalesced.is_empty() && self.batched < self.threshold {
+            self.batched += paged.len();
+            self.batches.push_back(Batch::Paged(paged));
+            return;
+        }
+        while paged.len() > 0 {
+            self.coalesce(&paged.next_page());
         }
     }
 

@@ -57,6 +57,6 @@ mod fifo;
 #[cfg(test)]
 mod testing;
 
-pub use backlog::{Backlog, DEFAULT_COALESCE_THRESHOLD, Delivery, EventPages};
+pub use backlog::{Backlog, DEFAULT_COALESCE_THRESHOLD, Delivery, EventList, EventPages};
 pub use channel::{Receiver, SendError, Sender, channel};
 pub use fifo::{DEFAULT_CAPACITY, DeltaFifo};

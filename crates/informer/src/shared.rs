@@ -7,12 +7,12 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use kube_delta_fifo as fifo;
+use kube_delta_fifo::{self as fifo, EventList, EventPages};
 use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
-use kube_store::Store;
+use kube_store::{RelistEnd, Store};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{runtime::Handle, sync::watch, time::Instant};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,6 +26,9 @@ use crate::{
 
 /// The number of objects of a resync that are queued under one lock.
 const RESYNC_PAGE: usize = 256;
+
+/// A relist of at least this number of objects is applied on a thread for blocking work.
+const LARGE_RELIST: usize = 8192;
 
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
@@ -241,7 +244,7 @@ impl<T: Object> Shared<T> {
             });
         let applying = async {
             while let Some(batch) = deltas.recv().await {
-                for mailbox in self.apply(batch) {
+                for mailbox in self.apply(batch).await {
                     mailbox.wait_for_room().await;
                 }
             }
@@ -251,14 +254,76 @@ impl<T: Object> Shared<T> {
 
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
-    fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
-        let subscribers = self.lock_subscribers();
-        let events: Arc<[Event<T>]> = self.store.apply(batch).into();
+    async fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
+        match self.store.begin_relist_end(&batch, LARGE_RELIST) {
+            Some(end) => self.end_large_relist(end).await,
+            None => {
+                let subscribers = self.lock_subscribers();
+                let events: Arc<[Event<T>]> = self.store.apply(batch).into();
+                self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
+                    mailbox.push(Arc::clone(&events), synced);
+                })
+            }
+        }
+    }
+
+    /// Applies a large relist on a thread for blocking work, so that the runtime and the locks are not
+    /// blocked.
+    async fn end_large_relist(&self, mut end: RelistEnd<T>) -> Vec<Arc<Mailbox<T>>> {
+        loop {
+            let prepare = move || {
+                let events = Arc::new(EventList::new(end.prepare()));
+                (end, events)
+            };
+            let events;
+            (end, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
+            let subscribers = self.lock_subscribers();
+            if self.store.is_closed() {
+                return Vec::new();
+            }
+            // If an index was added, the relist is prepared again.
+            if end.publish() {
+                let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
+                    mailbox.push_list(&events, synced);
+                });
+                drop(subscribers);
+                drop(self.spawn_blocking(|| drop(end)));
+                return mailboxes;
+            }
+        }
+    }
+
+    /// Runs this on a thread for blocking work. A stop of the informer waits for it.
+    fn spawn_blocking<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        let token = self.tasks.token();
+        tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(token);
+            result
+        })
+    }
+
+    /// Returns the result of the thread. Never returns if the runtime shuts down.
+    async fn wait_for_thread<R>(&self, thread: JoinHandle<R>) -> R {
+        match thread.await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Passes the events of a write to all subscribers. Returns the mailboxes with backpressure.
+    fn deliver(
+        &self,
+        subscribers: &Subscribers<T>,
+        is_empty: bool,
+        push: impl Fn(&Mailbox<T>, bool),
+    ) -> Vec<Arc<Mailbox<T>>> {
         let synced = self.store.is_synced();
         let first = synced && !*self.synced.borrow();
-        if first || !events.is_empty() {
+        if first || !is_empty {
             for subscriber in &subscribers.list {
-                subscriber.mailbox.push(Arc::clone(&events), synced);
+                push(&subscriber.mailbox, synced);
             }
         }
         if first {

@@ -39,6 +39,7 @@
 //! - `slot_set`, `postings`: the slots for each value of an index.
 //! - `erased`: indexes with any type of value behind one trait. `index_functions`: the functions
 //!   that compute the values.
+//! - `relist_end`: the end of a large relist, without a lock.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 
@@ -52,6 +53,7 @@ mod new_index;
 mod plain;
 mod postings;
 mod reentrancy;
+mod relist_end;
 mod replace;
 mod root;
 mod selector;
@@ -66,6 +68,7 @@ mod watermark;
 
 pub use index::{Index, IndexError, IndexSnapshot};
 pub use lister::{Lister, NamespaceLister};
+pub use relist_end::RelistEnd;
 pub use selector::{LabelSelector, ParseSelectorError};
 pub use snapshot::Snapshot;
 pub use store::{Store, StoreStats};

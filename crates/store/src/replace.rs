@@ -153,6 +153,11 @@ impl<T: Object> Relist<T> {
         Self { without_reuse, cached: Marks::default(), changes: Changes::new() }
     }
 
+    /// Returns the number of collected changes.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.changes.len()
+    }
+
     /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.
     pub(crate) fn collect(&mut self, delta: Delta<T>, root: &Root<T>) {
         match delta {
@@ -248,8 +253,8 @@ impl<T: Object> Relist<T> {
 
     /// Applies the list: first deletions in the order of keys, then changes in the order in which
     /// their keys were received.
-    pub(crate) fn end(
-        self,
+    pub(crate) fn apply(
+        &self,
         version: ResourceVersion,
         complete: bool,
         functions: &IndexFunctions<T>,
@@ -301,11 +306,11 @@ impl<T: Object> Relist<T> {
         }
     }
 
-    fn put_changes(self, functions: &IndexFunctions<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
+    fn put_changes(&self, functions: &IndexFunctions<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
         outcome.events.reserve(self.changes.changes.len());
         let source = StateSource::List { initial: !root.watermark.synced };
-        let mut changes = self.changes.changes.into_iter().flatten().filter_map(|change| match change {
-            CollectedChange::Put { entry, stale, .. } => Some((entry, stale)),
+        let mut changes = self.changes.changes.iter().flatten().filter_map(|change| match change {
+            CollectedChange::Put { entry, stale, .. } => Some((entry.clone(), *stale)),
             CollectedChange::Gone(_) => None,
         });
         loop {

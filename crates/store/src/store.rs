@@ -83,13 +83,13 @@ const MAX_FILL_ROUNDS: u32 = 8;
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
     /// Keeps the source of the store alive while this handle exists.
-    keep_alive: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 pub(crate) struct Shared<T> {
     /// The state for readers. Locked to read it, to replace it, and while a batch is written in
     /// place.
-    root: RwLock<Arc<Root<T>>>,
+    pub(crate) root: RwLock<Arc<Root<T>>>,
     /// The holder of this lock is the writer.
     writer: Mutex<Writer<T>>,
     /// Wakes the tasks that wait for a change of the store.
@@ -103,10 +103,10 @@ pub(crate) struct Shared<T> {
 }
 
 /// The state that only the writer needs.
-struct Writer<T> {
+pub(crate) struct Writer<T> {
     /// The relist in progress.
-    relist: Option<Relist<T>>,
-    functions: IndexFunctions<T>,
+    pub(crate) relist: Option<Relist<T>>,
+    pub(crate) functions: IndexFunctions<T>,
 }
 
 impl<T> Default for Writer<T> {
@@ -202,11 +202,11 @@ impl<T> Store<T> {
         }
     }
 
-    fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared) as usize
     }
 
-    fn lock_writer(&self) -> (MutexGuard<'_, Writer<T>>, WriteMark) {
+    pub(crate) fn lock_writer(&self) -> (MutexGuard<'_, Writer<T>>, WriteMark) {
         self.refuse_index_function();
         (self.shared.writer.lock(), WriteMark::new(self.address()))
     }
@@ -276,12 +276,17 @@ impl<T: Object> Store<T> {
             self.apply_to_copy(batch, &mut writer, &mut outcome);
         }
         drop((writer, mark));
+        self.count(&outcome);
+        self.shared.changed.notify_waiters();
+        outcome.events
+    }
+
+    /// Adds the results of a write to the counters.
+    pub(crate) fn count(&self, outcome: &ApplyOutcome<T>) {
         self.shared.repeats.fetch_add(outcome.repeats, Relaxed);
         self.shared.index_panics.fetch_add(outcome.panics, Relaxed);
         self.shared.lists.fetch_add(outcome.lists, Relaxed);
         self.shared.lists_without_reuse.fetch_add(outcome.lists_without_reuse, Relaxed);
-        self.shared.changed.notify_waiters();
-        outcome.events
     }
 
     fn apply_live(&self, batch: Vec<Delta<T>>, functions: &IndexFunctions<T>, outcome: &mut ApplyOutcome<T>) {
@@ -312,7 +317,7 @@ impl<T: Object> Store<T> {
                 (Delta::Begin { without_reuse }, _) => *relist = Some(Relist::new(without_reuse)),
                 (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
                 (Delta::End { version, complete }, Some(ended)) => {
-                    ended.end(version, complete, functions, Arc::make_mut(&mut root), outcome);
+                    ended.apply(version, complete, functions, Arc::make_mut(&mut root), outcome);
                 }
                 (delta, Some(mut collecting)) => {
                     collecting.collect(delta, &root);
@@ -339,8 +344,8 @@ impl<T: Object> Store<T> {
 
     /// Adds an index with all cached objects, atomically.
     ///
-    /// Writers and readers do not wait while the index is filled. The last changes are added under the lock of
-    /// the writers.
+    /// Writers and readers do not wait while the index is filled. The last changes are added under the
+    /// lock of the writers.
     ///
     /// `values` returns the index values of an object, for example as an `Option` or a `Vec`. A
     /// duplicate counts once. If `values` panics, the object has no values in this index. The panic

@@ -193,7 +193,14 @@ impl ModelRun {
     }
 
     fn apply(&mut self, batch: Vec<Delta<Thing>>) {
-        let events = self.store.apply(batch.clone());
+        let events = match self.store.begin_relist_end(&batch, 2) {
+            Some(mut end) => {
+                let events = end.prepare();
+                assert!(end.publish());
+                events
+            }
+            None => self.store.apply(batch.clone()),
+        };
         assert_eq!(events, self.naive.apply(batch));
         events.iter().for_each(|event| replay(&mut self.mirror, event));
     }

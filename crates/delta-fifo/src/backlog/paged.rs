@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kube_object::{Event, ObjectKey};
 
+use super::coalesced::is_initial;
+
 /// The maximum number of events of a page.
 const PAGE: usize = 256;
 
@@ -22,7 +24,43 @@ pub trait EventPages<T>: Send + Sync {
 
     /// Returns at most `limit` events from the cursor on, and the cursor of the next page. The first
     /// cursor is zero. The last page has no next cursor. A page may be empty.
-    fn page(&self, cursor: usize, limit: usize) -> (Vec<Event<T>>, Option<usize>);
+    fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>);
+}
+
+/// Holds the events of a large write, which all handlers share.
+///
+/// Each page has the maximum length of a page, so that a delivery clones no event.
+pub struct EventList<T> {
+    pages: Vec<Arc<[Event<T>]>>,
+    len: usize,
+    is_initial: bool,
+}
+
+impl<T> EventList<T> {
+    /// Creates a list of these events. Either all events are initial Adds, or none is.
+    pub fn new(events: Vec<Event<T>>) -> Self {
+        let (len, is_initial) = (events.len(), events.first().is_some_and(is_initial));
+        let (mut events, mut pages) = (events.into_iter(), Vec::with_capacity(len.div_ceil(PAGE)));
+        while events.len() > 0 {
+            pages.push(events.by_ref().take(PAGE).collect());
+        }
+        Self { pages, len, is_initial }
+    }
+}
+
+impl<T: Send + Sync> EventPages<T> for EventList<T> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn is_initial(&self) -> bool {
+        self.is_initial
+    }
+
+    fn page(&self, cursor: usize, _: usize) -> (Arc<[Event<T>]>, Option<usize>) {
+        let page = self.pages.get(cursor).map_or_else(|| Arc::from([]), Arc::clone);
+        (page, Some(cursor + 1).filter(|next| *next < self.pages.len()))
+    }
 }
 
 /// The remaining pages.
@@ -61,7 +99,7 @@ impl<T> Paged<T> {
             self.cursor = next;
             self.remaining = self.remaining.saturating_sub(events.len());
             if !events.is_empty() {
-                return events.into();
+                return events;
             }
         }
         self.remaining = 0;

@@ -164,7 +164,7 @@ impl EventPages<()> for Pages {
         self.initial
     }
 
-    fn page(&self, cursor: usize, _: usize) -> (Vec<Event<()>>, Option<usize>) {
+    fn page(&self, cursor: usize, _: usize) -> (Arc<[Event<()>]>, Option<usize>) {
         let event = self.events.get(cursor / 2).filter(|_| cursor % 2 == 1).cloned();
         (event.into_iter().collect(), (cursor < 2 * self.events.len()).then_some(cursor + 1))
     }
@@ -188,6 +188,38 @@ fn pages_are_delivered_before_later_events() {
         assert_eq!(backlog.initial_pending(), 1);
         assert_eq!(drain(&mut backlog), [initial(&b), added(&c), updated(&b, &newer)]);
         assert_eq!((backlog.pending(), backlog.initial_pending()), (0, 0));
+    }
+}
+
+/// Property 8. A list is delivered in pages, or coalesced.
+#[test]
+fn list_is_delivered_like_one_batch() {
+    let entries: Vec<_> = (0..600).map(|number| entry(&format!("object-{number}"), 1)).collect();
+    let events: Vec<_> = entries.iter().map(initial).collect();
+    for threshold in [0, 1, usize::MAX] {
+        let list = Arc::new(EventList::new(events.clone()));
+        let mut backlog = Backlog::new(threshold);
+        backlog.push_list(&list);
+        backlog.check();
+        assert_eq!((backlog.pending(), backlog.initial_pending()), (600, 600));
+        if threshold > 0 {
+            let first = backlog.take().unwrap();
+            assert_eq!((&first[..], backlog.pending()), (&events[..256], 344));
+            assert!(
+                std::ptr::eq(&raw const first[0], list.page(0, 256).0.as_ptr()),
+                "handlers share the pages"
+            );
+            backlog.check();
+            assert_eq!(drain(&mut backlog), events[256..]);
+        } else {
+            assert!(backlog.is_coalescing());
+            assert_eq!(drain(&mut backlog), events);
+        }
+        assert_eq!(
+            backlog.initial_pending(),
+            if threshold > 0 { 256 } else { 0 },
+            "one page is not acknowledged"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kube_delta_fifo::{Backlog, Delivery};
+use kube_delta_fifo::{Backlog, Delivery, EventList};
 use kube_object::{Entry, Event, ObjectKey};
 use proptest::prelude::*;
 
@@ -148,6 +148,8 @@ struct Handler {
     mirror: Mirror,
     out: Option<Delivery<()>>,
     largest_batch: usize,
+    /// The number of pushed batches. Each second one is pushed as a list.
+    pushes: usize,
     observer: PropertyObserver,
 }
 
@@ -160,6 +162,7 @@ impl Handler {
             mirror: Mirror::default(),
             out: None,
             largest_batch: 0,
+            pushes: 0,
         }
     }
 
@@ -178,7 +181,12 @@ impl Handler {
     fn push(&mut self, events: &Arc<[Event<()>]>) {
         self.largest_batch = self.largest_batch.max(events.len());
         self.naive.push(events);
-        self.backlog.push(Arc::clone(events));
+        self.pushes += 1;
+        if self.pushes.is_multiple_of(2) {
+            self.backlog.push_list(&Arc::new(EventList::new(events.to_vec())));
+        } else {
+            self.backlog.push(Arc::clone(events));
+        }
     }
 
     fn resync(&mut self, world: &World) {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use kube_delta_fifo::{Backlog, Delivery, EventPages};
+use kube_delta_fifo::{Backlog, Delivery, EventList, EventPages};
 use kube_object::{Entry, Event};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -112,6 +112,22 @@ impl<T> Mailbox<T> {
         }
         state.complete |= complete;
         state.backlog.push(events);
+        self.update_synced(&state);
+        drop(state);
+        self.reader.wake();
+    }
+
+    /// Queues the events of a large write.
+    pub(crate) fn push_list(&self, events: &Arc<EventList<T>>, complete: bool)
+    where
+        T: Send + Sync + 'static,
+    {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        state.complete |= complete;
+        state.backlog.push_list(events);
         self.update_synced(&state);
         drop(state);
         self.reader.wake();

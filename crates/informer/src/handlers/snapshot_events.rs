@@ -1,6 +1,8 @@
 //! The events of a snapshot: the initial adds of a new handler, and the deletes of a removed handler.
 //! They are created in pages, so a join takes the same time and memory for each size of the cache.
 
+use std::sync::Arc;
+
 use kube_delta_fifo::EventPages;
 use kube_object::{Event, Object};
 use kube_store::Snapshot;
@@ -20,7 +22,7 @@ impl<T: Object> EventPages<T> for InitialAdds<T> {
         true
     }
 
-    fn page(&self, cursor: usize, limit: usize) -> (Vec<Event<T>>, Option<usize>) {
+    fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>) {
         let (entries, next) = self.0.page(cursor, limit);
         (entries.into_iter().map(|object| Event::Added { object, initial: true }).collect(), next)
     }
@@ -35,7 +37,7 @@ impl<T: Object> EventPages<T> for FinalDeletes<T> {
         false
     }
 
-    fn page(&self, cursor: usize, limit: usize) -> (Vec<Event<T>>, Option<usize>) {
+    fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>) {
         let (entries, next) = self.0.page(cursor, limit);
         let delete = |last| Event::Deleted { last, final_state_unknown: true };
         (entries.into_iter().map(delete).collect(), next)

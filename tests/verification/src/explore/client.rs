@@ -277,7 +277,7 @@ impl EventPages<TestObject> for InitialAdds {
         true
     }
 
-    fn page(&self, cursor: usize, _: usize) -> (Vec<Event<TestObject>>, Option<usize>) {
+    fn page(&self, cursor: usize, _: usize) -> (Arc<[Event<TestObject>]>, Option<usize>) {
         let (entries, next) = self.0.page(cursor, 1);
         (entries.into_iter().map(|object| Event::Added { object, initial: true }).collect(), next)
     }
