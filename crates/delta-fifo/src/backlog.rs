@@ -212,11 +212,8 @@ impl<T> Backlog<T> {
     /// Queues the events of one large write. All handlers share the list.
     ///
     /// The call takes a bounded time, unless the backlog coalesces: it then visits each event.
-    pub fn push_list(&mut self, list: &Arc<EventList<T>>)
-    where
-        T: Send + Sync + 'static,
-    {
-        let mut paged = Paged::new(Arc::clone(list) as Arc<dyn EventPages<T>>);
+    pub fn push_list(&mut self, list: &EventList<T>) {
+        let mut paged = Paged::of_list(list);
         if paged.len() == 0 {
             return;
         }

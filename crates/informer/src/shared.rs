@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use kube_delta_fifo::{self as fifo, EventList, EventPages};
+use kube_delta_fifo::{self as fifo, EventList};
 use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::{RelistEnd, Store};
@@ -272,7 +272,7 @@ impl<T: Object> Shared<T> {
     async fn end_large_relist(&self, mut end: RelistEnd<T>) -> Vec<Arc<Mailbox<T>>> {
         loop {
             let prepare = move || {
-                let events = Arc::new(EventList::new(end.prepare()));
+                let events = EventList::new(end.prepare());
                 (end, events)
             };
             let events;

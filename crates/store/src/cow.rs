@@ -6,6 +6,8 @@
 
 use std::{iter::repeat_with, sync::Arc};
 
+use crate::touches::touch;
+
 /// The number of children of an inner node. It is small, because a copy of a node increments the
 /// reference count of each child.
 const FAN: usize = 1 << FAN_BITS;
@@ -43,6 +45,7 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
     /// Returns the leaf that contains this index. Returns an empty slice if the leaf was not
     /// written.
     pub(crate) fn leaf(&self, at: usize) -> &[E] {
+        touch();
         let mut bits = self.bits();
         if at >> bits != 0 {
             return &[];
@@ -77,6 +80,7 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
     /// Returns the element for writing, and creates it if it is absent. Copies the shared chunks on
     /// its path.
     pub(crate) fn get_mut(&mut self, at: usize) -> &mut E {
+        touch();
         while at >> self.bits() != 0 {
             self.grow();
         }

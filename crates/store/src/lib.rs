@@ -63,6 +63,8 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 mod testing;
+#[doc(hidden)]
+pub mod touches;
 mod wait;
 mod watermark;
 

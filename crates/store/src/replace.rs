@@ -4,14 +4,12 @@
 //! An unchanged object costs one bit. Only changed objects are held in addition to the cached
 //! objects. Slots are stable during a relist, because the store is not written before `End`.
 
-use std::{
-    collections::{BTreeSet, HashMap, hash_map},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
 
 use crate::{
+    hashed::{HashedNumbers, hash_of},
     index_functions::IndexFunctions,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
 };
@@ -45,46 +43,90 @@ impl<T> Clone for CollectedChange<T> {
     }
 }
 
+/// The number of changes of a chunk.
+const CHUNK: usize = 1024;
+
 /// The collected changes, in the order in which their keys were received.
 ///
-/// Invariant: each key has one place in `changes`, and `places` contains this place. A list that
-/// repeats its items therefore does not need more memory.
+/// Invariant: each key has one place, and `places` contains this place. A list that repeats its items
+/// therefore does not need more memory. A new change moves a bounded number of other changes: the chunks do
+/// not grow, and `places` grows in steps.
 struct Changes<T> {
-    changes: Vec<Option<CollectedChange<T>>>,
-    places: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
+    /// All chunks but the last are full.
+    chunks: Vec<Vec<Change<T>>>,
+    places: HashedNumbers,
+}
+
+struct Change<T> {
+    key: ObjectKey,
+    /// `None` if the change was taken.
+    state: Option<CollectedChange<T>>,
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), state: self.state.clone() }
+    }
 }
 
 impl<T> Clone for Changes<T> {
     fn clone(&self) -> Self {
-        Self { changes: self.changes.clone(), places: self.places.clone() }
+        Self { chunks: self.chunks.clone(), places: self.places.clone() }
     }
 }
 
 impl<T> Changes<T> {
     fn new() -> Self {
-        Self { changes: Vec::new(), places: HashMap::default() }
+        Self { chunks: Vec::new(), places: HashedNumbers::default() }
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &CollectedChange<T>> {
+        self.chunks.iter().flatten().filter_map(|change| change.state.as_ref())
+    }
+
+    fn change(&self, place: u32) -> &Change<T> {
+        &self.chunks[place as usize / CHUNK][place as usize % CHUNK]
+    }
+
+    fn place(&self, key: &ObjectKey) -> Option<u32> {
+        self.places.find(hash_of(key), |place| self.change(place).key == *key)
+    }
+
+    fn state_mut(&mut self, key: &ObjectKey) -> Option<&mut Option<CollectedChange<T>>> {
+        let place = self.place(key)? as usize;
+        Some(&mut self.chunks[place / CHUNK][place % CHUNK].state)
     }
 
     fn get(&self, key: &ObjectKey) -> Option<&CollectedChange<T>> {
-        self.changes[*self.places.get(key)?].as_ref()
+        self.change(self.place(key)?).state.as_ref()
     }
 
     fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut CollectedChange<T>> {
-        self.changes[*self.places.get(key)?].as_mut()
+        self.state_mut(key)?.as_mut()
     }
 
     /// Removes the change of a key. A later change of the key is stored at the same place.
     fn take(&mut self, key: &ObjectKey) -> Option<CollectedChange<T>> {
-        self.changes[*self.places.get(key)?].take()
+        self.state_mut(key)?.take()
     }
 
     fn set(&mut self, key: ObjectKey, change: CollectedChange<T>) {
-        match self.places.entry(key) {
-            hash_map::Entry::Occupied(place) => self.changes[*place.get()] = Some(change),
-            hash_map::Entry::Vacant(place) => {
-                place.insert(self.changes.len());
-                self.changes.push(Some(change));
-            }
+        if let Some(state) = self.state_mut(&key) {
+            *state = Some(change);
+            return;
+        }
+        let place = self.len() as u32;
+        assert!(place < u32::MAX, "fewer than 2^32 objects fit the memory of any machine");
+        self.places.insert(hash_of(&key), place);
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::new());
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(Change { key, state: Some(change) });
         }
     }
 }
@@ -155,7 +197,7 @@ impl<T: Object> Relist<T> {
 
     /// Returns the number of collected changes.
     pub(crate) fn len(&self) -> usize {
-        self.changes.changes.len()
+        self.changes.len()
     }
 
     /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.
@@ -307,9 +349,9 @@ impl<T: Object> Relist<T> {
     }
 
     fn put_changes(&self, functions: &IndexFunctions<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
-        outcome.events.reserve(self.changes.changes.len());
+        outcome.events.reserve(self.changes.len());
         let source = StateSource::List { initial: !root.watermark.synced };
-        let mut changes = self.changes.changes.iter().flatten().filter_map(|change| match change {
+        let mut changes = self.changes.iter().filter_map(|change| match change {
             CollectedChange::Put { entry, stale, .. } => Some((entry.clone(), *stale)),
             CollectedChange::Gone(_) => None,
         });

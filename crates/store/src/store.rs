@@ -28,6 +28,7 @@ use crate::{
     reentrancy::{self, REFUSED, WriteMark},
     replace::Relist,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
+    touches::LockedTouches,
 };
 
 /// The maximum number of deltas that are written in place. Readers are blocked during this write. A
@@ -100,6 +101,12 @@ pub(crate) struct Shared<T> {
     index_panics: AtomicU64,
     lists: AtomicU64,
     lists_without_reuse: AtomicU64,
+}
+
+/// Exists while the lock of the writers is held.
+pub(crate) struct LockMark {
+    _mark: WriteMark,
+    _touches: LockedTouches,
 }
 
 /// The state that only the writer needs.
@@ -206,9 +213,10 @@ impl<T> Store<T> {
         Arc::as_ptr(&self.shared) as usize
     }
 
-    pub(crate) fn lock_writer(&self) -> (MutexGuard<'_, Writer<T>>, WriteMark) {
+    pub(crate) fn lock_writer(&self) -> (MutexGuard<'_, Writer<T>>, LockMark) {
         self.refuse_index_function();
-        (self.shared.writer.lock(), WriteMark::new(self.address()))
+        let writer = self.shared.writer.lock();
+        (writer, LockMark { _mark: WriteMark::new(self.address()), _touches: LockedTouches::new() })
     }
 
     /// Returns an independent store with the same contents, including a relist in progress. Writes

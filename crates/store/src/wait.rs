@@ -18,7 +18,7 @@ use crate::{Lister, Snapshot, Store};
 #[non_exhaustive]
 pub enum WaitError {
     /// The timeout elapsed. The store may still reach the version later.
-    #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; cache {}", position(.reached.as_ref()))]
+    #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; cache position: {}", position(.reached.as_ref()))]
     Timeout {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -29,7 +29,7 @@ pub enum WaitError {
     },
     /// A list with a lower or incomparable version started a new epoch. The history of the server
     /// was restored from an older state, and the awaited write may be lost.
-    #[error("server was restored, and resourceVersion {wanted} belongs to the lost history; cache {}", position(.reached.as_ref()))]
+    #[error("server was restored, and resourceVersion {wanted} belongs to the lost history; cache position: {}", position(.reached.as_ref()))]
     HistoryLost {
         /// The resourceVersion of the wait.
         wanted: ResourceVersion,
@@ -63,8 +63,8 @@ pub enum WaitError {
 
 fn position(reached: Option<&ResourceVersion>) -> String {
     match reached.filter(|version| version.is_resumable()) {
-        Some(version) => format!("is at {version}"),
-        None => "has no resourceVersion".to_owned(),
+        Some(version) => version.to_string(),
+        None => "none".to_owned(),
     }
 }
 

@@ -29,11 +29,26 @@ pub trait EventPages<T>: Send + Sync {
 
 /// Holds the events of a large write, which all handlers share.
 ///
-/// Each page has the maximum length of a page, so that a delivery clones no event.
+/// The events are a chain of pages. A page is freed when the last handler has received it.
 pub struct EventList<T> {
-    pages: Vec<Arc<[Event<T>]>>,
+    first: Option<Arc<ListedPage<T>>>,
     len: usize,
     is_initial: bool,
+}
+
+struct ListedPage<T> {
+    events: Arc<[Event<T>]>,
+    next: Option<Arc<ListedPage<T>>>,
+}
+
+/// Frees the following pages one after the other. A recursive drop would need a stack frame for each page.
+impl<T> Drop for ListedPage<T> {
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut page) = next.and_then(Arc::into_inner) {
+            next = page.next.take();
+        }
+    }
 }
 
 impl<T> EventList<T> {
@@ -44,43 +59,49 @@ impl<T> EventList<T> {
         while events.len() > 0 {
             pages.push(events.by_ref().take(PAGE).collect());
         }
-        Self { pages, len, is_initial }
-    }
-}
-
-impl<T: Send + Sync> EventPages<T> for EventList<T> {
-    fn len(&self) -> usize {
-        self.len
+        let link = |next, events| Some(Arc::new(ListedPage { events, next }));
+        Self { first: pages.into_iter().rev().fold(None, link), len, is_initial }
     }
 
-    fn is_initial(&self) -> bool {
-        self.is_initial
-    }
-
-    fn page(&self, cursor: usize, _: usize) -> (Arc<[Event<T>]>, Option<usize>) {
-        let page = self.pages.get(cursor).map_or_else(|| Arc::from([]), Arc::clone);
-        (page, Some(cursor + 1).filter(|next| *next < self.pages.len()))
+    /// Returns whether there are no events.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 
 /// The remaining pages.
 pub(super) struct Paged<T> {
-    pages: Arc<dyn EventPages<T>>,
-    /// The cursor of the next page. `None` after the last page.
-    cursor: Option<usize>,
+    next: NextPage<T>,
     remaining: usize,
+    is_initial: bool,
+}
+
+/// The source of the next page.
+enum NextPage<T> {
+    /// The page at this cursor. No page follows the cursor `None`.
+    Created(Arc<dyn EventPages<T>>, Option<usize>),
+    Listed(Option<Arc<ListedPage<T>>>),
 }
 
 impl<T> Clone for Paged<T> {
     fn clone(&self) -> Self {
-        Self { pages: Arc::clone(&self.pages), ..*self }
+        let next = match &self.next {
+            NextPage::Created(pages, cursor) => NextPage::Created(Arc::clone(pages), *cursor),
+            NextPage::Listed(page) => NextPage::Listed(page.clone()),
+        };
+        Self { next, ..*self }
     }
 }
 
 impl<T> Paged<T> {
     pub(super) fn new(pages: Arc<dyn EventPages<T>>) -> Self {
-        let remaining = pages.len();
-        Self { pages, cursor: Some(0), remaining }
+        let (remaining, is_initial) = (pages.len(), pages.is_initial());
+        Self { next: NextPage::Created(pages, Some(0)), remaining, is_initial }
+    }
+
+    pub(super) fn of_list(list: &EventList<T>) -> Self {
+        let EventList { first, len, is_initial } = list;
+        Self { next: NextPage::Listed(first.clone()), remaining: *len, is_initial: *is_initial }
     }
 
     /// Returns the number of remaining events.
@@ -89,14 +110,12 @@ impl<T> Paged<T> {
     }
 
     pub(super) fn initial(&self) -> usize {
-        if self.pages.is_initial() { self.remaining } else { 0 }
+        if self.is_initial { self.remaining } else { 0 }
     }
 
     /// Returns the next page that is not empty. After the last event, returns an empty page.
     pub(super) fn next_page(&mut self) -> Arc<[Event<T>]> {
-        while let Some(cursor) = self.cursor {
-            let (events, next) = self.pages.page(cursor, PAGE);
-            self.cursor = next;
+        while let Some(events) = self.next.take() {
             self.remaining = self.remaining.saturating_sub(events.len());
             if !events.is_empty() {
                 return events;
@@ -115,5 +134,35 @@ impl<T> Paged<T> {
             }
             keys.extend(page.iter().map(|event| event.key().clone()));
         }
+    }
+}
+
+impl<T> NextPage<T> {
+    /// Returns the next page, which can be empty. Returns `None` after the last page.
+    fn take(&mut self) -> Option<Arc<[Event<T>]>> {
+        match self {
+            NextPage::Created(pages, cursor) => {
+                let (events, next) = pages.page((*cursor)?, PAGE);
+                *cursor = next;
+                Some(events)
+            }
+            NextPage::Listed(next) => {
+                let page = next.take()?;
+                next.clone_from(&page.next);
+                Some(Arc::clone(&page.events))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drop_of_long_list_does_not_overflow_stack() {
+        let link = |next, _| Some(Arc::new(ListedPage::<()> { events: Arc::new([]), next }));
+        let first = (0..500_000).fold(None, link);
+        drop(EventList { first, len: 0, is_initial: false });
     }
 }

@@ -197,18 +197,17 @@ fn list_is_delivered_like_one_batch() {
     let entries: Vec<_> = (0..600).map(|number| entry(&format!("object-{number}"), 1)).collect();
     let events: Vec<_> = entries.iter().map(initial).collect();
     for threshold in [0, 1, usize::MAX] {
-        let list = Arc::new(EventList::new(events.clone()));
-        let mut backlog = Backlog::new(threshold);
+        let list = EventList::new(events.clone());
+        let (mut backlog, mut other) = (Backlog::new(threshold), Backlog::new(threshold));
         backlog.push_list(&list);
+        other.push_list(&list);
         backlog.check();
         assert_eq!((backlog.pending(), backlog.initial_pending()), (600, 600));
         if threshold > 0 {
             let first = backlog.take().unwrap();
             assert_eq!((&first[..], backlog.pending()), (&events[..256], 344));
-            assert!(
-                std::ptr::eq(&raw const first[0], list.page(0, 256).0.as_ptr()),
-                "handlers share the pages"
-            );
+            let shared = other.take().unwrap();
+            assert!(std::ptr::eq(&first[0], &shared[0]), "handlers share the pages");
             backlog.check();
             assert_eq!(drain(&mut backlog), events[256..]);
         } else {
@@ -221,6 +220,27 @@ fn list_is_delivered_like_one_batch() {
             "one page is not acknowledged"
         );
     }
+}
+
+/// A page is freed when the last backlog has delivered it.
+#[test]
+fn pages_of_list_are_freed_after_delivery() {
+    let events: Vec<_> = (0..1000).map(|number| initial(&entry(&format!("object-{number}"), 1))).collect();
+    let (mut one, mut other) = (Backlog::<()>::default(), Backlog::default());
+    let list = EventList::new(events);
+    one.push_list(&list);
+    other.push_list(&list);
+    drop(list);
+    let object = |delivery: &Delivery<()>| match &delivery[0] {
+        Event::Added { object, .. } => Arc::downgrade(&object.object),
+        _ => panic!("only additions"),
+    };
+    let delivery = one.take().unwrap();
+    let first = object(&delivery);
+    drop(delivery);
+    assert!(first.upgrade().is_some(), "the other backlog has not delivered it");
+    drop(other.take());
+    assert!(first.upgrade().is_none());
 }
 
 /// The deletes of a removed handler follow its coalesced changes.

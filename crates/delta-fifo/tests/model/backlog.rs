@@ -183,7 +183,7 @@ impl Handler {
         self.naive.push(events);
         self.pushes += 1;
         if self.pushes.is_multiple_of(2) {
-            self.backlog.push_list(&Arc::new(EventList::new(events.to_vec())));
+            self.backlog.push_list(&EventList::new(events.to_vec()));
         } else {
             self.backlog.push(Arc::clone(events));
         }

@@ -118,10 +118,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Queues the events of a large write.
-    pub(crate) fn push_list(&self, events: &Arc<EventList<T>>, complete: bool)
-    where
-        T: Send + Sync + 'static,
-    {
+    pub(crate) fn push_list(&self, events: &EventList<T>, complete: bool) {
         let mut state = self.state.lock();
         if state.closed {
             return;

@@ -61,7 +61,7 @@ fn unchanged_object_costs_one_bit_until_end() {
     let root = store.snapshot().root;
     let mut relist = super::Relist::new(false);
     relist.collect(page(&[("a/x", "u", "3"), ("a/y", "u", "9")]), &root);
-    assert_eq!((relist.changes.changes.len(), relist.changes.places.len()), (1, 1));
+    assert_eq!((relist.changes.chunks[0].len(), relist.changes.places.len()), (1, 1));
     assert_eq!(relist.cached.present.0.len(), 1);
 }
 
@@ -74,7 +74,7 @@ fn repeated_list_items_need_no_memory() {
     for version in 10..1000 {
         relist.collect(page(&[("a/x", "u", &version.to_string())]), &root);
     }
-    assert_eq!((relist.changes.changes.len(), relist.changes.places.len()), (1, 1));
+    assert_eq!((relist.changes.chunks[0].len(), relist.changes.places.len()), (1, 1));
 }
 
 #[test]

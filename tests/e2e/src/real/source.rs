@@ -112,7 +112,8 @@ mod tests {
         touch(dir.path(), "etcd")?;
         touch(dir.path(), "kube-apiserver")?;
         let config = touch(dir.path(), "kubeconfig")?;
-        let binary = touch(dir.path(), "real-apiserver")?;
+        let built = tempfile::tempdir()?;
+        let binary = touch(built.path(), "real-apiserver")?;
         let assets = Some(dir.path().as_os_str().to_owned());
         let cluster = Some(config.clone().into_os_string());
 
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn missing_explicit_source_is_an_error() -> Result<()> {
-        let dir = tempfile::tempdir()?;
-        let binary = touch(dir.path(), "real-apiserver")?;
+        let (dir, built) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let binary = touch(built.path(), "real-apiserver")?;
         let empty = Some(dir.path().as_os_str().to_owned());
         assert!(Source::choose(empty, None, &binary).is_err());
         assert!(Source::choose(None, Some("/absent/kubeconfig".into()), &binary).is_err());
