@@ -221,7 +221,7 @@ impl<T: Object> Shared<T> {
     }
 
     /// Runs reflector, queue and store on one task. A batch is decoded, stored and pushed to the
-    /// mailboxes without a task switch.
+    /// mailboxes without a task switch. Only the end of a large relist uses another thread.
     async fn reflect(&self) {
         let (sender, mut deltas) = fifo::channel(self.config.settings.queue_capacity);
         let on_error = self.config.settings.on_error.clone();
