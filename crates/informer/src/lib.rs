@@ -41,7 +41,6 @@
 //!   then every later change exactly once.
 //! - [`Informer::stop`] waits for all tasks of the informer, and for the threads of its blocking
 //!   handlers.
-//! - This crate never parses bytes, and never decides which requests to send.
 
 mod builder;
 mod config;

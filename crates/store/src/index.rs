@@ -20,7 +20,8 @@ pub enum IndexError {
     NotFound(String),
 }
 
-/// Refers to one index of a store. Cheap to clone; keeps the store alive.
+/// Refers to one index of a store. Cheap to clone; keeps the store in memory, and an informer that owns the
+/// store running.
 ///
 /// [`Store::add_index`] creates an index. Each call reads the latest snapshot. Use [`Index::at`]
 /// for several consistent reads. Objects are returned in the order of [`Snapshot::iter`]. The order

@@ -6,7 +6,8 @@ use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
 use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
 
-/// Reads a store. Cheap to clone; keeps the store alive.
+/// Reads a store. Cheap to clone; keeps the store in memory, and an informer that owns the
+/// store running.
 ///
 /// No method does I/O, and only `wait_until` and `wait_for` wait. Each call reads the latest
 /// snapshot. Use [`Lister::snapshot`] for several consistent reads. The order of lists is

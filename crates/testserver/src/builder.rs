@@ -141,9 +141,9 @@ impl ServerBuilder {
 
     /// Adds a user with a bearer token. Default: no users, and all requests are permitted.
     ///
-    /// After the first call, each request requires a token. The server rejects an unknown token with
-    /// 401, and a missing right with 403. Call this once for each user. [`Server::access`] can change
-    /// users and rights at run time.
+    /// If a user exists, the server rejects an unknown token with 401, and a missing right with 403. A
+    /// request without a token belongs to the user `system:anonymous`, who has no rights. Call this
+    /// once for each user. [`Server::access`] can change users and rights at run time.
     pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
         let groups: &[&str] = match rights {
             Rights::All => &[MASTERS],

@@ -15,8 +15,8 @@ use crate::state::Shared;
 /// Represents an API server in memory. A clone is a handle to the same server.
 ///
 /// Requests reach it without a socket through [`Server::service`] or over TCP through [`Server::listen`].
-/// The methods `create`, `get`, `update`, ... take the same path as requests, but they are synchronous and
-/// not recorded in the journal.
+/// The methods `create`, `get`, `update`, ... execute the same code as requests. They are synchronous and not
+/// recorded in the journal, and faults, users and rules do not apply to them.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,

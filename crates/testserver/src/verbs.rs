@@ -1,4 +1,5 @@
-//! The verbs of `Server`. Calls take the same path as requests, without a socket and without the journal.
+//! The verbs of `Server`. Calls execute the same code as requests, but without sockets, faults, rules and
+//! the journal.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -18,8 +18,8 @@ use kube_informer::{Event, Object};
 /// last reconciled state may have been different. A finalizer is the safe way: the deletion first
 /// arrives as an update.
 ///
-/// The predicate is called for each state of the cache, even if the state lasted only a short time. The
-/// cache does not see a state that appeared and disappeared between two lists.
+/// The predicate is called for each change of the cache. A state that existed only between two lists is never
+/// in the cache.
 pub struct Predicate<T>(Arc<Passes<T>>);
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;

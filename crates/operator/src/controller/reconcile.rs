@@ -15,9 +15,8 @@ pub struct Request<T> {
     pub key: ObjectKey,
     /// The object in the cache now. `None` if it does not exist.
     pub object: Option<Arc<T>>,
-    /// The reasons for this reconcile. Empty if an earlier reconcile already received the reasons. A
-    /// reason is recorded before its key is queued, and the earlier reconcile can start between these
-    /// two steps.
+    /// The reasons for this reconcile. Can be empty: if a change arrives when an earlier reconcile
+    /// starts, the earlier reconcile receives the reason, and the key is nevertheless reconciled again.
     pub reasons: Reasons,
     /// The number of consecutive failed reconciles before this one.
     pub failures: u32,

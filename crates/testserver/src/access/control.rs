@@ -13,8 +13,8 @@ use crate::status::Status;
 /// Controls the users and rules of a server. Changes apply to later requests, but not to open watches.
 ///
 /// - Without users, every request is permitted unless a rule denies it.
-/// - After the first user was added, requests require a bearer token. The server rejects an unknown
-///   token with 401. A request without a token belongs to the user `system:anonymous`.
+/// - After the first user was added, the server rejects an unknown bearer token with 401. A request without
+///   a token belongs to the user `system:anonymous`, who has no rights.
 /// - A user may execute a request if a rule allows it and no rule denies it. The server rejects other
 ///   requests with 403.
 /// - Members of `system:masters` have all rights. Every user may read health, version and discovery,

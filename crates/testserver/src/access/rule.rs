@@ -71,13 +71,15 @@ impl Rule {
         }
     }
 
-    /// Restricts the rule to these users and the members of [`groups`](Self::groups). Default: all users.
+    /// Restricts the rule to these users. If [`groups`](Self::groups) is also set, the rule applies to
+    /// both: the users, and the members of the groups. Default: all users.
     pub fn users(mut self, names: &[&str]) -> Self {
         self.users = owned(names);
         self
     }
 
-    /// Restricts the rule to members of these groups and to [`users`](Self::users). Default: all users.
+    /// Restricts the rule to the members of these groups. If [`users`](Self::users) is also set, the
+    /// rule applies to both. Default: all users.
     pub fn groups(mut self, groups: &[&str]) -> Self {
         self.groups = owned(groups);
         self

@@ -13,9 +13,9 @@ use crate::faults::FaultKind;
 pub enum Verb {
     /// GET of one object.
     Get,
-    /// GET of a collection.
+    /// GET of a collection. A streaming list, which informers request by default, is a [`Verb::Watch`].
     List,
-    /// A watch of a collection.
+    /// A watch of a collection, with or without `sendInitialEvents`.
     Watch,
     /// POST.
     Create,
