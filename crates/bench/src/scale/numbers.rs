@@ -42,7 +42,7 @@ impl ScaleNumbers {
             let ratio = || Some(self.figures[at].get(figure.key)? / fewest.get(figure.key)?);
             cell(ratio(), 2)
         });
-        format!("### Costs\n\n{costs}\n### Ratios to the fewest objects\n\n{ratios}")
+        format!("### Costs\n\n{costs}\n### Ratios to the run with the fewest objects\n\n{ratios}")
     }
 
     fn table(&self, columns: &[&Figure], cell: impl Fn(usize, &Figure) -> String) -> String {
