@@ -15,8 +15,8 @@ use crate::{
 
 /// Builds an [`Informer`]. The informer sends no request before [`Informer::start`].
 ///
-/// `S` is the source that the informer lists and watches. Some settings require that the source is
-/// a [`ListWatch`].
+/// `S` is the type of the source that the informer lists and watches. Some settings are available
+/// only if the source is a [`ListWatch`].
 pub struct InformerBuilder<T, S = Arc<dyn ListerWatcher<T>>> {
     source: S,
     name: String,
@@ -26,7 +26,7 @@ pub struct InformerBuilder<T, S = Arc<dyn ListerWatcher<T>>> {
 }
 
 impl<T: Cached> Informer<T> {
-    /// Creates a builder for an informer of all objects of this `Api`.
+    /// Creates a builder for an informer that caches all objects of this `Api`.
     ///
     /// For selectors, or for a type that is known only at run time, pass a [`ListWatch`] to
     /// [`Informer::from_source`].
@@ -98,14 +98,15 @@ impl<T: Object, S> InformerBuilder<T, S> {
         self
     }
 
-    /// Sets the timeouts, delays, page size and seed of the reflector.
+    /// Sets the options of the reflector, for example the page size, the timeouts and the delays
+    /// before retries.
     #[must_use]
     pub fn reflector_options(mut self, options: ReflectorOptions) -> Self {
         self.settings.reflector = options;
         self
     }
 
-    /// Sets a function that is called with each failure of a LIST or WATCH.
+    /// Sets a function that the informer calls after each failed LIST or WATCH.
     ///
     /// The function runs on the informer's task and must not block.
     #[must_use]
@@ -114,24 +115,25 @@ impl<T: Object, S> InformerBuilder<T, S> {
         self
     }
 
-    /// Sets the resync period of all handlers that do not set a period.
+    /// Sets the resync period of all handlers that are registered without a period.
     ///
-    /// A resync delivers each cached object again, as an update with equal old and new state. Other
-    /// events have precedence. A handler that lags receives its resync when it has caught up.
+    /// A resync delivers each cached object again, as an update with equal old and new state. A
+    /// handler receives its resync when it has no other pending events.
+    ///
     /// Without a period, or with a period of zero, there is no resync. A period below one second is
-    /// raised to one second.
+    /// treated as one second.
     #[must_use]
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
     }
 
-    /// Sets the number of pending events of a handler at which coalescing starts.
-    /// The default is 1024.
+    /// Sets the coalesce threshold. If a handler has at least this number of pending events,
+    /// further events are coalesced. The default is 1024.
     ///
-    /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache
-    /// waits for the handler when this number of events is pending. In this case, zero is treated
-    /// as one.
+    /// For a handler of [`Informer::add_backpressured_handler`], events are never coalesced.
+    /// Instead, the cache waits while the handler has at least this number of pending events. For
+    /// such a handler, a threshold of zero is treated as one.
     #[must_use]
     pub fn coalesce_threshold(mut self, events: usize) -> Self {
         self.settings.coalesce_threshold = events;

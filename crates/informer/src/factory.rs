@@ -37,10 +37,17 @@ type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync
 /// Creates informers and shares them. All callers that request the same type and selection receive
 /// the same informer. Equivalent to client-go's `SharedInformerFactory`.
 ///
-/// The factory is cheap to clone, and all clones share their informers. The factory keeps an
-/// informer until the informer is removed ([`Selection::remove`]), the factory is shut down
-/// ([`InformerFactory::shutdown`]), or all clones of the factory and all selections are dropped. A
-/// reference-counted informer ([`Selection::ref_counted_informer`]) exists only while it is used.
+/// The factory is cheap to clone, and all clones share their informers. The methods that change the
+/// configuration return a factory without informers, so call them before you clone the factory or
+/// request an informer.
+///
+/// The factory keeps an informer alive until one of these events:
+/// - [`Selection::remove`] removes the informer.
+/// - [`InformerFactory::shutdown`] shuts down the factory.
+/// - All clones and all selections of the factory are dropped.
+///
+/// Informers of [`Selection::ref_counted_informer`] are an exception. The factory does not keep
+/// these informers alive.
 #[derive(Clone)]
 pub struct InformerFactory {
     config: FactoryConfig,
@@ -61,7 +68,8 @@ struct FactoryConfig {
 }
 
 impl InformerFactory {
-    /// Creates a factory for the cluster of this client, over all namespaces.
+    /// Creates a factory for the cluster of this client. Its informers cache the objects of all
+    /// namespaces.
     pub fn new(client: Client) -> Self {
         let config = FactoryConfig {
             client,
@@ -75,36 +83,38 @@ impl InformerFactory {
         Self { config, registry: Arc::default() }
     }
 
-    /// Restricts namespaced types to this namespace. An empty name means all namespaces.
+    /// Restricts the informers of namespaced types to this namespace. An empty name selects all
+    /// namespaces.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self.with_config(|config| config.namespace = namespace)
     }
 
-    /// Restricts every type to objects that match this label selector, for example `app=web`.
+    /// Restricts the informers to objects that match this label selector, for example `app=web`.
     #[must_use]
     pub fn labels(self, selector: impl Into<String>) -> Self {
         self.with_config(|config| config.options.label_selector = non_empty(selector.into()))
     }
 
-    /// Restricts every type to objects that match this field selector.
+    /// Restricts the informers to objects that match this field selector.
     ///
-    /// Only `metadata.name` and `metadata.namespace` are supported by every type.
+    /// Every type supports the fields `metadata.name` and `metadata.namespace`. The server decides
+    /// which other fields a type supports.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
         self.with_config(|config| config.options.field_selector = non_empty(selector.into()))
     }
 
-    /// Adds a function that changes the options of each LIST and WATCH. Equivalent to client-go's
-    /// `WithTweakListOptions`.
+    /// Adds a function that can change the options of each LIST and WATCH before the request is
+    /// sent. Equivalent to client-go's `WithTweakListOptions`.
     #[must_use]
     pub fn tweak_list_options(self, modifier: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
         self.with_config(|config| config.modifiers.push(Arc::new(modifier)))
     }
 
-    /// Sets a function that changes each object of one type before the object is cached. See
-    /// [`ListWatch::transform`]. A later call for the same type replaces the function.
+    /// Sets a function that changes each object of the type `T` before the object is cached. See
+    /// [`ListWatch::transform`]. A second call for the same type replaces the first function.
     #[must_use]
     pub fn transform<T: Object>(
         self,
@@ -114,47 +124,49 @@ impl InformerFactory {
         self.with_config(|config| _ = config.transforms.insert(TypeId::of::<T>(), Arc::new(transform)))
     }
 
-    /// Keeps `metadata.managedFields` of the objects of one type. By default, the informers remove
-    /// this field. See [`ListWatch::keep_managed_fields`].
+    /// Keeps `metadata.managedFields` of the objects of the type `T`. By default, the informers
+    /// remove this field. See [`ListWatch::keep_managed_fields`].
     #[must_use]
     pub fn keep_managed_fields<T: Object>(self) -> Self {
         self.with_config(|config| _ = config.keep_managed_fields.insert(TypeId::of::<T>()))
     }
 
-    /// Sets the resync period of all handlers that do not set a period. There is no resync by
-    /// default.
+    /// Sets the resync period of all handlers that are registered without a period. By default,
+    /// there is no resync. See
+    /// [`InformerBuilder::default_resync`](crate::InformerBuilder::default_resync).
     #[must_use]
     pub fn default_resync(self, period: Duration) -> Self {
         self.with_config(|config| config.settings.resync = Some(period))
     }
 
-    /// Sets the timeouts, delays, page size and seed of each informer's reflector.
+    /// Sets the options of each informer's reflector, for example the page size, the timeouts and
+    /// the delays before retries.
     #[must_use]
     pub fn reflector_options(self, options: ReflectorOptions) -> Self {
         self.with_config(|config| config.settings.reflector = options)
     }
 
-    /// Sets a function that is called with each failure of a LIST or WATCH.
+    /// Sets a function that each informer calls after a failed LIST or WATCH.
     ///
-    /// The function runs on the informer's task and must not block.
+    /// The function runs on the task of the informer and must not block.
     #[must_use]
     pub fn on_error(self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.with_config(|config| config.settings.on_error = Some(Arc::new(on_error)))
     }
 
-    /// Sets the number of pending events of a handler at which coalescing starts.
-    /// The default is 1024.
+    /// Sets the coalesce threshold. If a handler has at least this number of pending events,
+    /// further events are coalesced. The default is 1024.
     ///
-    /// Events of [`Informer::add_backpressured_handler`] are never coalesced. Instead, the cache
-    /// waits for the handler when this number of events is pending. In this case, zero is treated
-    /// as one.
+    /// For a handler of [`Informer::add_backpressured_handler`], events are never coalesced.
+    /// Instead, the cache waits while the handler has at least this number of pending events. For
+    /// such a handler, a threshold of zero is treated as one.
     #[must_use]
     pub fn coalesce_threshold(self, events: usize) -> Self {
         self.with_config(|config| config.settings.coalesce_threshold = events)
     }
 
-    /// Sets the maximum number of objects in the queue between the reflector and the store of each
-    /// informer. The default is 1024.
+    /// Sets the maximum number of objects in the queue between reflector and store. Each informer
+    /// has its own queue. The default is 1024.
     #[must_use]
     pub fn queue_capacity(self, objects: usize) -> Self {
         self.with_config(|config| config.settings.queue_capacity = objects)
@@ -196,11 +208,11 @@ impl InformerFactory {
         builder.build()
     }
 
-    /// Adds an informer that was created by a builder or by another factory.
+    /// Adds an informer that was created with a builder or by another factory.
     ///
-    /// The factory starts, awaits, reports and stops the adopted informer like its own informers.
-    /// [`InformerFactory::informer`] never returns an adopted informer. The call has no effect if
-    /// the factory already contains the informer.
+    /// The methods `start`, `wait_for_sync`, `status` and `shutdown` of the factory then include
+    /// the adopted informer. [`InformerFactory::informer`] never returns an adopted informer. The
+    /// call has no effect if the factory already contains the informer.
     ///
     /// # Errors
     /// Returns [`FactoryError::ShutDown`] if the factory is shut down.
@@ -208,10 +220,10 @@ impl InformerFactory {
         self.registry.adopt(informer)
     }
 
-    /// Starts every informer. Informers that are created later start immediately.
+    /// Starts every informer of the factory. Informers that are requested later start immediately.
     ///
-    /// A later informer runs on the runtime in which it is created. If it is created outside of a
-    /// runtime, it runs on the runtime of this call.
+    /// An informer that is created later runs on the tokio runtime in which it is created. If it is
+    /// created outside of a runtime, it runs on the runtime in which this method was called.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -219,16 +231,18 @@ impl InformerFactory {
         self.registry.start(Handle::current());
     }
 
-    /// Waits until the initial list of every informer is in its store.
+    /// Waits until every informer has its initial list in its store.
     ///
     /// # Errors
-    /// Returns an error if some informers did not sync within the timeout, or were stopped before.
-    /// Returns an error immediately if the server rejects the list of an informer as invalid.
-    /// The error lists each of these informers with its last failure, sorted by name. Informers
-    /// that were not stopped continue to retry.
+    /// Returns a [`CacheSyncError`] if an informer is not synced within the timeout, or if an
+    /// informer is stopped. If the server rejects the list of an informer as invalid (400 or 422),
+    /// the method returns without waiting for the timeout.
+    ///
+    /// The error contains all informers that are not synced, sorted by name, each with its last
+    /// failure. Informers that were not stopped continue to retry.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let informers = self.registry.all();
@@ -245,20 +259,21 @@ impl InformerFactory {
         if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }
     }
 
-    /// Returns the status of each informer, in the order of their creation.
+    /// Returns the status of each informer, in the order in which the informers were created.
     /// [Adopted](InformerFactory::adopt) informers follow at the end.
     pub fn status(&self) -> Vec<InformerStatus> {
         self.registry.status()
     }
 
-    /// Stops every informer, and waits until all their tasks have completed. This includes the
-    /// tasks of informers that were stopped, removed or dropped before.
+    /// Stops every informer, and waits until all their tasks have completed. The method also waits
+    /// for the tasks of informers that were stopped, removed or dropped before.
     ///
-    /// Afterwards, the factory rejects requests for informers. The caches can still be read, but
-    /// are no longer updated.
+    /// Afterwards, requests for informers fail with [`FactoryError::ShutDown`]. The caches can
+    /// still be read, but are no longer updated.
     ///
     /// # Cancel safety
-    /// The first poll stops all informers. Dropping the future only cancels the wait.
+    /// The first poll stops all informers. If you drop the future after this poll, the informers
+    /// still stop, but you do not know when their tasks have completed.
     pub async fn shutdown(&self) {
         let informers = self.registry.shut_down();
         let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();

@@ -28,8 +28,9 @@ use crate::{
 /// `SharedIndexInformer`.
 ///
 /// An informer is cheap to clone, and all clones share one watch and one cache. The informer runs
-/// from [`Informer::start`] to [`Informer::stop`]. It also stops when the last of its clones,
-/// listers, indexes, streams and [registrations](HandlerRegistration) is dropped.
+/// from [`Informer::start`] to [`Informer::stop`]. It also stops when the last value that keeps it
+/// alive is dropped: a clone, a lister, an index, a stream or a
+/// [registration](HandlerRegistration).
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
     keep_alive: Arc<KeepAlive>,
@@ -69,10 +70,11 @@ impl<T: Object> Informer<T> {
 
     /// Starts to list, to watch, and to call handlers.
     ///
-    /// Further calls have no effect. A stopped informer cannot be started again.
+    /// A second call has no effect. A stopped informer cannot be started again.
     ///
     /// # Panics
-    /// The first call panics outside of a tokio runtime.
+    /// Panics if the informer was neither started nor stopped before, and the caller is outside of
+    /// a tokio runtime.
     pub fn start(&self) {
         Shared::start(&self.shared, Handle::current);
     }
@@ -83,41 +85,46 @@ impl<T: Object> Informer<T> {
         Shared::start(&self.shared, || Handle::try_current().unwrap_or_else(|_| runtime.clone()));
     }
 
-    /// Stops the watch, the tasks of handlers, and all streams.
+    /// Stops the watch, the handlers and the streams of this informer.
     ///
-    /// Waits until all tasks, requests and timers of the informer have completed. The cache can
-    /// still be read, but is no longer updated.
+    /// Waits until all tasks, requests and timers of the informer have completed. Afterwards, the
+    /// cache can still be read, but is no longer updated.
     ///
-    /// Queued events of handlers are dropped. If a handler is being removed with
-    /// [`HandlerRegistration::remove_after_delivery`], it still receives its queued events. A
-    /// stream returns its queued events, and then `None`. A runtime that shuts down stops its
-    /// informers in the same way.
+    /// The queued events of handlers are dropped. A handler that is being removed with
+    /// [`HandlerRegistration::remove_after_delivery`] still receives its queued events. A stream
+    /// still yields its queued events, and then `None`.
     ///
-    /// The method waits for running handler calls. Do not await it within a handler call.
+    /// If the tokio runtime of the informer shuts down, the informer also stops.
+    ///
+    /// The method waits for running handler calls. Do not wait for this method within a handler
+    /// call, because the call and the method would wait for each other indefinitely.
     ///
     /// # Cancel safety
-    /// The first poll stops the informer. Dropping the future only cancels the wait.
+    /// The first poll stops the informer. If you drop the future after this poll, the informer
+    /// still stops, but you do not know when its tasks have completed.
     pub async fn stop(&self) {
         self.shared.stop();
         self.shared.tasks.wait().await;
     }
 
-    /// Returns whether the informer is stopping or stopped. The cache can still be read, but is no
-    /// longer updated.
+    /// Returns whether the informer is stopping or stopped. The cache of such an informer can still
+    /// be read, but is no longer updated.
     pub fn is_stopped(&self) -> bool {
         self.shared.stopping.is_cancelled()
     }
 
-    /// Registers a handler with the informer's default resync period.
+    /// Registers a handler with the default resync period of the informer
+    /// ([`InformerBuilder::default_resync`](crate::InformerBuilder::default_resync)).
     ///
     /// The handler has its own task, which starts with the informer. If the informer is running,
-    /// the handler first receives the cached objects as initial adds.
+    /// the handler first receives the cached objects as initial adds. If you drop the returned
+    /// registration, the handler is removed.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
         self.register(handler, LagPolicy::Coalesce, self.shared.config.settings.resync)
     }
 
-    /// Registers a handler with its own resync period. With `None`, the handler receives no
-    /// resyncs.
+    /// Registers a handler with this resync period instead of the default. With `None`, the handler
+    /// receives no resyncs.
     pub fn add_handler_with_resync(
         &self,
         handler: impl EventHandler<T>,
@@ -135,26 +142,29 @@ impl<T: Object> Informer<T> {
     /// Registers a handler that receives every event. The events of this handler are never
     /// coalesced.
     ///
-    /// If the handler lags by [`coalesce_threshold`](crate::InformerBuilder::coalesce_threshold)
-    /// events, the cache waits for the handler. The wait also delays the other handlers and the
-    /// reads from the server, so the handler must be fast.
+    /// The informer waits for the handler while
+    /// [`coalesce_threshold`](crate::InformerBuilder::coalesce_threshold) or more events of the
+    /// handler are pending. During this wait, the cache is not updated and the other handlers
+    /// receive no new events, so the handler must be fast.
     ///
-    /// Use this method if the handler requires each intermediate state. For example, a controller
-    /// maps each state to the keys of its owners, and an intermediate state can contain another
-    /// owner.
+    /// Use this method if the handler requires each intermediate state. An example is a handler
+    /// that enqueues the owners of each object. If an object changes its owner twice, coalesced
+    /// events omit the intermediate owner.
     pub fn add_backpressured_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
         self.register(handler, LagPolicy::Backpressure, self.shared.config.settings.resync)
     }
 
-    /// Registers a handler that may block, on its own thread, with the default resync period.
+    /// Registers a handler that may block. The handler runs on a separate thread.
     ///
-    /// The contract of [`EventHandler`] applies, and events are coalesced if the handler lags.
-    /// Handler calls run within the informer's runtime, like in `spawn_blocking`. They may spawn
-    /// tasks, and may wait for a future with `Handle::current().block_on`.
+    /// Otherwise, the contract of [`EventHandler`] applies. The handler receives resyncs with the
+    /// default period of the informer, and its events are coalesced if it lags. As in
+    /// [`tokio::task::spawn_blocking`], the handler may spawn tasks, and may wait for a future with
+    /// `Handle::current().block_on`.
     ///
     /// This method spawns the thread. [`HandlerRegistration::remove`] and [`Informer::stop`] wait
-    /// for a running call and for the exit of the thread. If the runtime shuts down, the thread
-    /// exits after the running call. tokio's paused clock does not wait for the thread.
+    /// for a running call and until the thread has exited. If the runtime shuts down, the thread
+    /// exits after the running call. In a test with a paused tokio clock, the clock can advance
+    /// during a call, because tokio does not track this thread.
     ///
     /// # Errors
     /// Returns an error if the operating system cannot create a thread.
@@ -179,8 +189,8 @@ impl<T: Object> Informer<T> {
 
     /// Returns the events as a stream. Use a stream if your code must await between events.
     ///
-    /// The stream first yields the cached objects as initial adds. Dropping the stream
-    /// unsubscribes.
+    /// The stream first yields the cached objects as initial adds. If you drop the stream, the
+    /// informer no longer queues events for it.
     pub fn events(&self) -> EventStream<T> {
         let subscription = Shared::subscribe(&self.shared, LagPolicy::Coalesce, |_| None);
         EventStream::new(subscription, Arc::clone(&self.shared), self.shared.config.settings.resync)
@@ -215,14 +225,18 @@ impl<T: Object> Informer<T> {
 
     /// Adds an index and fills it with the cached objects.
     ///
-    /// `values` runs while the cache is written, and may read the cache. A call of another method of
-    /// this informer would wait for the function. Such a call panics. The panic is caught and logged,
-    /// and the object has no values in this index. If the function captures a lister of this
-    /// informer, the informer runs until it is stopped explicitly. See [`Store::add_index`].
+    /// `values` returns the index values of an object. See [`Store::add_index`] for its contract.
+    /// The informer waits for this function while it writes to the cache, so the function may only
+    /// read the cache. If it calls a method that would wait for the function, for example
+    /// [`Informer::add_handler`] or [`Informer::status`], the method panics. The informer catches
+    /// and logs the panic, and the object has no values in this index.
+    ///
+    /// If `values` captures a lister of this informer, the informer runs until [`Informer::stop`]
+    /// is called.
     ///
     /// # Errors
-    /// Returns [`IndexError::AlreadyExists`] if an index with this name exists, and
-    /// [`IndexError::WithinIndexFunction`] within an index function of this informer.
+    /// Returns [`IndexError::AlreadyExists`] if an index with this name exists. Returns
+    /// [`IndexError::WithinIndexFunction`] if an index function of this informer calls this method.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -235,8 +249,8 @@ impl<T: Object> Informer<T> {
         self.store().add_index(name, values)
     }
 
-    /// Returns the index with this name. Returns `None` if it does not exist, or if its values have
-    /// another type.
+    /// Returns the index with this name. Returns `None` if the index does not exist, or if its
+    /// values have another type than `V`.
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
@@ -255,8 +269,10 @@ impl<T: Object> Informer<T> {
         self.store().lister()
     }
 
-    /// Returns the name of the informer in errors and logs. The default contains kind, path and
-    /// selectors.
+    /// Returns the name of the informer, which appears in errors and logs.
+    ///
+    /// The default name consists of the kind and the URL path. A factory also appends the
+    /// selectors. For [`Informer::from_source`], the default is the name of the type `T`.
     pub fn name(&self) -> &str {
         &self.shared.config.name
     }
@@ -269,13 +285,18 @@ impl<T: Object> Informer<T> {
     /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// Returns an error if the timeout expires. Returns an error immediately if the informer is
-    /// stopped, even if it was synced before, and if the server rejects the list as invalid (400,
-    /// 422). An example is an unknown field selector. The error contains the phase of the informer
-    /// and its last failure. An informer that was not stopped continues to retry.
+    /// Returns a [`CacheSyncError`] in these cases:
+    /// - The timeout expires.
+    /// - The informer is stopped, even if it was synced before.
+    /// - The server rejects the list as invalid (400 or 422), for example because of an unknown
+    ///   field selector.
+    ///
+    /// In the last two cases, the method returns without waiting for the timeout. The error
+    /// contains the phase and the last failure of the informer. An informer that was not stopped
+    /// continues to retry.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let mut status = self.shared.reflector.subscribe();
@@ -301,18 +322,18 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// Requests a relist, which corrects the cache. Call this method if the source may have lost
-    /// events.
+    /// Requests a relist. Call this method if watch events may have been lost. The relist updates
+    /// each cached object to its state on the server, and deletes objects that no longer exist.
     pub fn relist(&self) {
         self.shared.relist.send_modify(|requested| *requested += 1);
     }
 
-    /// Returns a receiver that contains the current status of the reflector.
+    /// Returns a watch channel that contains the current status of the reflector.
     pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
         self.shared.reflector.subscribe()
     }
 
-    /// Returns the status of the informer and its handlers.
+    /// Returns the current status of the informer and of its handlers. See [`InformerStatus`].
     pub fn status(&self) -> InformerStatus {
         let snapshot = self.shared.store.snapshot();
         let reflector = self.shared.reflector.borrow().clone();

@@ -1,10 +1,13 @@
 //! Provides shared informers. An informer watches a Kubernetes resource, keeps a cache of its
-//! objects up to date, and calls handlers for changes. Most programs need only this crate.
+//! objects up to date, and calls handlers when objects change. This crate also re-exports the types
+//! of the lower crates that most programs need.
 //!
-//! An [`Informer`] connects the lower layers. A reflector lists and watches, and sends deltas to a
-//! queue. Each batch of the queue is one write to the store, and the events of this write are
-//! delivered to every handler. Many handlers share one watch and one cache. An [`InformerFactory`]
-//! shares informers by type and selection.
+//! An [`Informer`] connects a reflector, a queue and a store. The reflector lists and watches the
+//! resource, and sends each change to the queue. The informer removes changes from the queue in
+//! batches, writes each batch to the store, and delivers the resulting events to every handler.
+//!
+//! All handlers of an informer share one watch and one cache. An [`InformerFactory`] returns the
+//! same informer to all callers that request the same type and selection.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -36,7 +39,8 @@
 //!   index.
 //! - The calls of one handler are sequential, in the order of the store's writes.
 //! - A slow or panicking handler affects neither other handlers nor the cache. The only exception
-//!   is [`Informer::add_backpressured_handler`]. The cache waits for a slow handler of this kind.
+//!   is a handler of [`Informer::add_backpressured_handler`]: if this handler is slow, the cache
+//!   waits.
 //! - A handler that is added to a running informer receives the cached objects as initial adds,
 //!   then every later change exactly once.
 //! - [`Informer::stop`] waits for all tasks of the informer, and for the threads of its blocking

@@ -210,7 +210,7 @@ impl<T: Object> Shared<T> {
         tracing::error!(
             informer = self.config.name,
             ?delay,
-            "reflector panicked in a user function; restarting"
+            "reflector panicked in a user function; the reflector restarts after the delay"
         );
         self.reflector.send_modify(|status| {
             status.errors += 1;
@@ -384,7 +384,7 @@ impl<T: Object> Shared<T> {
             // A registration can be dropped during a panic, so this method must not panic.
             tracing::error!(
                 informer = self.config.name,
-                "an index function cannot remove a handler of its own informer"
+                "handler or stream was not removed, because an index function of the same informer dropped it"
             );
             return;
         }

@@ -5,20 +5,22 @@ use std::{fmt, time::Duration};
 use kube_object::ResourceVersion;
 use kube_reflector::ReflectorStatus;
 
-/// Describes the state of an informer. The status never contains data of objects.
+/// Describes the state of an informer. The status never contains the contents of objects.
 ///
-/// `Display` writes one line about the cache, the lines of the reflector, and one line per handler.
-/// The format may change.
+/// `Display` prints the state of the cache, of the reflector and of each handler on several lines.
+/// The format may change in any release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// The name of the informer. The default contains kind, path and selectors.
+    /// The name of the informer. See [`Informer::name`](crate::Informer::name).
     pub name: String,
-    /// The URL path of its requests, without a query.
+    /// The URL path of the informer's requests, without the query. For a source without a path, the
+    /// name of the cached type.
     pub path: String,
-    /// Whether the factory adopted the informer, perhaps from another cluster. See
-    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). Always false in
-    /// [`Informer::status`](crate::Informer::status).
+    /// Whether the informer was added to a factory with
+    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). An adopted informer can belong to
+    /// another cluster. [`Informer::status`](crate::Informer::status) always returns false in this
+    /// field.
     pub adopted: bool,
     /// Whether the store contains the initial list.
     pub synced: bool,
@@ -27,15 +29,17 @@ pub struct InformerStatus {
     /// The number of objects whose newest state could not be decoded. The store contains an older
     /// state of these objects.
     pub stale: usize,
-    /// The resourceVersion up to which the store contains every change.
+    /// The resourceVersion up to which the store contains every change. `None` if the store does
+    /// not have a position, for example before the initial list.
     pub watermark: Option<ResourceVersion>,
-    /// The time since the last object of a watch. `None` before the first object.
+    /// The time since the last watch event with an object. `None` before the first such event.
     pub event_age: Option<Duration>,
-    /// The time since the last bookmark. Servers send a bookmark about every minute.
+    /// The time since the last bookmark. `None` before the first bookmark. Servers send a bookmark
+    /// about every minute.
     pub bookmark_age: Option<Duration>,
     /// The registered handlers and streams, in the order of registration.
     pub handlers: Vec<HandlerStatus>,
-    /// The number of panics of handlers, including removed handlers.
+    /// The number of panics in all handlers, including removed handlers.
     pub handler_panics: u64,
     /// The status of the reflector.
     pub reflector: ReflectorStatus,
@@ -45,16 +49,17 @@ pub struct InformerStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerStatus {
-    /// The name. The default is `#` and the number of the registration.
+    /// The name of the handler or stream. The default is `#` and the number of the registration,
+    /// for example `#3`.
     pub name: String,
-    /// Whether the handler has returned from each add of its initial list.
+    /// Whether the handler has processed each object of its initial list.
     pub synced: bool,
-    /// The number of queued events, without the current delivery. Coalesced events count once per
-    /// object.
+    /// The number of queued events. Events that the handler has already taken from the queue do not
+    /// count. Coalesced events count once per object.
     pub pending: usize,
-    /// True if events are coalesced, because the handler lags.
+    /// Whether new events are coalesced, because the handler lags.
     pub coalescing: bool,
-    /// The number of panics of the handler.
+    /// The number of panics in calls of the handler.
     pub panics: u64,
 }
 

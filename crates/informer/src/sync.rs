@@ -24,14 +24,14 @@ pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duratio
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsyncedInformer {
-    /// The name of the informer. The default contains kind, path and selectors.
+    /// The name of the informer. See [`Informer::name`](crate::Informer::name).
     pub informer: String,
-    /// The phase of its reflector.
+    /// The phase of the informer's reflector.
     pub phase: Phase,
-    /// The last failure of a LIST or WATCH, with the URL.
+    /// The last failure of a LIST or WATCH, with the URL. `None` if no request has failed.
     pub last_error: Option<String>,
-    /// Whether the server rejects the list as invalid (400, 422). Waits for such an informer return
-    /// immediately.
+    /// Whether the server rejects the list as invalid (400 or 422). In this case, `wait_for_sync`
+    /// does not wait for the timeout.
     pub rejected: bool,
 }
 
@@ -51,15 +51,15 @@ impl fmt::Display for UnsyncedInformer {
     }
 }
 
-/// Reports the informers that did not sync within the timeout, were stopped, or whose list the server
-/// rejects as invalid.
+/// Reports the informers that are not synced. Either the timeout expired, an informer was stopped,
+/// or the server rejects the list of an informer as invalid (400 or 422).
 ///
-/// Informers that were not stopped continue to retry. Outside of a tokio runtime, the methods do
-/// not wait, and the timeout is zero.
+/// Informers that were not stopped continue to retry. Outside of a tokio runtime, `wait_for_sync`
+/// cannot wait, so it returns this error immediately with a timeout of zero.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("caches not synced{}: {}", within(*timeout, informers), join(informers))]
 pub struct CacheSyncError {
-    /// The timeout of the wait.
+    /// The timeout of the wait. Zero outside of a tokio runtime.
     pub timeout: Duration,
     /// The informers that are not synced.
     pub informers: Vec<UnsyncedInformer>,

@@ -189,8 +189,8 @@ async fn read_timeout_error_reports_version_of_cache() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cache of ConfigMap /api/v1/namespaces/default/configmaps does not show the write at resourceVersion {} \
-             after 5s; it is at {}",
+            "cache of ConfigMap /api/v1/namespaces/default/configmaps does not contain the write at resourceVersion {} \
+             after 5s; the cache is at resourceVersion {}",
             versions[0], versions[1]
         )
     );
@@ -400,8 +400,8 @@ async fn name_without_namespace_is_error() {
     let error = maps.get("a").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot find \"a\" without a namespace: ConfigMap /api/v1/configmaps caches namespaced objects; \
-         use an Api of one namespace, or a lister"
+        "cannot read \"a\" without a namespace: ConfigMap /api/v1/configmaps caches namespaced objects; \
+         use an `Api` of one namespace, or a lister"
     );
     assert!(dynamic.get("a").await.unwrap().is_none(), "no object exists");
     let metadata = json!({"name": "a", "namespace": "default"});

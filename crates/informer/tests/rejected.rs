@@ -75,7 +75,7 @@ async fn factory_refuses_invalid_selectors_and_namespaces_without_request() {
     let namespace = factory.select::<Pod>().namespace("a/b").informer().map(drop).unwrap_err();
     assert_eq!(
         namespace.to_string(),
-        "cannot create informer of Pod in namespace \"a/b\": requires a valid namespace name and a namespaced type"
+        "cannot create informer of Pod in namespace \"a/b\": the name must be a DNS label, and the type must be namespaced"
     );
     let several = factory.select::<Pod>().namespaces(["shop", "../default"]).map(drop).unwrap_err();
     assert!(matches!(several, FactoryError::InvalidNamespace { .. }), "{several}");

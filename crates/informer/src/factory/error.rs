@@ -1,18 +1,18 @@
 //! The errors of a factory.
 
-/// Reports why a factory cannot return an informer.
+/// Reports why a factory cannot return or adopt an informer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactoryError {
     /// The factory was shut down with
     /// [`InformerFactory::shutdown`](crate::InformerFactory::shutdown). Contains the name of the
-    /// requested informer.
-    #[error("cannot create informer {0}: factory is shut down")]
+    /// informer.
+    #[error("cannot add informer {0} to the factory, because the factory is shut down")]
     ShutDown(String),
-    /// The namespace is empty or not a valid name, or the type is cluster-scoped.
+    /// The name of the namespace is empty or not a DNS label, or the type is cluster-scoped.
     #[error(
         "cannot create informer of {kind} in namespace {namespace:?}: \
-         requires a valid namespace name and a namespaced type"
+         the name must be a DNS label, and the type must be namespaced"
     )]
     InvalidNamespace {
         /// The kind of the objects.

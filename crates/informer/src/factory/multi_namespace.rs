@@ -16,21 +16,22 @@ use tokio::{sync::watch, time::Instant};
 use super::{FactoryError, Selection};
 use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 
-/// Runs one informer for each of several namespaces. Each handler receives the events of all these
+/// Runs one informer for each namespace of a set. Each handler receives the events of all these
 /// namespaces.
 ///
 /// Use this type if your program may read only some namespaces, or if the set of namespaces changes
 /// at run time.
 ///
-/// When a namespace is added, each handler receives its objects as initial adds. When a namespace
-/// is removed, each handler receives a delete of each of its objects, with `final_state_unknown`.
+/// If you add a namespace, each handler receives the objects of this namespace as initial adds. If
+/// you remove a namespace, each handler receives a delete of each object of this namespace. These
+/// deletes have `final_state_unknown`.
 ///
 /// The informers are reference-counted ([`Selection::ref_counted_informer`]). If an informer has
-/// other users, it continues to run after its namespace is removed. Each informer has its own cache
-/// and resourceVersion, so a read of several namespaces is not a consistent snapshot.
+/// other users, it continues to run after its namespace is removed. Each informer has a separate
+/// cache and resourceVersion, so a read of several namespaces is not a consistent snapshot.
 ///
-/// This type is cheap to clone, and all clones share their namespaces and handlers. The informers
-/// are used until the last clone and the last registration is dropped.
+/// This type is cheap to clone, and all clones share their namespaces and handlers. The clones and
+/// the registrations keep the informers alive.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Secret;
@@ -50,8 +51,8 @@ pub struct MultiNamespaceInformer<T: Cached> {
     inner: Arc<MultiNamespaceState<T>>,
 }
 
-/// Owns a handler of a [`MultiNamespaceInformer`]. Dropping the registration removes the handler, like
-/// with a [`HandlerRegistration`].
+/// Owns a handler of a [`MultiNamespaceInformer`]. If the registration is dropped, the handler is
+/// removed and its queued events are dropped.
 #[must_use = "dropping the registration removes the handler; keep it, or call `detach`"]
 pub struct MultiNamespaceRegistration<T: Object> {
     id: usize,
@@ -122,8 +123,8 @@ impl<T: Cached> Clone for MultiNamespaceInformer<T> {
 }
 
 impl<T: Cached> Selection<T> {
-    /// Returns an informer for each of these namespaces. The namespaces replace the namespace of
-    /// the factory. More namespaces can be added later.
+    /// Returns a [`MultiNamespaceInformer`] with these namespaces. They replace the namespace of
+    /// the factory. You can add and remove namespaces later.
     ///
     /// # Errors
     /// Returns the errors of [`MultiNamespaceInformer::add_namespace`].
@@ -150,22 +151,21 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         Ok(Self { selection, inner: Arc::new(inner) })
     }
 
-    /// Adds a namespace. Returns false if the namespace was added before.
+    /// Adds a namespace. Returns false if the namespace is already in the set.
     ///
-    /// If the factory is started, the new informer starts immediately. If the namespace is being
-    /// removed, the method waits until its handlers have received all deletes.
+    /// If the factory is started, the new informer starts immediately. If the same namespace is
+    /// being removed, the method first waits until all handlers have received their deletes.
     ///
-    /// If the informer of the namespace was stopped, it is replaced. In this case, and unlike with
-    /// [`MultiNamespaceInformer::remove_namespace`], the handlers receive no deletes. They receive
-    /// the objects of the new informer as initial adds.
+    /// If the namespace has a stopped informer, this informer is replaced. In this case, the
+    /// handlers receive no deletes. They receive the objects of the new informer as initial adds.
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down, and
+    /// Returns the errors of [`Selection::informer`]. Also returns
     /// [`FactoryError::InvalidNamespace`] if the name is empty or the type is cluster-scoped.
     ///
     /// # Cancel safety
-    /// Cancel safe: a cancelled call does not add the namespace. It may already have removed a
-    /// stopped informer of the namespace.
+    /// If you drop the future, the namespace is not added. If the namespace had a stopped informer,
+    /// this informer may already be removed. To add the namespace, call the method again.
     pub async fn add_namespace(&self, namespace: impl Into<String>) -> Result<bool, FactoryError> {
         let namespace = namespace.into();
         // Runs without a lock, because it may call user code that describes the resource.
@@ -182,14 +182,17 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         }
     }
 
-    /// Removes a namespace. Returns false if the namespace was not added.
+    /// Removes a namespace. Returns false if the namespace is not in the set.
     ///
     /// Waits until each handler has received its queued events, and then a delete of each object of
-    /// the namespace. If the informer was stopped, the handlers receive no more events. Do not
-    /// await this method within a handler call.
+    /// the namespace. If the informer was stopped before, the handlers receive no deletes.
+    ///
+    /// Do not wait for this method within a handler call, because the call and the method would
+    /// wait for each other indefinitely.
     ///
     /// # Cancel safety
-    /// The first poll removes the namespace. Dropping the future only cancels the wait.
+    /// The first poll removes the namespace. If you drop the future after this poll, the handlers
+    /// still receive the deletes, but you do not know when.
     pub async fn remove_namespace(&self, namespace: &str) -> bool {
         let removed = self.inner.begin_removal(namespace);
         let Some((informer, registrations, ending)) = removed else { return false };
@@ -207,7 +210,7 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         self.map_active(|namespace, _| namespace.to_owned()).into_iter().collect()
     }
 
-    /// Returns the informer of a namespace. Returns `None` if the namespace was not added.
+    /// Returns the informer of a namespace. Returns `None` if the namespace is not in the set.
     pub fn informer(&self, namespace: &str) -> Option<Informer<T>> {
         match self.inner.table.lock().namespaces.get(namespace)? {
             NamespaceEntry::Active { informer, .. } => Some(informer.clone()),
@@ -229,10 +232,12 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         table.namespaces.iter().filter_map(active).collect()
     }
 
-    /// Registers a handler for all current and later namespaces, with the factory's resync period.
+    /// Registers a handler for all current and later namespaces, with the default resync period of
+    /// the factory.
     ///
-    /// The calls are sequential across namespaces, because the tasks of the informers wait for each
-    /// other. The handler must not block.
+    /// The handler receives one event at a time, even if several namespaces have events. The
+    /// handler must not block, because the handler tasks of the other namespaces wait for the
+    /// running call.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> MultiNamespaceRegistration<T> {
         let handler = SharedHandler(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
         let _change = self.inner.changes.lock();
@@ -245,7 +250,8 @@ impl<T: Cached> MultiNamespaceInformer<T> {
         MultiNamespaceRegistration { id, released: false, inner: Arc::clone(&self.inner) }
     }
 
-    /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
+    /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`. Returns `None`
+    /// if the key has no namespace.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = key.into();
         self.informer(key.namespace()?)?.lister().get_by_key(key)
@@ -264,11 +270,13 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// Waits until the initial list of each current namespace is cached.
     ///
     /// # Errors
-    /// Returns the same error as
-    /// [`InformerFactory::wait_for_sync`](crate::InformerFactory::wait_for_sync).
+    /// Returns a [`CacheSyncError`] if an informer is not synced within the timeout, if an informer
+    /// is stopped, or if the server rejects a list as invalid (400 or 422). The error contains
+    /// these informers, each with its last failure. Informers that were not stopped continue to
+    /// retry.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let informers = self.informers();
@@ -383,18 +391,18 @@ async fn wait_for_ends(signals: EndSignals) {
 }
 
 impl<T: Object> MultiNamespaceRegistration<T> {
-    /// Returns whether the handler has returned from each initial add of the current namespaces.
+    /// Returns whether the handler has processed the initial adds of all current namespaces.
     pub fn has_synced(&self) -> bool {
         self.map_registrations(HandlerRegistration::has_synced).into_iter().all(|synced| synced)
     }
 
-    /// Waits until the handler has returned from each initial add. The wait includes namespaces
-    /// that are added during the wait.
+    /// Waits until the handler has processed the initial adds of all namespaces, including
+    /// namespaces that are added during the wait. Then returns true.
     ///
-    /// Returns false after the timeout, or if an informer was stopped.
+    /// Returns false if the timeout expires or an informer was stopped.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
@@ -422,7 +430,8 @@ impl<T: Object> MultiNamespaceRegistration<T> {
         self.map_registrations(HandlerRegistration::pending).into_iter().sum()
     }
 
-    /// Returns the number of panics of the handler, for objects of the current namespaces.
+    /// Returns the number of panics in calls of the handler. Panics for removed namespaces do not
+    /// count.
     pub fn panics(&self) -> u64 {
         self.map_registrations(HandlerRegistration::panics).into_iter().sum()
     }
@@ -439,11 +448,14 @@ impl<T: Object> MultiNamespaceRegistration<T> {
     /// Removes the handler and drops its queued events.
     ///
     /// Waits for a running call. If a namespace is being removed, also waits until the handler has
-    /// received its deletes. Afterwards, the handler is never called again. Do not await this
-    /// method within a handler call.
+    /// received the deletes of this namespace. Afterwards, the handler is never called again.
+    ///
+    /// Do not wait for this method within a handler call, because the call and the method would
+    /// wait for each other indefinitely.
     ///
     /// # Cancel safety
-    /// The first poll removes the handler. Dropping the future only cancels the wait.
+    /// The handler is always removed, because dropping the future also drops the registration. If
+    /// you drop the future, you do not know when the last call has returned.
     pub async fn remove(mut self) {
         self.released = true;
         let (handler, registrations, ending) = self.inner.remove_handler(self.id);

@@ -10,9 +10,10 @@ use kube_client::{
 /// Describes whether the objects of a type belong to a namespace or to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Each object belongs to a namespace. The namespace of the factory applies.
+    /// Each object belongs to a namespace. The namespace of the factory or of the selection
+    /// applies.
     Namespaced,
-    /// The objects are cluster-scoped.
+    /// The objects are cluster-scoped. A namespace of the factory has no effect.
     Cluster,
 }
 

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::Informer;
 
-/// Selects objects of one type by namespace, labels and fields. A factory has one informer for each
-/// type and selection.
+/// Selects objects of one type by namespace, labels and fields. [`InformerFactory::select`] creates
+/// a selection. A factory has one informer for each type and selection.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -47,7 +47,7 @@ impl<T: Cached> Clone for Selection<T> {
 }
 
 impl InformerFactory {
-    /// Returns the informer of a type, for all objects that the factory selects.
+    /// Returns the informer of the type `T`, with the namespace and the selectors of the factory.
     ///
     /// Equivalent to [`InformerFactory::select`] followed by [`Selection::informer`].
     ///
@@ -61,8 +61,9 @@ impl InformerFactory {
         self.select::<T>().informer()
     }
 
-    /// Returns the informer of a type that is known only at run time, for all objects that the
-    /// factory selects. An example is `DynamicObject` with an `ApiResource`.
+    /// Returns the informer of a type that is known only at run time, for example of
+    /// `DynamicObject` with an `ApiResource`. The informer has the namespace and the selectors of
+    /// the factory.
     ///
     /// # Errors
     /// Returns the errors of [`Selection::informer`].
@@ -77,8 +78,8 @@ impl InformerFactory {
         self.select_dynamic::<T>(resource, scope).informer()
     }
 
-    /// Returns a selection of one type, with the namespace and the selectors of the factory. The
-    /// methods of [`Selection`] replace them.
+    /// Returns a selection of the type `T`, with the namespace and the selectors of the factory.
+    /// The methods of [`Selection`] replace these values.
     pub fn select<T: Cached>(&self) -> Selection<T>
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -88,7 +89,7 @@ impl InformerFactory {
         Selection::new(self, Arc::default(), scope)
     }
 
-    /// Returns a selection of a type that is known only at run time, like
+    /// Returns a selection of a type that is known only at run time. Otherwise equivalent to
     /// [`InformerFactory::select`].
     pub fn select_dynamic<T: Cached>(
         &self,
@@ -174,29 +175,30 @@ impl<T: Cached> Selection<T> {
         self
     }
 
-    /// Returns the informer of this selection. Equal selections of a type share one informer.
+    /// Returns the informer of this selection. Callers with the same type and selection receive the
+    /// same informer.
     ///
-    /// The factory keeps the informer until it is removed or the factory is shut down. If the
-    /// informer was stopped, the next call returns a new informer. If the factory is started, a new
-    /// informer starts immediately.
+    /// The factory keeps the informer until the informer is removed or the factory is shut down. If
+    /// the informer was stopped, this method returns a new informer. If the factory is started, a
+    /// new informer starts immediately.
     ///
-    /// You can add handlers and indexes at any time. A handler that is added after the start first
-    /// receives the cached objects.
+    /// You can add handlers and indexes at any time. If the informer already runs, a new handler
+    /// first receives the cached objects.
     ///
     /// # Errors
-    /// Returns [`FactoryError::ShutDown`] if the factory is shut down,
-    /// [`FactoryError::InvalidNamespace`] if the namespace is not a valid name, and
-    /// [`FactoryError::InvalidSelector`] if a selector has invalid syntax.
+    /// - Returns [`FactoryError::ShutDown`] if the factory is shut down.
+    /// - Returns [`FactoryError::InvalidNamespace`] if the namespace is not a DNS label.
+    /// - Returns [`FactoryError::InvalidSelector`] if a selector has invalid syntax.
     pub fn informer(self) -> Result<Informer<T>, FactoryError> {
         self.get(Ownership::Factory)
     }
 
-    /// Returns the informer of this selection. The informer stops when it is no longer used.
+    /// Returns the informer of this selection. The factory does not keep this informer alive, so it
+    /// stops when its last user is dropped.
     ///
-    /// An informer is used while a clone, a lister, an index, a stream or a registration of a handler
-    /// exists. Afterwards, its watch is closed, and the next call returns a new
-    /// informer. If the same informer was also requested with [`Selection::informer`], the factory
-    /// keeps it.
+    /// The users are clones of the informer, listers, indexes, streams and registrations of
+    /// handlers. If the informer has stopped, this method returns a new informer. If another caller
+    /// requests the same informer with [`Selection::informer`], the factory keeps it alive.
     ///
     /// # Errors
     /// Returns the errors of [`Selection::informer`].
@@ -208,10 +210,11 @@ impl<T: Cached> Selection<T> {
     /// informer for this selection.
     ///
     /// Waits until all tasks of the informer have completed. The cache can still be read. The next
-    /// request creates a new informer.
+    /// request for this selection creates a new informer.
     ///
     /// # Cancel safety
-    /// The first poll removes and stops the informer. Dropping the future only cancels the wait.
+    /// The first poll removes and stops the informer. If you drop the future after this poll, the
+    /// informer still stops, but you do not know when its tasks have completed.
     pub async fn remove(self) -> bool {
         let informer = self.factory.registry.remove(&self.key());
         match informer {

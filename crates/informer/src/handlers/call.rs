@@ -19,7 +19,7 @@ pub(super) fn call_unless_abandoned<T>(
     if std::panic::catch_unwind(AssertUnwindSafe(|| call(handler, event))).is_err() {
         mailbox.count_panic();
         let handler = mailbox.name();
-        tracing::error!(%handler, key = %event.key(), "event handler panicked; it remains registered");
+        tracing::error!(%handler, key = %event.key(), "event handler panicked; the handler remains registered");
     }
     true
 }

@@ -5,21 +5,20 @@ use kube_object::{Entry, Event};
 /// Receives the events of a cache. Equivalent to client-go's `ResourceEventHandler`.
 ///
 /// # Contract
-/// 1. Calls are sequential, on the handler's own task or thread.
+/// 1. Calls are sequential, on the task or thread of the handler.
 /// 2. A change is visible in the store and in every index before the handler is called.
-/// 3. The calls for one object form a history: one `on_add`, any number of `on_update`, and one
-///    `on_delete`, which another `on_add` can follow. If an object is deleted and created again
-///    under the same name, the handler receives a delete and an add, even if the watch missed the
-///    deletion.
+/// 3. The calls for one object have a fixed order: one `on_add`, any number of `on_update`, and one
+///    `on_delete`. If an object is deleted and created again under the same name, the handler
+///    receives a delete and an add, even if the watch missed the deletion.
 /// 4. If a handler lags, its events are coalesced. The handler still receives the latest state of
-///    every object, and the delete of every object that it has received. A handler of
+///    every object, and a delete for every object that it has received. A handler of
 ///    [`Informer::add_backpressured_handler`](crate::Informer::add_backpressured_handler) receives
 ///    every event, and the cache waits for this handler.
-/// 5. A panic is caught, counted and logged. The handler remains registered.
+/// 5. A panic in a call is caught, counted and logged. The handler remains registered.
 ///
-/// A handler must not block, and cannot await. For example, it can add keys to a work queue. If
-/// your code must await, read the stream [`Informer::events`](crate::Informer::events). If your
-/// code must block, register the handler with
+/// A handler must not block, and its methods are not async. A typical handler adds keys to a work
+/// queue. If your code must await, read the stream [`Informer::events`](crate::Informer::events).
+/// If your code must block, register the handler with
 /// [`Informer::add_blocking_handler`](crate::Informer::add_blocking_handler).
 ///
 /// See also [`handler_fn`] for closures and
@@ -31,7 +30,7 @@ pub trait EventHandler<T>: Send + 'static {
         let _ = (object, is_in_initial_list);
     }
 
-    /// Receives a changed object. In a resync, `old` and `new` are the same value.
+    /// Receives a changed object. In a resync, `old` and `new` are the same entry.
     fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
         let _ = (old, new);
     }
@@ -58,7 +57,7 @@ impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
     }
 }
 
-/// Implements [`EventHandler`] with a closure. [`handler_fn`] creates it.
+/// Calls a closure with each event. [`handler_fn`] creates this handler.
 pub struct HandlerFn<F>(F);
 
 /// Creates an [`EventHandler`] from a closure that receives each event.

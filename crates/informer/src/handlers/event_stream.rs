@@ -13,14 +13,17 @@ use futures_util::Stream;
 use kube_delta_fifo::Delivery;
 use kube_object::{Event, Object};
 
-/// Yields the events of an informer as a [`Stream`]. The contract of
-/// [`EventHandler`](crate::EventHandler) applies. An event counts as handled when the reader polls
-/// for the next event.
+/// Yields the events of an informer as a [`Stream`]. [`Informer::events`](crate::Informer::events)
+/// creates it. The contract of [`EventHandler`](crate::EventHandler) applies: an event counts as
+/// handled when the reader polls for the next event.
 ///
-/// If the reader lags, its events are coalesced. The memory is bounded by the number of objects,
-/// not by the number of events. After the informer is stopped, the stream yields its queued events,
-/// and then `None`. Dropping the stream unsubscribes. If the informer has a resync period, poll the
-/// stream on a tokio runtime.
+/// If the reader lags, its events are coalesced. The queue therefore holds at most one change per
+/// object, in addition to a bounded number of events. After the informer is stopped, the stream
+/// yields its queued events, and then `None`. If you drop the stream, the informer no longer queues
+/// events for it.
+///
+/// If the informer has a resync period, poll the stream on a tokio runtime. Otherwise, a poll
+/// panics.
 pub struct EventStream<T: Object> {
     subscription: Subscription<T>,
     /// Keeps the state of an informer that is not started.
@@ -39,15 +42,15 @@ impl<T: Object> EventStream<T> {
         Self { subscription, shared, current: None, resync: Resync::new(period) }
     }
 
-    /// Sets the name of the stream in the informer's status. The default is `#` and the number of
-    /// the registration.
+    /// Sets the name of the stream in the status of the informer. The default is `#` and the number
+    /// of the registration, for example `#3`.
     #[must_use]
     pub fn named(self, name: impl AsRef<str>) -> Self {
         self.subscription.mailbox.set_name(name.as_ref());
         self
     }
 
-    /// Returns whether each object of the initial list was handled.
+    /// Returns whether the reader has handled each object of the initial list.
     pub fn has_synced(&self) -> bool {
         *self.subscription.mailbox.synced().borrow()
     }

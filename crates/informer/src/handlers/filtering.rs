@@ -6,20 +6,20 @@ use kube_object::{Entry, ObjectKey};
 
 use super::EventHandler;
 
-/// Passes only the objects that match a predicate to a handler. Equivalent to client-go's
+/// Passes only the objects that match a predicate to an inner handler. Equivalent to client-go's
 /// `FilteringResourceEventHandler`.
 ///
-/// If an update changes an object so that it matches, the handler receives an `on_add` with
-/// `is_in_initial_list` false. If an update changes an object so that it no longer matches, the
-/// handler receives an `on_delete` with the last matching state. Objects that never match are
-/// ignored.
+/// If an object starts to match in an update, the inner handler receives an `on_add` with
+/// `is_in_initial_list` false. If an object no longer matches after an update, the inner handler
+/// receives an `on_delete` with the last matching state. Objects that never match are ignored.
 ///
-/// The filter stores the keys of the objects that the handler has received. It does not apply the
-/// predicate to old states, because events may have been coalesced. A predicate may therefore depend on
-/// other data, for example on settings. If the settings change, the filter applies the predicate again
-/// with the next event of each object. A resync is such an event.
+/// The filter stores the keys of the objects that the inner handler has received, and applies the
+/// predicate only to the new state of each event. The predicate can therefore depend on other data,
+/// for example on settings. If the settings change, the filter applies them to an object with the
+/// next event of this object, for example with a resync.
 ///
-/// If the predicate panics, the event is ignored. The panic counts as a panic of the handler.
+/// If the predicate panics, the inner handler does not receive the event. The panic counts as a
+/// panic of the handler.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;

@@ -10,11 +10,12 @@ use crate::{
     sync,
 };
 
-/// Owns a registered handler, and keeps its informer running.
+/// Owns a registered handler. The registration keeps the informer running.
 ///
-/// Dropping the registration removes the handler and drops its queued events. A running call
-/// completes, and no later call starts. [`HandlerRegistration::remove`] also waits for a running
-/// call. [`HandlerRegistration::detach`] keeps the handler registered until the informer stops.
+/// If the registration is dropped, the handler is removed and its queued events are dropped. A
+/// running call completes, and no later call starts. [`HandlerRegistration::remove`] also waits for
+/// the running call. [`HandlerRegistration::detach`] keeps the handler registered until the
+/// informer stops.
 #[must_use = "dropping the registration removes the handler; keep it, or call `detach`"]
 pub struct HandlerRegistration<T: Object> {
     subscription: Subscription<T>,
@@ -31,33 +32,33 @@ impl<T: Object> HandlerRegistration<T> {
 
     /// Keeps the handler registered until the informer stops.
     ///
-    /// The handler then belongs to the informer and does not keep it running. The informer stops
-    /// when its last clone, lister, index, stream and registration is dropped. An informer of a
-    /// factory runs until the factory stops it (see
+    /// A detached handler does not keep the informer running. The informer stops when the last
+    /// value that keeps it alive is dropped: a clone, a lister, an index, a stream or another
+    /// registration. A factory also keeps its informers alive (see
     /// [`InformerFactory`](crate::InformerFactory)).
     pub fn detach(mut self) {
         self.subscription.release_informer();
         self.released = true;
     }
 
-    /// Sets the name of the handler in the informer's status and in logs. The default is `#` and
-    /// the number of the registration.
+    /// Sets the name of the handler in logs and in the status of the informer. The default is `#`
+    /// and the number of the registration, for example `#3`.
     pub fn named(self, name: impl AsRef<str>) -> Self {
         self.subscription.mailbox.set_name(name.as_ref());
         self
     }
 
-    /// Returns whether the handler has returned from each add of its initial list.
+    /// Returns whether the handler has processed each object of its initial list.
     pub fn has_synced(&self) -> bool {
         *self.subscription.mailbox.synced().borrow()
     }
 
-    /// Waits until the handler has returned from each add of its initial list.
+    /// Waits until the handler has processed each object of its initial list. Then returns true.
     ///
-    /// Returns false after the timeout, or if the handler was removed or the informer was stopped.
+    /// Returns false if the timeout expires, the handler is removed, or the informer is stopped.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
         tokio::select! {
             biased;
@@ -72,27 +73,36 @@ impl<T: Object> HandlerRegistration<T> {
         self.subscription.mailbox.pending()
     }
 
-    /// Returns the number of panics of the handler.
+    /// Returns the number of panics in calls of the handler.
     pub fn panics(&self) -> u64 {
         self.subscription.mailbox.panics()
     }
 
     /// Removes the handler and drops its queued events.
     ///
-    /// Waits for a running call. Afterwards, the handler is never called again. Do not await this
-    /// method within a call of the handler, because the call would wait for its own end.
+    /// Waits for a running call. Afterwards, the handler is never called again.
+    ///
+    /// Do not wait for this method within a call of the handler, because the call and the method
+    /// would wait for each other indefinitely.
     ///
     /// # Cancel safety
-    /// The first poll removes the handler. Dropping the future only cancels the wait for a running
-    /// call.
+    /// The handler is always removed, because dropping the future also drops the registration. If
+    /// you drop the future, you do not know when the running call has returned.
     pub async fn remove(self) {
         self.cancel(Removal::DropQueued).await;
     }
 
-    /// Delivers the queued events, and then removes the handler. Later events are not queued.
+    /// Delivers the queued events, and then removes the handler. Events after this call are not
+    /// queued.
+    ///
+    /// Waits until the handler has returned from the last call. Do not wait for this method within
+    /// a call of the handler, because the call and the method would wait for each other
+    /// indefinitely.
     ///
     /// # Cancel safety
-    /// The first poll starts the removal. Dropping the future only cancels the wait.
+    /// If you drop the future before its first poll, the handler is removed without its queued
+    /// events. If you drop it later, the handler still receives its queued events, but you do not
+    /// know when.
     pub async fn remove_after_delivery(self) {
         self.cancel(Removal::DeliverQueued).await;
     }

@@ -68,7 +68,7 @@ pub(crate) async fn deliver_to_thread<T: Object>(
 async fn run_until_closed<T>(mailbox: &Mailbox<T>, delivering: impl Future<Output = ()>) {
     let ended = AssertUnwindSafe(delivering).catch_unwind().await;
     if ended.is_err() {
-        tracing::error!(handler = %mailbox.name(), "event handler removed: a value panicked when it was dropped");
+        tracing::error!(handler = %mailbox.name(), "event handler was removed, because the `Drop` of an event or of the handler panicked");
     }
     drop(mailbox.close(Queued::Drop));
     if let Err(panicked) = ended {

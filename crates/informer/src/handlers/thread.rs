@@ -67,7 +67,9 @@ impl<T: Object> HandlerThread<T> {
         while returned.recv().await.is_some() {}
         // The closure has returned, so this call blocks only for the destructors of the thread.
         if thread.join().is_err() {
-            tracing::error!("event handler panicked when it was dropped");
+            tracing::error!(
+                "thread of an event handler panicked in the `Drop` of an event or of the handler"
+            );
         }
     }
 }

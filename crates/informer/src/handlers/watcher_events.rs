@@ -17,13 +17,15 @@ use crate::Informer;
 
 impl<T: Object + Clone> Informer<T> {
     /// Returns the events as a stream with the item type of kube-runtime's `watcher`. You can pass
-    /// this stream to kube-runtime's `reflector`, and use the result in a `Controller`. Many
-    /// controllers can share the watch of the informer.
+    /// this stream to kube-runtime's `reflector` and then to its `Controller`. Many controllers can
+    /// thus share the watch of one informer.
     ///
-    /// Each object is cloned, because kube-runtime owns its objects. The stream contains exactly
-    /// one `Init`. After a lost watch, the stream contains the differences as changes and
-    /// deletions. The stream contains no errors, because the informer retries. See
-    /// [`Informer::status`] for failures. A resync delivers each object as an `Apply`.
+    /// The stream yields exactly one `Init`. If the watch is lost, the stream does not yield
+    /// another `Init`. It yields the missed changes as `Apply` and `Delete`. A resync yields an
+    /// `Apply` for each object.
+    ///
+    /// The stream yields no errors, because the informer retries. For failures, see
+    /// [`Informer::status`]. The stream clones each object, because kube-runtime owns its objects.
     ///
     /// ```no_run
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -44,10 +46,11 @@ impl<T: Object + Clone> Informer<T> {
     }
 }
 
-/// Yields the events of an informer as events of kube-runtime. [`Informer::watcher_events`] creates
-/// it.
+/// Yields the events of an informer as events of kube-runtime's `watcher`.
+/// [`Informer::watcher_events`] creates this stream.
 ///
-/// The stream yields `None` after the informer is stopped. Dropping the stream unsubscribes.
+/// After the informer is stopped, the stream yields its queued events, and then `None`. If you drop
+/// the stream, the informer no longer queues events for it.
 pub struct WatcherEvents<T: Object> {
     events: EventStream<T>,
     phase: InitPhase,

@@ -7,9 +7,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Combines the bounds of a type that can be read and written through an `Api`.
 ///
-/// Every type that satisfies the bounds implements this trait, for example the types of k8s-openapi,
-/// types derived with `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`. Programs do not
-/// implement it themselves.
+/// A blanket implementation covers every type with these bounds, for example the types of
+/// k8s-openapi, types derived with `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`.
+/// You do not implement this trait yourself.
 pub trait ApiObject: Resource + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K> ApiObject for K where

@@ -17,19 +17,20 @@ use crate::{Informer, Scope};
 
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes to the API server through an [`Api`], and reads from the cache of an informer. Reads
-/// contain at least the earlier writes of this program.
+/// Writes to the API server through an [`Api`], and reads from the cache of an informer. A read
+/// contains at least the earlier writes of this program.
 ///
-/// A cache lags the server by the delivery of one watch event. A program that reads immediately
-/// after its own write may therefore read the old state. A `CachedApi` records each write until it
-/// is visible in the cache. A read of one object waits for the writes to this object, and a list
-/// waits for all writes. All `CachedApi`s of one informer share these records. Reads also wait for
-/// the initial list, because an incomplete cache cannot prove that an object is absent.
+/// The cache contains a write only after the informer has received the watch event of this write.
+/// Without a `CachedApi`, a read immediately after a write can therefore return the old state. A
+/// `CachedApi` records each write until the write is visible in the cache. A read of one object
+/// waits for the recorded writes to this object, and a list waits for all recorded writes. All
+/// `CachedApi`s of one informer share the records. Reads also wait for the initial list, because an
+/// incomplete cache cannot prove that an object is absent.
 ///
-/// Reads do not wait for an object that the informer does not select, because it has another
-/// namespace, other labels, or other text in a selected field. In some cases, only the server can
-/// decide this, for example for selected fields that are not text, or for custom query parameters.
-/// A read then waits for the next event or bookmark.
+/// A read does not wait for a write to an object that the informer does not select. The `CachedApi`
+/// compares the namespace, the labels and the text fields of the object with the selectors of the
+/// informer. For other field selectors and for custom query parameters, only the server can decide.
+/// In these cases, a read waits for the next event or bookmark.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -47,15 +48,16 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 ///
 /// # Limits
-/// - A deleted object may appear in the cache shortly after its deletion. This happens only if the
-///   cache did not contain the object before. The object was then deleted by name, or changed so that
-///   the informer no longer selects it.
-/// - After a restore of the server, the resourceVersions of writes and of the cache cannot be compared
-///   until the cache has noticed the restore. A deletion that the restore has undone is not reported.
-/// - Reads do not wait for a write if its resourceVersion is not a number. Some aggregated servers
-///   return versions that have no order.
-/// - If the lists of a server have no version, a read waits only for updates of cached objects. A
-///   created object may be missing in the result.
+/// - A read can return a deleted object for a short time, if the cache did not contain the object
+///   when you deleted it by name. The watch then delivers first the creation and later the
+///   deletion. The same applies to an update after which the informer no longer selects the object.
+/// - After the server was restored from an older state, a read can return without waiting for a
+///   write, until a relist detects the restore. A read does not report that the restore has undone
+///   a deletion.
+/// - A read does not wait for a write if the resourceVersion of the written object is not a decimal
+///   number. Some aggregated API servers return such versions.
+/// - If the lists of a server have no resourceVersion, a read waits only for updates of cached
+///   objects. The result may lack an object that you have just created.
 pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
@@ -77,11 +79,10 @@ impl<T: Cached> Clone for CachedApi<T> {
 }
 
 impl<T: Cached> CachedApi<T> {
-    /// Creates a `CachedApi` that writes through this `Api` and reads from the cache of this
-    /// informer.
+    /// Creates a `CachedApi` that writes through `api` and reads from the cache of `informer`.
     ///
-    /// The informer should select the written objects. The `CachedApi` does not start the informer,
-    /// but keeps it alive.
+    /// The informer should select the objects that you write. You must start the informer yourself.
+    /// The `CachedApi` keeps it alive.
     pub fn new(api: Api<T::Resource>, informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::Scope: 'static,
@@ -94,7 +95,7 @@ impl<T: Cached> CachedApi<T> {
         }
     }
 
-    /// Returns a `CachedApi` for the objects of one namespace.
+    /// Returns a `CachedApi` that reads and writes the objects of one namespace.
     #[must_use]
     pub fn namespace(&self, namespace: &str) -> Self
     where
@@ -111,23 +112,24 @@ impl<T: Cached> CachedApi<T> {
         Self { api: Arc::new(api), ..self.clone() }
     }
 
-    /// Sets the timeout of reads, which wait for the initial list and for writes. The default is 5
-    /// seconds.
+    /// Sets the timeout of reads. A read waits for the initial list and for recorded writes. The
+    /// default is 5 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
     }
 
-    /// Returns the `Api`, for all other requests.
+    /// Returns the `Api`, for requests that `CachedApi` does not provide.
     ///
-    /// Writes through this `Api` are not recorded. Pass their responses to
+    /// Writes through this `Api` are not recorded. To record a write, pass its response to
     /// [`CachedApi::record_write`].
     pub fn api(&self) -> &Api<T::Resource> {
         &self.api
     }
 
-    /// Records a write that was made without a `CachedApi`. `object` is the response of the server.
+    /// Records a write that was sent without a `CachedApi`. `object` is the response of the server.
+    /// Later reads wait until the write is visible in the cache.
     pub fn record_write(&self, object: &T::Resource)
     where
         T::Resource: Object + Serialize + DeserializeOwned,
@@ -137,9 +139,12 @@ impl<T: Cached> CachedApi<T> {
         self.informer.shared.writes.record_write(&ObjectId::from(object.id()), covered);
     }
 
-    /// Records the removal of an object that was deleted without a `CachedApi`.
+    /// Records that an object was removed from the server without a `CachedApi`. Later reads wait
+    /// until the cache no longer contains the object.
     ///
-    /// Do not call this method while a finalizer or a grace period still holds the object.
+    /// If a finalizer or a grace period still holds the deleted object, call
+    /// [`CachedApi::record_write`] with the response instead. Otherwise, reads wait until the
+    /// object is removed.
     pub fn record_delete(&self, key: ObjectKey, uid: Uid) {
         self.informer.shared.writes.record_delete(key, uid);
     }
@@ -147,28 +152,31 @@ impl<T: Cached> CachedApi<T> {
     /// Waits until all recorded writes are visible in the cache, and returns a lister.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
-    /// the informer is stopped.
+    /// Returns a [`CachedReadError`] if the cache does not contain the initial list and the
+    /// recorded writes within the read timeout. Also returns an error if the informer is stopped,
+    /// or if the server may have lost a recorded write.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn lister(&self) -> Result<Lister<T>, CachedReadError> {
         self.informer.wait_for_writes(None, self.read_timeout).await?;
         Ok(self.informer.lister())
     }
 
-    /// Returns the object with this name in the namespace of the `Api`. First waits until the
-    /// recorded writes to the object are visible in the cache.
+    /// Returns the object with this name in the namespace of the `Api`. First, the method waits
+    /// until the recorded writes to the object are visible in the cache.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
-    /// the informer is stopped.
+    /// Returns a [`CachedReadError`] if the cache does not contain the initial list and the
+    /// recorded writes within the read timeout. Also returns an error if the informer is stopped,
+    /// or if the server may have lost a recorded write.
+    ///
     /// Returns [`CachedReadError::NamespaceRequired`] if the `Api` covers all namespaces and the
     /// type is namespaced. A dynamic type counts as namespaced if the cache contains a namespaced
     /// object.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, CachedReadError> {
         let key = ObjectKey::new(self.api.namespace(), name);
         self.informer.wait_for_writes(Some(&key), self.read_timeout).await?;
@@ -182,15 +190,17 @@ impl<T: Cached> CachedApi<T> {
         Ok(cache.get(&key).map(|entry| Arc::clone(&entry.object)))
     }
 
-    /// Returns the objects that match this selector. First waits until all recorded writes are
-    /// visible in the cache. An `Api` of one namespace restricts the list to this namespace.
+    /// Returns the objects that match this selector. First, the method waits until all recorded
+    /// writes are visible in the cache. If the `Api` has a namespace, the result contains only
+    /// objects of this namespace.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the writes do not become visible within the read timeout, or if
-    /// the informer is stopped.
+    /// Returns a [`CachedReadError`] if the cache does not contain the initial list and the
+    /// recorded writes within the read timeout. Also returns an error if the informer is stopped,
+    /// or if the server may have lost a recorded write.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, CachedReadError> {
         let lister = self.lister().await?;
         Ok(match self.api.namespace() {
@@ -204,14 +214,15 @@ impl<T: Cached> CachedApi<T> {
     }
 }
 
-/// Writes with the methods of [`Api`] that have the same names. Each successful write is recorded,
-/// except a dry run.
+/// Calls the methods of [`Api`] with the same names, and records each successful write. A dry run
+/// is not recorded.
 ///
 /// # Errors
 /// Returns the errors of [`Api`].
 ///
 /// # Cancel safety
-/// Not cancel safe: a cancelled write may have reached the server, and is not recorded.
+/// These methods are not cancel safe. If you drop the future, the server may have received the
+/// write, but the write is not recorded. A later read can then return the old state.
 impl<T: Cached> CachedApi<T>
 where
     T::Resource: ApiObject,
@@ -219,7 +230,7 @@ where
     /// Calls [`Api::create`] and records the write.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::create`]. A failed request is not recorded.
     pub async fn create(
         &self,
         params: &PostParams,
@@ -231,7 +242,7 @@ where
     /// Calls [`Api::replace`] and records the write.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::replace`]. A failed request is not recorded.
     pub async fn replace(
         &self,
         name: &str,
@@ -244,7 +255,7 @@ where
     /// Calls [`Api::replace_status`] and records the write.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::replace_status`]. A failed request is not recorded.
     pub async fn replace_status(
         &self,
         name: &str,
@@ -257,7 +268,7 @@ where
     /// Calls [`Api::patch`] and records the write.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::patch`]. A failed request is not recorded.
     pub async fn patch<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -270,7 +281,7 @@ where
     /// Calls [`Api::patch_status`] and records the write.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::patch_status`]. A failed request is not recorded.
     pub async fn patch_status<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -280,13 +291,14 @@ where
         self.recorded(self.api.patch_status(name, params, patch).await, params.dry_run)
     }
 
-    /// Calls [`Api::delete`] and records the deletion.
+    /// Calls [`Api::delete`] and records the deletion, except for a dry run.
     ///
     /// Later reads wait until the cache no longer contains the object. If a finalizer or a grace
-    /// period holds the object, later reads wait until its `deletionTimestamp` is visible.
+    /// period still holds the object, later reads wait until its `deletionTimestamp` is visible in
+    /// the cache.
     ///
     /// # Errors
-    /// Returns the errors of [`Api`].
+    /// Returns the error of [`Api::delete`]. A failed request is not recorded.
     pub async fn delete(
         &self,
         name: &str,

@@ -6,13 +6,14 @@ use kube_object::{ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
-/// Reports why a read from a cache failed: a write of this program is not visible, or the cache is
-/// not synced or no longer updated.
+/// Reports why a read of a [`CachedApi`](crate::CachedApi) failed. The cache does not contain a
+/// write of this program, is not synced, or is no longer updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedReadError {
-    /// The initial list was not cached within the timeout, so the cache cannot prove that an object
-    /// is absent. Either the informer was not started, or its LIST fails. A later read waits again.
+    /// The cache did not contain the initial list within the timeout, so it cannot prove that an
+    /// object is absent. Either the informer was not started, or its LIST fails. A later read waits
+    /// again.
     #[error("initial list not cached within {timeout:?}: {informer}")]
     NotSynced {
         /// The informer, its phase, and its last failure.
@@ -23,7 +24,7 @@ pub enum CachedReadError {
     /// The cache did not reach the resourceVersion of a write within the timeout. A later read
     /// waits again.
     #[error(
-        "cache of {informer} does not show the write at resourceVersion {written} after {timeout:?}; it {}",
+        "cache of {informer} does not contain the write at resourceVersion {written} after {timeout:?}; the cache {}",
         progress(.reached.as_ref())
     )]
     WriteNotVisible {
@@ -31,14 +32,15 @@ pub enum CachedReadError {
         informer: String,
         /// The resourceVersion of the write.
         written: ResourceVersion,
-        /// The resourceVersion of the cache. `None` if the cache has no version yet.
+        /// The resourceVersion of the cache. `None` if the cache does not have a resourceVersion
+        /// yet.
         reached: Option<ResourceVersion>,
         /// The timeout of the wait.
         timeout: Duration,
     },
     /// The cache still contained a deleted object after the timeout. A later read waits again.
     #[error(
-        "cache of {informer} still contains the deleted object {key} after {timeout:?}; it {}",
+        "cache of {informer} still contains the deleted object {key} after {timeout:?}; the cache {}",
         progress(.reached.as_ref())
     )]
     DeletionNotVisible {
@@ -46,30 +48,32 @@ pub enum CachedReadError {
         informer: String,
         /// The deleted object.
         key: ObjectKey,
-        /// The resourceVersion of the cache. `None` if the cache has no version yet.
+        /// The resourceVersion of the cache. `None` if the cache does not have a resourceVersion
+        /// yet.
         reached: Option<ResourceVersion>,
         /// The timeout of the wait.
         timeout: Duration,
     },
-    /// The server lost its history after a write, for example by a restore of etcd. The write may
-    /// be undone.
+    /// The server was restored from an older state, for example from a backup of etcd. It may have
+    /// lost a recorded write.
     ///
-    /// Every read that waits for a lost write returns this error. If no read waits, the next read
-    /// returns this error. Later reads do not wait for earlier writes.
+    /// Every read that waits for such a write returns this error. If no read is waiting, the next
+    /// read returns it. Later reads do not wait for writes before the restore.
     #[error(
-        "server history was restored: the write to {informer} at resourceVersion {written} may be undone"
+        "server was restored from an older state: \
+         it may have lost the write at resourceVersion {written} to the objects of {informer}"
     )]
     ServerRestored {
         /// The name of the informer.
         informer: String,
-        /// The resourceVersion of the last write of the lost history.
+        /// The resourceVersion of the last recorded write before the restore.
         written: ResourceVersion,
     },
     /// A namespaced object was read by its name through an `Api` of all namespaces. This read
     /// requires a namespace.
     #[error(
-        "cannot find {name:?} without a namespace: {informer} caches namespaced objects; \
-         use an Api of one namespace, or a lister"
+        "cannot read {name:?} without a namespace: {informer} caches namespaced objects; \
+         use an `Api` of one namespace, or a lister"
     )]
     NamespaceRequired {
         /// The name of the informer.
@@ -77,15 +81,20 @@ pub enum CachedReadError {
         /// The requested name.
         name: String,
     },
-    /// The cache does not contain a write yet, and the read cannot wait outside of a tokio runtime.
-    #[error("cache of {informer} does not show the write; waiting for it requires a tokio runtime")]
+    /// The cache does not contain a write yet, and the read was called outside of a tokio runtime,
+    /// so it cannot wait.
+    #[error(
+        "cache of {informer} does not contain the write yet; call the method within a tokio runtime to wait for it"
+    )]
     NoRuntime {
         /// The name of the informer.
         informer: String,
     },
     /// The informer is stopped, so its cache is no longer updated. A [`Lister`](crate::Lister) still
     /// returns the last state.
-    #[error("informer is stopped, so its cache is no longer updated: {informer}")]
+    #[error(
+        "cannot read from the cache of {informer}: the informer is stopped, so the cache is no longer updated"
+    )]
     Stopped {
         /// The name of the informer.
         informer: String,
@@ -94,7 +103,7 @@ pub enum CachedReadError {
 
 fn progress(reached: Option<&ResourceVersion>) -> String {
     match reached.filter(|version| version.is_resumable()) {
-        Some(version) => format!("is at {version}"),
+        Some(version) => format!("is at resourceVersion {version}"),
         None => "has no resourceVersion".to_owned(),
     }
 }

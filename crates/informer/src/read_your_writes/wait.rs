@@ -9,18 +9,18 @@ use super::{error::CachedReadError, pending_writes::NotVisible, tracker::WaitOut
 use crate::{Informer, sync};
 
 impl<T: Object> Informer<T> {
-    /// Waits until the initial list is cached and the writes to an object are visible in the cache.
+    /// Waits until the cache contains the initial list and the writes to an object.
     ///
-    /// If `key` is `None`, the method waits for the writes to all objects. Only the writes that a
-    /// [`CachedApi`](crate::CachedApi) of this informer has already recorded count. Later writes
-    /// are ignored.
+    /// If `key` is `None`, the method waits for the writes to all objects. It waits only for writes
+    /// that a [`CachedApi`](crate::CachedApi) of this informer has recorded before the call.
     ///
     /// # Errors
-    /// Returns a [`CachedReadError`] if the initial list or a write does not become visible within
-    /// the timeout, or if the informer is stopped.
+    /// Returns a [`CachedReadError`] if the cache does not contain the initial list and these
+    /// writes within the timeout. Also returns an error if the informer is stopped, or if the
+    /// server may have lost a recorded write.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_writes(
         &self,
         key: Option<&ObjectKey>,
