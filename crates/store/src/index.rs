@@ -6,13 +6,14 @@ use kube_object::{Entry, Object, ObjectKey};
 
 use crate::{Snapshot, Store, erased::IndexState};
 
-/// Reports that an index could not be added or found.
+/// Reports why an index could not be added or found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The store already has an index with this name.
     #[error("index {0:?} already exists")]
     AlreadyExists(String),
-    /// An index function of this store tried to add the index. The call would wait for the function.
+    /// An index function of this store tried to add an index. The call would wait for the index
+    /// function, and therefore never return.
     #[error("cannot add index {0:?} within an index function of the same store")]
     WithinIndexFunction(String),
     /// The store has no index with this name and this type of values.
@@ -20,12 +21,12 @@ pub enum IndexError {
     NotFound(String),
 }
 
-/// Refers to one index of a store. Cheap to clone; keeps the store in memory, and an informer that owns the
-/// store running.
+/// Finds objects by a computed value. [`Store::add_index`] creates an index. An `Index` is cheap to
+/// clone, and keeps the store in memory. The index of an informer also keeps this informer running.
 ///
-/// [`Store::add_index`] creates an index. Each call reads the latest snapshot. Use [`Index::at`]
-/// for several consistent reads. Objects are returned in the order of [`Snapshot::iter`]. The order
-/// of values is unspecified, but the same history produces the same order.
+/// Each call reads the latest state of the store. For several consistent reads, use [`Index::at`].
+/// The objects have the order of [`Snapshot::iter`]. The order of the values is unspecified, but
+/// two stores with the same history return the same order.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -69,7 +70,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.name
     }
 
-    /// Returns the objects with this value.
+    /// Returns the objects that have this value in the index.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<Arc<T>>
     where
         V: Borrow<Q>,
@@ -77,7 +78,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.get(value))
     }
 
-    /// Returns the keys of the objects with this value.
+    /// Returns the keys of the objects that have this value in the index.
     pub fn keys<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<ObjectKey>
     where
         V: Borrow<Q>,
@@ -85,7 +86,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.iter(value).map(|entry| entry.key().clone()).collect())
     }
 
-    /// Returns the number of objects with this value.
+    /// Returns the number of objects that have this value in the index.
     pub fn len<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> usize
     where
         V: Borrow<Q>,
@@ -98,9 +99,10 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
         self.now(|index| index.values().cloned().collect())
     }
 
-    /// Returns this index in a snapshot.
+    /// Returns the state of this index in a snapshot of the same store.
     ///
-    /// Returns `None` if the snapshot is older than the index, or belongs to another store.
+    /// Returns `None` if the snapshot does not contain the index, because the snapshot is older
+    /// than the index.
     pub fn at<'a>(&self, snapshot: &'a Snapshot<T>) -> Option<IndexSnapshot<'a, T, V>> {
         let state = snapshot.root.indexes.state(self.position)?;
         (state.name() == self.name).then_some(IndexSnapshot { snapshot, state })
@@ -111,7 +113,7 @@ impl<T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> Index<T, V> {
     }
 }
 
-/// Holds one index of a snapshot.
+/// Holds the state of one index in a snapshot. [`Index::at`] returns it.
 pub struct IndexSnapshot<'a, T, V> {
     snapshot: &'a Snapshot<T>,
     state: &'a IndexState<V>,
@@ -132,7 +134,7 @@ impl<T, V> std::fmt::Debug for IndexSnapshot<'_, T, V> {
 }
 
 impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<'a, T, V> {
-    /// Returns the objects with this value.
+    /// Returns the objects that have this value in the index.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Vec<Arc<T>>
     where
         V: Borrow<Q>,
@@ -140,7 +142,8 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<
         self.iter(value).map(|entry| Arc::clone(&entry.object)).collect()
     }
 
-    /// Iterates over the entries with this value, without cloning an `Arc` for each.
+    /// Iterates over the entries that have this value in the index. Unlike [`IndexSnapshot::get`],
+    /// the method does not clone an `Arc` for each entry.
     pub fn iter<Q: ?Sized + Hash + Eq>(
         &self,
         value: &Q,
@@ -152,7 +155,7 @@ impl<'a, T: Object, V: Hash + Eq + Clone + Send + Sync + 'static> IndexSnapshot<
         self.state.postings().slots(value).filter_map(|slot| objects.get(slot))
     }
 
-    /// Returns the number of objects with this value.
+    /// Returns the number of objects that have this value in the index.
     pub fn len<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> usize
     where
         V: Borrow<Q>,

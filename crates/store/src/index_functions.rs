@@ -108,7 +108,12 @@ impl<T, V: Hash + Eq> IndexFunction<T, V> {
         };
         values.truncate(before);
         if panic.downcast_ref::<&str>() == Some(&REFUSED) {
-            tracing::error!(index = self.name, key = %entry.key(), "{REFUSED}; the object has no values in this index");
+            tracing::error!(
+                index = self.name,
+                key = %entry.key(),
+                "index function called a method of its own store or informer that waits for the index function; \
+                 the object has no values in this index; an index function may only read the cache"
+            );
         } else {
             tracing::error!(index = self.name, key = %entry.key(), "index function panicked; the object has no values in this index");
         }

@@ -1,7 +1,7 @@
 //! Holds an indexed cache of Kubernetes objects, with snapshots, listers and typed indexes.
 //!
 //! [`Store::apply`] applies a batch of [`Delta`](kube_object::Delta)s and returns the resulting
-//! [`Event`](kube_object::Event)s. The contract is on [`Store`]. Readers use a [`Lister`], an
+//! [`Event`](kube_object::Event)s. [`Store`] documents the rules. Readers use a [`Lister`], an
 //! [`Index`] or a [`Snapshot`]. Each read uses one snapshot of the store.
 //!
 //! The store is plain data. It does no I/O and starts no tasks, and you can use it without a watch.
@@ -20,26 +20,29 @@
 //! ```
 //!
 //! # Invariants
-//! - [`Store::apply`] is the only write path. It changes objects, indexes and watermark atomically.
+//! - Objects change only in [`Store::apply`] and [`RelistEnd::publish`]. Both change objects,
+//!   indexes and watermark atomically.
 //! - A snapshot never changes, and never blocks a writer.
-//! - Within an epoch the watermark never decreases. It is never ahead of the applied deltas.
+//! - Within an epoch, the [`Watermark`] never decreases. It is never higher than the highest
+//!   version of the applied deltas.
 //! - A relist keeps the `Arc` of an unchanged object.
-//! - Objects, key map, indexes, stale marks and watermark belong to one root. Each read uses one
-//!   root, so its results are consistent.
-//! - A root that a reader holds is never written to.
-//! - A slot keeps its number while its object exists. Indexes contain slot numbers, not keys.
-//! - While readers are blocked, the only user code that runs is `Eq`, `Clone` and `Drop` of index
-//!   values.
-//! - The order of iteration depends only on the applied deltas, not on hashes.
+//! - One value, the root, contains the objects, the key map, the indexes, the stale marks and the
+//!   watermark. Each read uses one root, so its results are consistent.
+//! - While a reader holds a root, the store does not write to this root.
+//! - Each object has a slot number, which does not change while the object exists. Indexes contain
+//!   slot numbers instead of keys.
+//! - While readers are blocked, the store calls no user code except `Eq`, `Clone` and `Drop` of
+//!   index values.
+//! - The order of iteration depends only on the applied deltas, and not on hashes.
 //!
-//! The modules, from the bottom up:
+//! The modules, from the lowest layer to the highest layer:
 //! - `cow`: a growing array whose chunks are copied if a snapshot holds them.
 //! - `hashed`: a table from hashes to numbers.
 //! - `slots`: elements in numbered slots.
 //! - `slot_set`, `postings`: the slots for each value of an index.
 //! - `erased`: indexes with any type of value behind one trait. `index_functions`: the functions
 //!   that compute the values.
-//! - `relist_end`: the end of a large relist, without a lock.
+//! - `relist_end`: applies a large relist without holding a lock.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 

@@ -6,12 +6,12 @@ use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
 use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
 
-/// Reads a store. Cheap to clone; keeps the store in memory, and an informer that owns the
-/// store running.
+/// Reads a store. A lister is cheap to clone, and keeps the store in memory. The lister of an
+/// informer also keeps this informer running.
 ///
-/// No method does I/O, and only `wait_until` and `wait_for` wait. Each call reads the latest
-/// snapshot. Use [`Lister::snapshot`] for several consistent reads. The order of lists is
-/// unspecified.
+/// No method does I/O. Only `wait_until` and `wait_for` wait. Each call reads the latest state of
+/// the store. For several consistent reads, use [`Lister::snapshot`]. The order of the returned
+/// lists is unspecified.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -59,7 +59,7 @@ impl<T: Object> Lister<T> {
         NamespaceLister { store: self.store.clone(), namespace }
     }
 
-    /// Returns the matching objects of all namespaces.
+    /// Returns the objects that match this selector, from all namespaces.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         self.store.snapshot().list(selector)
     }
@@ -92,7 +92,8 @@ impl<T: Object> Lister<T> {
         self.store.index(name)
     }
 
-    /// Returns the current state, which never changes.
+    /// Returns a snapshot of the current state. Later changes of the store do not change the
+    /// snapshot.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.store.snapshot()
     }
@@ -103,7 +104,7 @@ impl<T: Object> Lister<T> {
         self.store.resource_version()
     }
 
-    /// Returns the resourceVersion with its epoch and sync state.
+    /// Returns the resourceVersion, the epoch and the sync state of the store. See [`Watermark`].
     pub fn watermark(&self) -> Watermark {
         self.store.watermark()
     }
@@ -113,19 +114,19 @@ impl<T: Object> Lister<T> {
         self.store.stats()
     }
 
-    /// Returns whether the cache is no longer updated, because its informer was stopped or its store was
-    /// [closed](Store::close). The last state can still be read.
+    /// Returns whether the cache is no longer updated, because its informer was stopped or its
+    /// store was [closed](Store::close). The lister still returns the last state.
     pub fn is_closed(&self) -> bool {
         self.store.is_closed()
     }
 
-    /// Returns whether an initial list was applied, complete or not.
+    /// Returns whether an initial list was applied, even if some items of it were unreadable.
     pub fn is_synced(&self) -> bool {
         self.store.is_synced()
     }
 }
 
-/// Reads one namespace of a store. Its methods do not visit objects of other namespaces.
+/// Reads the objects of one namespace. Its methods do not visit objects of other namespaces.
 pub struct NamespaceLister<'n, T> {
     store: Store<T>,
     namespace: &'n str,
@@ -149,7 +150,7 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.store.get(KeyRef::new(Some(self.namespace), name))
     }
 
-    /// Returns the matching objects.
+    /// Returns the objects of the namespace that match this selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         matching(self.store.snapshot().namespace(self.namespace), selector)
     }

@@ -8,27 +8,27 @@ use kube_object::{Delta, Entry, Event, KeyRef, Listed, Object, ObjectId, ObjectK
 use crate::{IndexError, Store};
 
 impl<T: Object> Store<T> {
-    /// Adds or updates an object, like [`Store::update`]. Returns the resulting events.
+    /// Adds or updates an object. Returns the resulting events. Equivalent to [`Store::update`].
     ///
-    /// An object without a resourceVersion always counts as changed. The call has no effect if the
-    /// resourceVersion is lower than the cached version, or equal.
+    /// The call has no effect if the resourceVersion of the object is not higher than the cached
+    /// version. An object with an empty or opaque resourceVersion always counts as changed.
     pub fn add(&self, object: T) -> Vec<Event<T>> {
         self.apply(vec![Delta::Put(Entry::from_object(object))])
     }
 
-    /// Updates or adds an object, like [`Store::add`]. Returns the resulting events.
+    /// Updates or adds an object. Returns the resulting events. Equivalent to [`Store::add`].
     pub fn update(&self, object: T) -> Vec<Event<T>> {
         self.add(object)
     }
 
-    /// Deletes the object with this key. Returns the event, or no event if the store has no such
-    /// object.
+    /// Deletes the object with this key. Returns the resulting event. Returns no event if the store
+    /// does not contain the object.
     pub fn delete(&self, key: &ObjectKey) -> Vec<Event<T>> {
         let id = ObjectId { key: key.clone(), uid: Uid::new(""), version: ResourceVersion::new("") };
         self.apply(vec![Delta::Remove { id, last: None }])
     }
 
-    /// Replaces all objects atomically, like a relist at this resourceVersion. Returns the
+    /// Replaces all objects atomically, like a relist with this resourceVersion. Returns the
     /// resulting events.
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
         let items = objects.into_iter().map(|object| Listed::Object(Entry::from_object(object))).collect();
@@ -39,7 +39,7 @@ impl<T: Object> Store<T> {
         ])
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.snapshot().get(key).map(|entry| Arc::clone(&entry.object))
     }
@@ -64,12 +64,12 @@ impl<T: Object> Store<T> {
         self.len() == 0
     }
 
-    /// Returns the objects with this value in the named index. The index must have `String` values.
-    /// For values of another type, use [`Store::index`].
+    /// Returns the objects that have this value in the index with this name. The values of the
+    /// index must be of type `String`. For other types, use [`Store::index`].
     ///
     /// # Errors
-    /// Returns [`IndexError::NotFound`] if the store has no index with this name and `String`
-    /// values.
+    /// Returns [`IndexError::NotFound`] if the store does not have an index with this name and
+    /// `String` values.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
         let index = self.index::<String>(name).ok_or_else(|| IndexError::NotFound(name.to_owned()))?;
         Ok(index.get(value))

@@ -1,10 +1,10 @@
-//! Detects an index function that calls a method of the same store or informer. Such a method waits for
-//! the write that runs the function. Without this check, the call would never return.
+//! Detects an index function that calls a method of the same store or informer that waits for the
+//! function. Without this check, the call would never return.
 
 use std::cell::RefCell;
 
 /// The message of the panic that ends such a function.
-pub(crate) const REFUSED: &str = "index function called a method of the same informer or store that waits for the function; \
+pub(crate) const REFUSED: &str = "index function called a method of its own store or informer that waits for the index function; \
                                   an index function may only read the cache";
 
 thread_local! {

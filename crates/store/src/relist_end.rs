@@ -11,11 +11,12 @@ use crate::{
     root::{ApplyOutcome, Root},
 };
 
-/// Holds a collected relist at its [`Delta::End`], which is applied in two parts.
+/// Applies a large relist in two steps. [`Store::begin_relist_end`] creates it at the
+/// [`Delta::End`] of the relist.
 ///
-/// [`prepare`](Self::prepare) does the work for each object, without a lock, so it can run on another
-/// thread. [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop the value
-/// on a thread that may block, because it can hold the last references to a million objects.
+/// [`prepare`](Self::prepare) processes each object without a lock, so it can run on another
+/// thread. [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop
+/// the value on a thread that may block, because the drop can free a million objects.
 pub struct RelistEnd<T> {
     store: Store<T>,
     relist: Relist<T>,
@@ -33,11 +34,16 @@ struct Prepared<T> {
 }
 
 impl<T: Object> Store<T> {
-    /// Takes the relist in progress out of the store if this batch ends it, and if the relist or the store
-    /// contains at least `min_objects` objects. Returns `None` otherwise. The caller must then
-    /// [`apply`](Store::apply) the batch.
+    /// Returns the relist in progress if this batch completes it, and if the relist or the store
+    /// contains at least `min_objects` objects. The caller must then call [`RelistEnd::prepare`]
+    /// and [`RelistEnd::publish`] instead of [`apply`](Store::apply).
     ///
-    /// Until [`RelistEnd::publish`], the caller must not apply other deltas.
+    /// Otherwise returns `None`. The caller must then [`apply`](Store::apply) the batch.
+    ///
+    /// Between this call and [`RelistEnd::publish`], the caller must not apply other deltas.
+    ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
     pub fn begin_relist_end(&self, batch: &[Delta<T>], min_objects: usize) -> Option<RelistEnd<T>> {
         let [Delta::End { version, complete }] = batch else { return None };
         let before = self.snapshot().root;
@@ -56,8 +62,9 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> RelistEnd<T> {
-    /// Applies the relist to a copy of the present state, and returns the events in the order of the changes.
-    /// Runs index functions. The events are valid after [`publish`](Self::publish) returned true.
+    /// Applies the relist to a copy of the current state, and returns the events in the order of
+    /// the changes. Runs the index functions. Deliver the events only after
+    /// [`publish`](Self::publish) has returned true.
     pub fn prepare(&mut self) -> Vec<Event<T>> {
         let functions = self.store.lock_writer().0.functions.clone();
         self.before = self.store.snapshot().root;
@@ -72,8 +79,9 @@ impl<T: Object> RelistEnd<T> {
 
     /// Makes the prepared state visible, in constant time.
     ///
-    /// Returns false if the store has changed since [`prepare`](Self::prepare), for example because an index
-    /// was added. The caller must then call `prepare` again. The call has no effect if the store is closed.
+    /// Returns false if the store has changed since [`prepare`](Self::prepare), for example because
+    /// an index was added. The caller must then call `prepare` again. If the store is closed, the
+    /// call has no effect and returns true.
     pub fn publish(&mut self) -> bool {
         let Some(Prepared { root, outcome }) = self.prepared.take() else { return false };
         if self.store.is_closed() {

@@ -13,7 +13,7 @@ pub use parse::ParseSelectorError;
 /// Selects objects whose labels meet all requirements.
 ///
 /// You can build a selector with methods, parse the text that `kubectl -l` accepts, or convert a
-/// selector of a spec or of kube.
+/// label selector of k8s-openapi or kube.
 ///
 /// ```
 /// # use kube_store::LabelSelector;
@@ -49,7 +49,7 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns whether the selector has no requirements.
+    /// Returns whether the selector has no requirements, so that it matches every object.
     pub fn matches_everything(&self) -> bool {
         self.0.is_empty()
     }
@@ -69,7 +69,7 @@ impl LabelSelector {
         self.and(label, Condition::In(sorted(values)))
     }
 
-    /// Requires that the label is absent or has a value that is not listed.
+    /// Requires that the label is absent, or has a value other than these values.
     pub fn not_in<S: Into<String>>(self, label: &str, values: impl IntoIterator<Item = S>) -> Self {
         self.and(label, Condition::NotIn(sorted(values)))
     }
@@ -154,7 +154,8 @@ impl From<Selector> for LabelSelector {
     }
 }
 
-/// Converts the selector of a spec, for example of a Deployment, a Service or a NetworkPolicy.
+/// Converts the `LabelSelector` of an object's spec, for example of a Deployment or a
+/// NetworkPolicy.
 impl TryFrom<meta::LabelSelector> for LabelSelector {
     type Error = ParseExpressionError;
 

@@ -11,9 +11,9 @@ const SLOTS_PER_ENTRY: usize = 16;
 
 /// Holds an immutable state of a store: objects, indexes and watermark.
 ///
-/// A snapshot is cheap to clone, never changes, and never blocks a writer. While a snapshot is
-/// held, writers copy the parts that they change, so a long-lived snapshot costs memory. To read an
-/// index of the snapshot, use [`Index::at`](crate::Index::at).
+/// A snapshot is cheap to clone, never changes, and never blocks a writer. While a snapshot exists,
+/// writers copy the parts that they change, so a long-lived snapshot needs additional memory. To
+/// read an index of the snapshot, use [`Index::at`](crate::Index::at).
 pub struct Snapshot<T> {
     pub(crate) root: Arc<Root<T>>,
 }
@@ -34,24 +34,24 @@ impl<T> std::fmt::Debug for Snapshot<T> {
 }
 
 impl<T: Object> Snapshot<T> {
-    /// Returns the entry with this key. The key is a [`KeyRef`] or an `&ObjectKey`. Does not
-    /// allocate.
+    /// Returns the entry with this key. The key is a [`KeyRef`] or an `&ObjectKey`. The lookup does
+    /// not allocate.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<&Entry<T>> {
         self.root.get(key.into())
     }
 
-    /// Iterates over all entries. The order is unspecified, but the same history produces the same
-    /// order. All lists have this order.
+    /// Iterates over all entries. The order is unspecified, but two stores with the same history
+    /// use the same order. All methods that return several objects use this order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.root.objects.iter().map(|(_, entry)| entry)
     }
 
-    /// Returns a page of at most `limit` entries, and the cursor of the next page. Zero is the cursor of
-    /// the first page. The last page has no next cursor. A page can be empty, because each call visits
-    /// a bounded number of slots.
+    /// Returns a page of at most `limit` entries, and the cursor of the next page. The cursor of
+    /// the first page is zero. The last page returns `None` as the next cursor. A page can be empty
+    /// although other pages follow, because each call inspects a limited number of positions.
     ///
-    /// The pages have the order of [`Snapshot::iter`]. An object keeps its position while it exists, so a
-    /// cursor is also valid for later snapshots of the same store.
+    /// The pages have the order of [`Snapshot::iter`]. An object keeps its position while it
+    /// exists, so a cursor is also valid for later snapshots of the same store.
     pub fn page(&self, cursor: usize, limit: usize) -> (Vec<Entry<T>>, Option<usize>) {
         let end = self.root.objects.used();
         let last = end.min(cursor.saturating_add(limit.max(1) * SLOTS_PER_ENTRY));
@@ -64,12 +64,12 @@ impl<T: Object> Snapshot<T> {
         (entries, (next < end).then_some(next))
     }
 
-    /// Iterates over the entries of one namespace. Does not visit other entries.
+    /// Iterates over the entries of one namespace. The iterator does not visit other namespaces.
     pub fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Entry<T>> + use<'a, T> {
         self.root.namespaces.slots(namespace).filter_map(|slot| self.root.objects.get(slot))
     }
 
-    /// Returns the matching objects.
+    /// Returns the objects that match this selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.matches_everything() { self.objects() } else { matching(self.iter(), selector) }
     }
@@ -102,19 +102,19 @@ impl<T: Object> Snapshot<T> {
         self.root.watermark.version.as_ref()
     }
 
-    /// Returns the resourceVersion with its epoch and sync state.
+    /// Returns the resourceVersion, the epoch and the sync state of the snapshot.
     pub fn watermark(&self) -> &Watermark {
         &self.root.watermark
     }
 
     /// Returns the number of stale objects. An object is stale if its latest state could not be
-    /// decoded.
+    /// decoded. The snapshot then contains the last state that could be decoded.
     pub fn stale_len(&self) -> usize {
         self.root.stale.len()
     }
 
-    /// Returns whether the object with this key is stale. If the latest state of an object cannot
-    /// be decoded, the object is stale, and the cache keeps the last decoded state.
+    /// Returns whether the object with this key is stale. An object is stale if its latest state
+    /// could not be decoded. The snapshot then contains the last state that could be decoded.
     pub fn is_stale<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.root.find(key.into()).is_some_and(|slot| self.root.stale.contains(&slot))
     }

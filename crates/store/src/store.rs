@@ -42,45 +42,49 @@ const MAX_MISSING_SLOTS: usize = 2048;
 /// than the index function runs needs all rounds.
 const MAX_FILL_ROUNDS: u32 = 8;
 
-/// Caches the objects of one type, with indexes. Cheap to clone: all clones share one store.
+/// Caches the objects of one type, with indexes. A store is cheap to clone, and all clones share
+/// the same objects.
 ///
 /// # Contract
-/// 1. [`apply`](Store::apply) is the only write path. The other writing methods call `apply`. It
-///    applies a batch to objects, indexes and watermark atomically, before it returns.
-/// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference
-///    count. While a snapshot is held, writers copy the parts that they change, and never wait for
-///    readers. A reader waits at most while a batch of up to 256 deltas is written in place.
-/// 3. The uid identifies an object. Another uid under the same key is a deletion and an addition.
-///    An empty uid is unknown.
-/// 4. Outside of a relist, the store ignores a state of an object if its resourceVersion is not
-///    higher than the cached version. An opaque version always counts as changed. A list replaces
-///    cached objects even if the list is older. After a list without a version, versions have no
-///    order: the store ignores only an event that repeats the cached state of the same object.
-/// 5. The order of iteration is unspecified, but the same history produces the same order.
-/// 6. The tables of the store do not shrink when objects are deleted.
+/// 1. [`apply`](Store::apply) changes objects, indexes and watermark atomically. When it returns,
+///    readers see the complete batch. The other writing methods call `apply`, except
+///    [`RelistEnd`](crate::RelistEnd), which applies a large relist in two steps.
+/// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference count.
+///    While a snapshot exists, writers copy the parts that they change, and never wait for readers. A
+///    reader waits at most while a batch of up to 256 deltas is written in place.
+/// 3. The uid identifies an object. If the store receives another uid for a cached key, it deletes the
+///    cached object and adds the new object. An empty uid is unknown and matches each uid.
+/// 4. Outside of a relist, the store ignores an object if its resourceVersion is not higher than the
+///    cached version. An opaque version always counts as changed. A list replaces cached objects even
+///    if the list is older. After a list without a resourceVersion, versions have no order. The store
+///    then ignores only an event that repeats the cached version of the same object.
+/// 5. The order of iteration is unspecified, but two stores with the same history use the same order.
+/// 6. If objects are deleted, the memory of the store's tables is reused, but not released.
 ///
 /// Writers are serialized. Index functions run under the lock of the writers, except while
-/// [`add_index`](Store::add_index) fills a new index. An index function may
-/// read the store, but must not write to the store.
+/// [`add_index`](Store::add_index) fills a new index. An index function may read the store. A method
+/// that writes to, forks or closes the store panics within an index function.
 ///
 /// # A relist
 /// Between [`Delta::Begin`] and [`Delta::End`], readers see no changes. The store collects the
-/// deltas and uses the last delta of each key. If another `Begin` is received, the store discards
-/// the collected deltas.
+/// deltas and uses the last delta of each key. A second `Begin` discards the collected deltas.
 ///
 /// At `End`, the store applies the list. First, it deletes the objects that are not in the list, in
-/// the order of their keys. These deletions have `final_state_unknown`, unless the deletion was
-/// received during the relist with its last state. Then the store applies the changes in the order
-/// in which they were received. Unchanged objects keep their `Arc` and cause no event.
+/// the order of their keys. These deletions have `final_state_unknown`, unless a delta with the
+/// deletion and the last state was received during the relist. Then the store applies the changes
+/// in the order in which they were received. Unchanged objects keep their `Arc` and cause no event.
 ///
-/// If `End` is not `complete`, the store deletes only objects that were replaced by an object with
-/// another uid, and objects whose deletion was received during the relist. The watermark does not
-/// advance, because other deleted objects can still be cached. After `Begin { without_reuse: true }`, an
-/// equal version does not prove that an object is unchanged.
+/// If `End` is not `complete`, some items of the list were unreadable. The store then deletes an
+/// object only if the object was replaced by an object with another uid, or if its deletion was
+/// received during the relist. The watermark does not advance, because other deleted objects can
+/// still be cached.
 ///
-/// Without a `Begin`, an `End` is a bookmark, and the items of a `Page` are single deltas. A
-/// `Clear` discards a relist and deletes all objects, in the order of their keys and with
-/// `final_state_unknown`. The watermark, the epoch and `synced` do not change.
+/// After `Begin { without_reuse: true }`, an equal version does not prove that an object is
+/// unchanged. The store then compares the digests of the objects.
+///
+/// Without a `Begin`, the store treats an `End` as a bookmark, and the items of a `Page` as single
+/// deltas. A `Clear` discards a relist and deletes all objects, in the order of their keys and with
+/// `final_state_unknown`. A `Clear` does not change the watermark, the epoch or `synced`.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
     /// Keeps the source of the store alive while this handle exists.
@@ -88,8 +92,7 @@ pub struct Store<T> {
 }
 
 pub(crate) struct Shared<T> {
-    /// The state for readers. Locked to read it, to replace it, and while a batch is written in
-    /// place.
+    /// The state for readers. Locked to read it, to replace it, and while a batch is written in place.
     pub(crate) root: RwLock<Arc<Root<T>>>,
     /// The holder of this lock is the writer.
     writer: Mutex<Writer<T>>,
@@ -130,15 +133,14 @@ pub struct StoreStats {
     pub objects: usize,
     /// The number of objects whose latest state could not be decoded.
     pub stale: usize,
-    /// The number of deltas without an effect, since the store was created.
+    /// The number of deltas without an effect since the store was created.
     pub repeats: u64,
-    /// The number of panics of index functions, since the store was created.
+    /// The number of panics in index functions since the store was created.
     pub index_panics: u64,
-    /// The number of lists that were applied, since the store was created.
+    /// The number of applied lists since the store was created.
     pub lists: u64,
-    /// The number of lists without reuse that were applied, since the store was created. After an expired
-    /// or too large version, the history of the server may be lost, so cached objects are not reused by
-    /// their version.
+    /// The number of applied lists with `without_reuse` since the store was created. In such a list, an
+    /// equal version does not prove that a cached object is unchanged ([`Delta::Begin`]).
     pub lists_without_reuse: u64,
 }
 
@@ -180,16 +182,15 @@ impl<T> Store<T> {
         }
     }
 
-    /// Returns a handle on the same store that holds `guard`. Clones, listers and indexes of this
-    /// handle also hold `guard`.
-    ///
-    /// An informer uses this method to run as long as a handle on its store exists.
+    /// Returns a handle on the same store that also holds `guard`, like all clones, listers and
+    /// indexes of the handle. An informer uses a guard to run as long as a handle on its store
+    /// exists.
     #[must_use]
     pub fn with_keep_alive(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         Self { keep_alive: Some(guard), ..self }
     }
 
-    /// Returns the current state, which never changes.
+    /// Returns a snapshot of the current state. Later changes of the store do not change the snapshot.
     pub fn snapshot(&self) -> Snapshot<T> {
         Snapshot { root: Arc::clone(&self.shared.root.read()) }
     }
@@ -219,10 +220,8 @@ impl<T> Store<T> {
         (writer, LockMark { _mark: WriteMark::new(self.address()), _touches: LockedTouches::new() })
     }
 
-    /// Returns an independent store with the same contents, including a relist in progress. Writes
-    /// to one store do not change the other store.
-    ///
-    /// Tests use this method to explore several continuations of one state.
+    /// Returns an independent copy of this store for tests, including a relist in progress. Changes
+    /// of one store do not affect the other store.
     pub fn fork(&self) -> Self {
         let (writer, _mark) = self.lock_writer();
         let Shared { repeats, index_panics, lists, lists_without_reuse, .. } = &*self.shared;
@@ -240,11 +239,14 @@ impl<T> Store<T> {
         Self { shared: Arc::new(shared), keep_alive: None }
     }
 
-    /// Closes the store. Current and later waits return immediately, and later writes have no effect.
-    /// The store can still be read.
+    /// Closes the store. Current and later calls of [`Store::wait_until`] and [`Store::wait_for`]
+    /// return immediately, and later writes have no effect. The store can still be read.
     ///
     /// Drops the index functions and a relist in progress. An index function that captures a handle
     /// of the same store therefore does not keep a closed store in memory.
+    ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
     pub fn close(&self) {
         let (mut writer, mark) = self.lock_writer();
         self.shared.closed.store(true, Release);
@@ -260,18 +262,19 @@ impl<T> Store<T> {
         self.shared.closed.load(Acquire)
     }
 
-    /// Returns a read-only handle.
+    /// Returns a read-only handle on this store.
     pub fn lister(&self) -> Lister<T> {
         Lister { store: self.clone() }
     }
 }
 
 impl<T: Object> Store<T> {
-    /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the
-    /// changes.
+    /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the changes.
     ///
-    /// Only additions by the initial list have `initial: true`. The call has no effect if the store
-    /// is closed ([`Store::close`]).
+    /// Only additions by the initial list have `initial: true`. A closed store ignores the batch.
+    ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
     pub fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Event<T>> {
         let mut outcome = ApplyOutcome::new(batch.len());
         let (mut writer, mark) = self.lock_writer();
@@ -350,19 +353,17 @@ impl<T: Object> Store<T> {
         drop(old);
     }
 
-    /// Adds an index with all cached objects, atomically.
-    ///
-    /// Writers and readers do not wait while the index is filled. The last changes are added under the
-    /// lock of the writers.
+    /// Adds an index and fills it with the cached objects. During this time, readers and writers
+    /// continue. The index becomes visible when it is complete.
     ///
     /// `values` returns the index values of an object, for example as an `Option` or a `Vec`. A
-    /// duplicate counts once. If `values` panics, the object has no values in this index. The panic
-    /// is caught, counted in [`StoreStats::index_panics`], and logged with the key of the object.
-    /// `Hash`, `Eq` and `Clone` of the values must not panic.
+    /// value that occurs twice counts once. If `values` panics, the object has no values in this
+    /// index. The panic is caught, counted in [`StoreStats::index_panics`], and logged with the key
+    /// of the object. `Hash`, `Eq` and `Clone` of the values must not panic.
     ///
     /// # Errors
-    /// Returns [`IndexError::AlreadyExists`] if the store has an index with this name, and
-    /// [`IndexError::WithinIndexFunction`] if an index function of this store calls the method.
+    /// Returns [`IndexError::AlreadyExists`] if the store has an index with this name. Returns
+    /// [`IndexError::WithinIndexFunction`] if an index function of this store calls this method.
     pub fn add_index<V, I>(
         &self,
         name: &'static str,
@@ -408,8 +409,8 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Returns the index with this name. Returns `None` if it does not exist, or if its values have
-    /// another type.
+    /// Returns the index with this name. Returns `None` if the index does not exist, or if its
+    /// values have another type than `V`.
     pub fn index<V>(&self, name: &str) -> Option<Index<T, V>>
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
@@ -426,12 +427,12 @@ impl<T: Object> Store<T> {
         self.watermark().version
     }
 
-    /// Returns the resourceVersion with its epoch and sync state.
+    /// Returns the resourceVersion, the epoch and the sync state of the store.
     pub fn watermark(&self) -> Watermark {
         self.shared.root.read().watermark.clone()
     }
 
-    /// Returns whether an initial list was applied, complete or not.
+    /// Returns whether an initial list was applied, even if some items of it were unreadable.
     pub fn is_synced(&self) -> bool {
         self.shared.root.read().watermark.synced
     }

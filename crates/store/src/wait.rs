@@ -13,75 +13,77 @@ use tokio::runtime::Handle;
 
 use crate::{Lister, Snapshot, Store};
 
-/// Reports why a store did not reach a resourceVersion. [`Store::wait_until`] returns it.
+/// Reports why a store did not reach a resourceVersion. [`Store::wait_until`] and
+/// [`Lister::wait_until`] return it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The timeout elapsed. The store may still reach the version later.
-    #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; cache position: {}", position(.reached.as_ref()))]
+    /// The timeout expired. The store can still reach the resourceVersion later.
+    #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; {}", position(.reached.as_ref()))]
     Timeout {
-        /// The resourceVersion of the wait.
+        /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store; `None` if no delta with a version was applied.
+        /// The watermark of the store. `None` if the store does not have a position yet.
         reached: Option<ResourceVersion>,
-        /// The timeout.
+        /// The timeout of the wait.
         timeout: Duration,
     },
-    /// A list with a lower or incomparable version started a new epoch. The history of the server
-    /// was restored from an older state, and the awaited write may be lost.
-    #[error("server was restored, and resourceVersion {wanted} belongs to the lost history; cache position: {}", position(.reached.as_ref()))]
+    /// The server was restored from an older state, so the awaited write may be lost. The store
+    /// detected this, because a list had a lower or incomparable resourceVersion.
+    #[error("server was restored from an older state, so the write at resourceVersion {wanted} may be lost; {}", position(.reached.as_ref()))]
     HistoryLost {
-        /// The resourceVersion of the wait.
+        /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark in the new epoch.
+        /// The watermark of the store after the restore.
         reached: Option<ResourceVersion>,
     },
     /// The store was closed, for example because its informer was stopped.
-    #[error("cache stopped before it reached resourceVersion {wanted}; cache {}", position(.reached.as_ref()))]
+    #[error("cache was closed before it reached resourceVersion {wanted}; {}", position(.reached.as_ref()))]
     Stopped {
-        /// The resourceVersion of the wait.
+        /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store; `None` if no delta with a version was applied.
+        /// The watermark of the store. `None` if the store does not have a position yet.
         reached: Option<ResourceVersion>,
     },
-    /// The store has not reached the version, and the method cannot wait outside of a tokio
-    /// runtime.
-    #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; cache {}", position(.reached.as_ref()))]
+    /// The store has not reached the resourceVersion, and the method was called outside of a tokio
+    /// runtime, so it cannot wait.
+    #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; {}", position(.reached.as_ref()))]
     NoRuntime {
-        /// The resourceVersion of the wait.
+        /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store; `None` if no delta with a version was applied.
+        /// The watermark of the store. `None` if the store does not have a position yet.
         reached: Option<ResourceVersion>,
     },
-    /// The version is not a number, so it cannot be compared with other versions.
-    #[error("resourceVersion {wanted:?} is not a number and cannot be compared")]
+    /// The resourceVersion is not a decimal number, so it cannot be compared with other versions.
+    #[error(
+        "cannot wait for resourceVersion {wanted:?}: it is not a decimal number, so it cannot be compared"
+    )]
     Opaque {
-        /// The resourceVersion of the wait.
+        /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
     },
 }
 
 fn position(reached: Option<&ResourceVersion>) -> String {
     match reached.filter(|version| version.is_resumable()) {
-        Some(version) => version.to_string(),
-        None => "none".to_owned(),
+        Some(version) => format!("the cache is at resourceVersion {version}"),
+        None => "the cache has no resourceVersion".to_owned(),
     }
 }
 
 impl<T: Object> Store<T> {
-    /// Waits until the store contains all changes up to this resourceVersion. Then a reader sees
-    /// the object that was written at this version, or a later state.
+    /// Waits until the store contains all changes up to this resourceVersion. Afterwards, a reader
+    /// sees the object that was written at this version, or a later state of the object.
     ///
-    /// If the store does not select the object (another namespace, or labels that do not match),
-    /// the method returns after the next event or bookmark. Servers send a bookmark about every
-    /// minute.
+    /// If the watch does not select the written object (for example because of its labels), the
+    /// method returns after the next event or bookmark. Servers send a bookmark about every minute.
     ///
     /// # Errors
-    /// Returns a [`WaitError`] if the timeout elapses, or if the store cannot reach the
-    /// version.
+    /// Returns a [`WaitError`] if the timeout expires, or if the store cannot reach the
+    /// resourceVersion. For example, a closed store cannot reach it.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_until(&self, version: &ResourceVersion, timeout: Duration) -> Result<(), WaitError> {
         let wanted = version.clone();
         if wanted.is_opaque() {
@@ -101,14 +103,15 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Waits until `condition` returns true for a snapshot, or until the timeout elapses.
-    /// Returns the latest snapshot.
+    /// Waits until `condition` returns true for a snapshot, or until the timeout expires. Returns
+    /// the latest snapshot, which may not meet the condition.
     ///
-    /// `condition` is called before the wait and after each write. The method does not wait if the
-    /// store is closed ([`Store::close`]), or outside of a tokio runtime.
+    /// The method calls `condition` before the wait and after each write. If the store is closed
+    /// ([`Store::close`]), or outside of a tokio runtime, the method calls `condition` once and
+    /// does not wait.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for(
         &self,
         timeout: Duration,
@@ -141,10 +144,10 @@ impl<T: Object> Lister<T> {
     /// [`Store::wait_until`].
     ///
     /// # Errors
-    /// Returns a [`WaitError`] like [`Store::wait_until`].
+    /// Returns the errors of [`Store::wait_until`].
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_until(&self, version: &ResourceVersion, timeout: Duration) -> Result<(), WaitError> {
         self.store.wait_until(version, timeout).await
     }
@@ -152,7 +155,7 @@ impl<T: Object> Lister<T> {
     /// Waits until `condition` returns true for a snapshot. See [`Store::wait_for`].
     ///
     /// # Cancel safety
-    /// Cancel safe: dropping the future only cancels the wait.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for(
         &self,
         timeout: Duration,
@@ -170,8 +173,9 @@ impl<T: Object> Snapshot<T> {
 
     /// Returns whether the snapshot contains all additions and updates up to this resourceVersion.
     ///
-    /// After an incomplete list, this can be true although [`Snapshot::has_reached`] is false. Such a
-    /// list has an item without a name, so the cache can contain deleted objects.
+    /// After an incomplete list, this method can return true although [`Snapshot::has_reached`]
+    /// returns false. An incomplete list has items without a readable name, so the cache can still
+    /// contain deleted objects.
     pub fn has_applied(&self, version: &ResourceVersion) -> bool {
         self.root.position.version.as_ref().is_some_and(|applied| applied.at_least(version))
     }
@@ -182,8 +186,8 @@ impl<T: Object> Snapshot<T> {
         self.root.position.version.as_ref()
     }
 
-    /// Returns whether resourceVersions show the order of changes. Returns false after a list without a
-    /// version.
+    /// Returns whether the order of resourceVersions is the order of changes. Returns false after a
+    /// list without a resourceVersion.
     pub fn orders_versions(&self) -> bool {
         self.root.position.orders_events()
     }

@@ -4,23 +4,24 @@ use std::cmp::Ordering;
 
 use kube_object::ResourceVersion;
 
-/// Holds the position of a store: the highest resourceVersion up to which it contains all changes.
+/// Holds the position of a store in the history of the server: the highest resourceVersion up to
+/// which the store contains all changes.
 ///
-/// Within an epoch, the version never decreases. A list with a lower or incomparable version starts
-/// a new epoch, because the server was restored from an older state. Versions of different epochs
-/// cannot be compared.
+/// Within an epoch, the resourceVersion never decreases. A list with a lower or incomparable
+/// resourceVersion starts a new epoch, because the server was restored from an older state.
+/// Versions of different epochs cannot be compared.
 ///
-/// After a list without a version, the store has no position until the next list. The watch that
-/// follows such a list sends the current state in no order, and the versions of such a server can
-/// count per object.
+/// After a list without a resourceVersion, the store has no position until the next list. A server
+/// that sends such lists may count the versions of each object separately, and sends the current
+/// state in no particular order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watermark {
-    /// The resourceVersion. `None` until a delta with a version was applied, and after an incomplete
+    /// The resourceVersion. `None` before the first delta with a version, and after an incomplete
     /// list that started a new epoch.
     pub version: Option<ResourceVersion>,
     /// The number of the epoch. The first epoch is zero.
     pub epoch: u64,
-    /// Reports whether an initial list was applied. The list may be incomplete.
+    /// Whether an initial list was applied. The list may be incomplete.
     pub synced: bool,
 }
 

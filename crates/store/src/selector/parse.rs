@@ -13,9 +13,9 @@ const MAX_PREFIX_BYTES: usize = 253;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid label selector: expected {expected} at byte {position}")]
 pub struct ParseSelectorError {
-    /// The token that the grammar requires at this position.
+    /// The token that the parser expected at this position.
     pub expected: &'static str,
-    /// The offset in the text, in bytes.
+    /// The offset of the error in the text, in bytes.
     pub position: usize,
 }
 

@@ -61,9 +61,15 @@ async fn unfinished_list_does_not_end_wait() {
 #[tokio::test(start_paused = true)]
 async fn wait_timeout_reports_watermark() {
     let error = Store::<Pod>::new().wait_until(&"12".into(), MINUTE).await.unwrap_err();
-    assert_eq!(error.to_string(), "cache did not reach resourceVersion 12 within 60s; cache position: none");
+    assert_eq!(
+        error.to_string(),
+        "cache did not reach resourceVersion 12 within 60s; the cache has no resourceVersion"
+    );
     let error = listed("9", &[]).wait_until(&"12".into(), MINUTE).await.unwrap_err();
-    assert_eq!(error.to_string(), "cache did not reach resourceVersion 12 within 60s; cache position: 9");
+    assert_eq!(
+        error.to_string(),
+        "cache did not reach resourceVersion 12 within 60s; the cache is at resourceVersion 9"
+    );
 }
 
 /// Property 13: versions of different epochs cannot be compared, even if the new one is higher.
