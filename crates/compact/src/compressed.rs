@@ -12,14 +12,14 @@ use crate::{
     dictionary::DictionaryTrainer,
 };
 
-/// Caches the JSON of an object, compressed by zstd. Like [`Lazy`](crate::Lazy), it decodes the
-/// object when a reader needs it.
+/// Caches the JSON of an object, compressed by zstd. Like [`Lazy`](crate::Lazy), a `Compressed`
+/// decodes the object when a program reads it.
 ///
 /// The decoder trains a dictionary from the first objects of a cache. The JSON of a Pod is
 /// compressed to less than a third of its size.
 ///
-/// This representation suits programs that cache very many objects. Each change is compressed once,
-/// which is cheaper than decoding. A read takes slightly longer than with `Lazy`.
+/// Use this representation if your program caches very many objects. Each change is compressed
+/// once, which is cheaper than decoding. A read takes slightly longer than with `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
     labels: Box<[u8]>,
@@ -39,7 +39,7 @@ enum StoredJson {
 }
 
 impl<K> Compressed<K> {
-    /// Returns the identity that the server sent.
+    /// Returns the identity of the object, as the server sent it.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
@@ -49,7 +49,8 @@ impl<K> Compressed<K> {
         Labels::new(&self.labels)
     }
 
-    /// Returns the size of the compressed JSON in bytes.
+    /// Returns the size of the stored JSON in bytes. JSON that would not become smaller is stored
+    /// uncompressed.
     pub fn compressed_bytes(&self) -> usize {
         match &self.body {
             StoredJson::Plain(json) => json.len(),
@@ -74,30 +75,34 @@ impl<K> Compressed<K> {
 }
 
 impl<K: DeserializeOwned + 'static> Compressed<K> {
-    /// Returns the decoded object. Concurrent readers share one decoded value.
+    /// Returns the decoded object. Concurrent readers share one decoded value. If no reader holds
+    /// this value, the method decodes the object again.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
+    /// of `K` panics.
     ///
     /// # Deadlocks
-    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks.
-    /// Concurrent callers wait until the object is decoded.
+    /// Concurrent callers wait until the object is decoded. If the `Deserialize` implementation of
+    /// `K` calls this method for the same object, the call waits for itself and never returns.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
-    /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
+    /// Decodes only the fields of `F`. This is cheaper than decoding all fields of `K`.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` of `F` panics.
+    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` implementation
+    /// of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json()?, &self.kind)
     }
 
-    /// Decodes the object into an owned value.
+    /// Decodes the object into an owned value, which is not shared with other readers.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
+    /// of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         self.fields()
     }
@@ -118,7 +123,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Compress
     type Decoder = CompressedDecoder;
 }
 
-/// Decodes into [`Compressed`], and holds the dictionary of one cache.
+/// Decodes objects into [`Compressed`]. Each cache has one decoder, which holds the dictionary.
 pub struct CompressedDecoder(DictionaryTrainer);
 
 impl Default for CompressedDecoder {

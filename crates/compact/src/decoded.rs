@@ -12,10 +12,11 @@ use kube_object::{DecodeError, decode_json};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-/// Holds a decoded object that concurrent readers share. Cheap to clone; dereferences to the
-/// object.
+/// Holds a decoded object that concurrent readers share. A `Decoded` is cheap to clone, and
+/// dereferences to the object.
 ///
-/// The value is dropped with its last reference. The next read decodes the object again.
+/// The decoded object is dropped with the last `Decoded` that refers to it. The next read decodes
+/// the object again.
 pub struct Decoded<K>(Arc<DecodedBox<K>>);
 
 impl<K> Deref for Decoded<K> {

@@ -8,15 +8,15 @@ use serde::de::DeserializeOwned;
 
 use crate::decoded::{Decoded, SharedDecoded, decoded};
 
-/// Caches the JSON of an object. Key, uid, version and labels are available without decoding. The
-/// other fields are decoded when a reader needs them.
+/// Caches the JSON of an object. Key, uid, resourceVersion and labels are available without
+/// decoding. The other fields are decoded when the program calls [`Lazy::get`] or [`Lazy::fields`].
 ///
-/// This representation suits programs that cache many objects but read only few objects. It needs
-/// the memory of the JSON. For each change, the JSON is only copied, which is much cheaper than
+/// Use this representation if your program caches many objects but reads only a few of them. The
+/// cache holds only the JSON. For each change, the JSON is copied, which is much cheaper than
 /// decoding.
 ///
-/// An object that does not decode as `K` is also cached, and [`Lazy::get`] returns the error. A
-/// typed cache would reject this object.
+/// An object that does not decode as `K` is also cached. [`Lazy::get`] then returns the error. In
+/// contrast, an informer of the type `K` cannot cache such an object.
 pub struct Lazy<K> {
     id: ObjectId,
     labels: LabelTexts,
@@ -58,7 +58,7 @@ impl LabelTexts {
 }
 
 impl<K> Lazy<K> {
-    /// Returns the identity that the server sent.
+    /// Returns the identity of the object, as the server sent it.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
@@ -79,30 +79,34 @@ impl<K> Lazy<K> {
 }
 
 impl<K: DeserializeOwned + 'static> Lazy<K> {
-    /// Returns the decoded object. Concurrent readers share one decoded value.
+    /// Returns the decoded object. Concurrent readers share one decoded value. If no reader holds
+    /// this value, the method decodes the object again.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
+    /// of `K` panics.
     ///
     /// # Deadlocks
-    /// If the `Deserialize` of `K` calls this method for the same object, the call deadlocks.
-    /// Concurrent callers wait until the object is decoded.
+    /// Concurrent callers wait until the object is decoded. If the `Deserialize` implementation of
+    /// `K` calls this method for the same object, the call waits for itself and never returns.
     pub fn get(&self) -> Result<Decoded<K>, DecodeError> {
         self.shared.get(|| self.decode())
     }
 
-    /// Decodes only the fields of `F`, which is cheaper than decoding `K`.
+    /// Decodes only the fields of `F`. This is cheaper than decoding all fields of `K`.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` of `F` panics.
+    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` implementation
+    /// of `F` panics.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json, &self.kind)
     }
 
-    /// Decodes the object into an owned value.
+    /// Decodes the object into an owned value, which is not shared with other readers.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
+    /// of `K` panics.
     pub fn decode(&self) -> Result<K, DecodeError> {
         decoded(&self.json, &self.kind)
     }
@@ -123,7 +127,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Lazy<K> 
     type Decoder = LazyDecoder;
 }
 
-/// Decodes objects into [`Lazy`]. It only copies the JSON.
+/// Creates [`Lazy`] objects. The decoder only copies the JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LazyDecoder;
 

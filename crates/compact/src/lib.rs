@@ -1,7 +1,8 @@
 //! Provides representations of cached objects that need less memory.
 //!
-//! Use them in programs that cache many objects, or read only few of the cached objects. The type
-//! parameter of an informer selects the representation. `K` is a type of k8s-openapi or of a CRD.
+//! Use them in programs that cache many objects, or that read only a few of the cached objects. The
+//! type parameter of an informer selects the representation. In this table, `K` is a type of
+//! k8s-openapi or of a CRD, and `F` is a struct with some of its fields.
 //!
 //! | Type | Data in memory | Available without decoding | Decoded on demand |
 //! |---|---|---|---|
@@ -12,11 +13,11 @@
 //! | `Compressed<K>` | the compressed JSON | the labels | all fields, with `Compressed::get` |
 //!
 //! Key, uid and resourceVersion are available in each representation. Handlers, listers, label
-//! selectors and indexes work with every representation. An index function may decode an object. It
-//! runs once for each version of the object. A representation contains `managedFields` only if the
-//! informer keeps them.
+//! selectors and indexes work with every representation. An index function may decode an object.
+//! The function runs once for each version of the object. A representation contains `managedFields`
+//! only if the informer keeps them.
 //!
-//! The JSON of a server becomes a `Lazy` without decoding:
+//! A `Lazy` is created from the JSON of a server without decoding the object:
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -37,7 +38,7 @@
 //! ```
 //!
 //! # Invariants
-//! - An object is decoded only when it is read.
+//! - A [`Lazy`] or `Compressed` object is decoded only when a program reads it.
 //! - Concurrent readers of one object share one decoded value. The value is dropped with its last
 //!   reference.
 //! - The identity of an object is taken from the bytes of the server.

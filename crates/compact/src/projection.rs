@@ -8,11 +8,12 @@ use kube_object::{
 };
 use serde::de::DeserializeOwned;
 
-/// Caches the fields of `F` of an object of type `K`. Dereferences to these fields.
+/// Caches only some fields of an object of type `K`. A projection dereferences to `F`, which
+/// contains these fields.
 ///
-/// `F` is your struct with the required fields of `K`. It can be any type that serde can
-/// deserialize. Other fields are neither decoded nor stored. Key, uid, version and labels are also
-/// available.
+/// `F` is your struct with the required fields of `K`. Each type that serde can deserialize is
+/// possible. Other fields of `K` are neither decoded nor stored. Key, uid, resourceVersion and
+/// labels are always available.
 ///
 /// ```
 /// use kube_compact::Projection;
@@ -41,7 +42,7 @@ pub struct Projection<K, F> {
 }
 
 impl<K, F> Projection<K, F> {
-    /// Returns the identity that the server sent.
+    /// Returns the identity of the object, as the server sent it.
     pub fn id(&self) -> &ObjectId {
         &self.id
     }

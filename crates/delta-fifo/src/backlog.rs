@@ -18,46 +18,48 @@ use coalesced::{CoalescedChanges, is_initial};
 use paged::Paged;
 pub use paged::{EventList, EventPages};
 
-/// The default number of pending events at which coalescing starts. It is equal to
-/// [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY): a handler receives each event of an ordinary
-/// burst.
+/// The default number of pending events at which coalescing starts. Below this number, a handler
+/// receives each event of a burst unchanged.
 pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 
 /// Holds the events that one handler has not received, as plain data.
 ///
 /// Below the threshold, a batch is queued unchanged, as one `Arc` that all handlers share. When the
 /// number of queued events reaches the threshold, later events are coalesced into one change per
-/// key. The oldest key is delivered first. This mode ends when no coalesced change remains.
+/// key. The oldest key is delivered first. Coalescing stops when no coalesced change remains.
 ///
 /// # Bound
-/// A backlog holds fewer events than the threshold, plus one batch, plus one change for each key
-/// that exists or that was delivered to the handler. Pages ([`push_pages`]) hold only their source.
-/// If an object is added and deleted before its delivery, both events are removed.
+/// A backlog holds only these events:
+/// - fewer events than the threshold, and one further batch,
+/// - one change for each key that exists or that was delivered to the handler.
 ///
-/// A [`Delivery`] that [`take`] returned also holds its events until it is dropped.
+/// If an object is added and deleted before its delivery, both events are removed. The events of
+/// [`push_pages`] do not need memory before their delivery.
+///
+/// A [`Delivery`] that [`take`] has returned also holds its events until it is dropped.
 ///
 /// [`push`] accepts all events and never waits. With the threshold `usize::MAX`, events are never
-/// coalesced. The caller then bounds the backlog: it does not call [`push`] while [`pending`] is too
-/// large.
+/// coalesced. The caller must then limit the memory, and must not call [`push`] while [`pending`]
+/// is too large.
 ///
 /// # Contract
-/// 1. The delivered events of each key form a history (Property 5). An object is *known* from the
-///    delivery of its Add to the delivery of its Delete. An Add contains an unknown object. The old
-///    state of an Update is the most recently delivered state. A Delete contains a known object.
-///    The last event contains the newest state. A Delete of a known object is never lost (Property
-///    8).
+/// 1. The delivered events of each key form a history. An object is *known* from the delivery of
+///    its Add to the delivery of its Delete. An Add contains an unknown object. The old state of an
+///    Update is the most recently delivered state. A Delete contains a known object. The last event
+///    contains the newest state. A Delete of a known object is never lost.
 /// 2. Below the threshold, each event is delivered unchanged. Above the threshold, an Add followed
 ///    by Updates becomes an Add of the newest state, with the `initial` of the first Add. A Delete
-///    contains the last state in the cache (Property 18).
+///    contains the last state in the cache.
 /// 3. Only events above the threshold are coalesced. Delivered events never change.
-/// 4. A resync is delivered only for keys without other queued events (Property 15).
-/// 5. [`initial_pending`] counts the initial Adds that are neither acknowledged nor cancelled out
-///    (Property 11).
+/// 4. A resync is delivered only for keys without other queued events.
+/// 5. [`initial_pending`] counts the initial Adds that are not acknowledged and not cancelled out
+///    by a Delete.
 ///
 /// # Call order
-/// The writer of the store calls [`push`] for each batch, in order. The caller of the handler
-/// repeats: [`take`], one handler call for each event, [`acknowledge`]. Both use one lock. They
-/// hold the lock only during the calls to this type, never during a handler call.
+/// The writer of the store calls [`push`] for each batch, in order. The task of the handler repeats
+/// three steps: it calls [`take`], calls the handler with each event, and calls [`acknowledge`].
+/// Writer and task share a lock. They hold the lock only during the calls to this type, and never
+/// during a handler call.
 ///
 /// [`push`]: Self::push
 /// [`push_pages`]: Self::push_pages
@@ -109,10 +111,11 @@ impl<T> Clone for Batch<T> {
     }
 }
 
-/// Contains the events that the handler must receive next, in order. Dereferences to a slice.
+/// Contains the events that the handler must receive next, in order. Dereferences to a slice of
+/// events.
 ///
 /// Call [`Backlog::acknowledge`] with the delivery after the last handler call has returned or
-/// panicked. The initial Adds of the delivery count as pending until this call.
+/// panicked. Until then, the initial Adds of the delivery count as pending.
 #[must_use = "events that are not delivered are lost"]
 pub struct Delivery<T> {
     events: Arc<[Event<T>]>,
@@ -161,8 +164,8 @@ impl<T> Default for Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    /// Creates an empty backlog that starts to coalesce at `threshold` pending events. With a threshold
-    /// of zero, the backlog coalesces all events.
+    /// Creates an empty backlog that coalesces events if at least `threshold` events are pending.
+    /// With a threshold of zero, the backlog coalesces all events.
     pub fn new(threshold: usize) -> Self {
         Self {
             batches: VecDeque::new(),
@@ -174,8 +177,7 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one write to the store, or the objects of a snapshot for a new handler.
-    /// All handlers can share one `Arc`.
+    /// Queues the events of one write to the store. All handlers can share one `Arc`.
     pub fn push(&mut self, events: Arc<[Event<T>]>) {
         if events.is_empty() {
             return;
@@ -190,11 +192,11 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues events that are created in pages when they are delivered. The call and each delivery take
-    /// a bounded time and memory.
+    /// Queues events that `pages` creates when they are delivered, for example the initial Adds of
+    /// a new handler. The call and each delivery need bounded time and memory.
     ///
-    /// The pages of a new handler are its initial Adds. If the backlog coalesces events, the pages follow
-    /// all coalesced changes, and no later event may be pushed.
+    /// If the backlog currently coalesces events, these events are delivered after all coalesced
+    /// changes. In this case, the caller must not push any further event.
     pub fn push_pages(&mut self, pages: Arc<dyn EventPages<T>>) {
         let paged = Paged::new(pages);
         if paged.len() == 0 {
@@ -209,9 +211,10 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one large write. All handlers share the list.
+    /// Queues the events of one large write to the store. All handlers share the list.
     ///
-    /// The call takes a bounded time, unless the backlog coalesces: it then visits each event.
+    /// The call takes a bounded time, except if the backlog currently coalesces events. It then
+    /// processes each event of the list.
     pub fn push_list(&mut self, list: &EventList<T>) {
         let mut paged = Paged::of_list(list);
         if paged.len() == 0 {
@@ -234,8 +237,8 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues an Update for each entry, with this entry as old and new state. Skips keys with
-    /// queued events, because these events already contain the newest state.
+    /// Queues an Update for each entry, with this entry as old and new state. Skips each key that
+    /// has queued events, because these events already contain its newest state.
     ///
     /// `entries` must be the state of the cache after the last pushed batch. Otherwise, a resync
     /// could deliver an older state than before.
@@ -295,23 +298,23 @@ impl<T> Backlog<T> {
 
     /// Records that the handler calls for a delivery of this backlog are complete.
     ///
-    /// The method borrows the delivery, so that the caller can drop the objects after it has
-    /// released the lock. Another call for the same delivery has no effect.
+    /// The method only borrows the delivery, so that the caller can drop the objects after it has
+    /// released the lock. A second call for the same delivery has no effect.
     pub fn acknowledge(&mut self, delivery: &mut Delivery<T>) {
         self.initial = self.initial.saturating_sub(mem::take(&mut delivery.initial));
     }
 
-    /// Returns the number of pending initial Adds: the handler call for such an Add is not
-    /// complete. An Add that was cleared, or cancelled out by a Delete, does not count.
+    /// Returns the number of initial Adds for which the handler call is not complete. An Add that
+    /// was cleared, or cancelled out by a Delete, does not count.
     ///
     /// A handler is synced when this number is zero and the initial list was pushed. The caller
-    /// must check the second condition. The backlog cannot distinguish an empty initial list from a
-    /// missing list.
+    /// must track whether the initial list was pushed, because the backlog cannot distinguish an
+    /// empty list from a missing list.
     pub fn initial_pending(&self) -> usize {
         self.initial
     }
 
-    /// Removes and returns all queued events. Their initial Adds no longer count as pending.
+    /// Removes all queued events and returns them. Their initial Adds no longer count as pending.
     ///
     /// Call this method when a handler is removed. Drop the result after the lock is released,
     /// because the result can be large.
@@ -344,7 +347,7 @@ impl<T> Backlog<T> {
         self.batches.is_empty() && self.coalesced.is_empty() && self.last.is_none()
     }
 
-    /// Returns whether the backlog coalesces events, because the handler lags.
+    /// Returns whether the backlog currently coalesces events, because the handler lags.
     pub fn is_coalescing(&self) -> bool {
         !self.coalesced.is_empty()
     }

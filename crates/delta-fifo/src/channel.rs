@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 use crate::DeltaFifo;
 
-/// Creates a [`DeltaFifo`] of this capacity between one sender and one receiver. The capacity
-/// counts objects ([`Delta::weight`]).
+/// Creates a [`DeltaFifo`] with one sender and one receiver. The capacity is a number of objects
+/// ([`Delta::weight`]).
 ///
 /// # No wake-up is lost
-/// Each side checks the queue under the lock, and waits only after it has released the lock. In the
-/// following order of operations, a wake-up could be lost:
+/// Each side checks the queue under the lock, releases the lock, and then waits. Between the check
+/// and the wait, the other side can change the queue and wake a task that does not wait yet:
 ///
 /// ```text
 /// sender    checks: full, unlocks
@@ -21,12 +21,13 @@ use crate::DeltaFifo;
 /// sender    starts to wait
 /// ```
 ///
-/// Here the receiver calls wake before the sender waits. Without a stored permit, both sides would then
-/// wait indefinitely. [`Notify::notify_one`] therefore stores a permit if there is no waiter, and the
-/// sender continues immediately. One permit is sufficient, because each direction has
-/// only one waiter (`&mut self`). The waiter checks the queue again after every wake-up. A permit from
-/// an earlier change costs only one more check. If a waiter is cancelled after its wake-up, the next
-/// call checks the queue before it waits.
+/// [`Notify::notify_one`] stores a permit if no task waits. In this example, the sender takes the
+/// permit and continues immediately. Without the permit, both sides would wait indefinitely.
+///
+/// One permit is sufficient, because each side has only one waiter (`&mut self`). A waiter checks
+/// the queue again after each wake-up, so a permit of an earlier change only causes an additional
+/// check. If a waiter is cancelled after its wake-up, the next call checks the queue before it
+/// waits.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(ChannelState {
         fifo: Mutex::new(DeltaFifo::new(capacity)),
@@ -44,9 +45,9 @@ struct ChannelState<T> {
     data: Notify,
 }
 
-/// Reports that the receiver was dropped, so that deltas cannot be delivered.
+/// Reports that the receiver was dropped, so the deltas cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("receiver of the deltas was dropped")]
+#[error("cannot queue deltas, because the receiver was dropped")]
 pub struct SendError;
 
 /// Sends deltas into a [`channel`]. The reflector owns the sender.
@@ -60,12 +61,12 @@ impl<T> Sender<T> {
     /// Moves all `deltas` into the queue, in order. Waits while the queue is full.
     ///
     /// # Errors
-    /// Returns [`SendError`] if the receiver was dropped. Deltas that were not queued remain in
-    /// `deltas`.
+    /// Returns [`SendError`] if the receiver was dropped. `deltas` then contains the deltas that
+    /// were not queued.
     ///
     /// # Cancel safety
-    /// Cancel safe: a delta is always either in the queue or in `deltas`. To continue, call the
-    /// method again with the same `deltas`.
+    /// This method is cancel safe. Each delta is either in the queue or still in `deltas`. To
+    /// continue, call the method again with the same `deltas`.
     pub async fn send(&mut self, deltas: &mut VecDeque<Delta<T>>) -> Result<(), SendError> {
         loop {
             self.fill(deltas)?;
@@ -90,7 +91,7 @@ impl<T> Sender<T> {
     /// Waits until the receiver is dropped.
     ///
     /// # Cancel safety
-    /// Cancel safe: the method only waits.
+    /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn closed(&mut self) {
         while !self.shared.fifo.lock().is_closed() {
             self.shared.room.notified().await;
@@ -107,17 +108,20 @@ impl<T> Drop for Sender<T> {
 
 /// Receives deltas from a [`channel`]. The task that writes the store owns the receiver.
 ///
-/// If the receiver is dropped, the queue is discarded, and calls of the sender fail.
+/// If the receiver is dropped, the queued deltas are discarded, and [`Sender::send`] returns
+/// [`SendError`].
 pub struct Receiver<T> {
     shared: Arc<ChannelState<T>>,
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next batch of the [`DeltaFifo`]. A batch is never empty. Returns `None` after
-    /// the sender was dropped and the queue is empty.
+    /// Waits until the queue contains deltas, and returns the next batch
+    /// ([`DeltaFifo::pop_batch`]). A batch is never empty. Returns `None` if the queue is empty and
+    /// the sender was dropped.
     ///
     /// # Cancel safety
-    /// Cancel safe: a batch is removed from the queue only in the poll that returns the batch.
+    /// This method is cancel safe. It removes a batch from the queue only in the poll that returns
+    /// the batch.
     pub async fn recv(&mut self) -> Option<Vec<Delta<T>>> {
         loop {
             let (batch, closed) = self.take();

@@ -4,26 +4,27 @@ use std::collections::{HashSet, VecDeque};
 
 use kube_object::Delta;
 
-/// The default number of objects that can be queued in front of the store. Two pages of a list (500
-/// objects each) and some events fit, so one page can be decoded while another page is applied.
+/// The default capacity of the queue in front of the store, in objects. The queue then holds two
+/// pages of a list (500 objects each) and some events, so the next page is decoded while a page is
+/// applied.
 pub const DEFAULT_CAPACITY: usize = 1024;
 
 /// Queues deltas between reflector and store, as plain data.
 ///
 /// # Capacity
-/// The capacity limits the sum of [`Delta::weight`]. A delta that would exceed the capacity is
-/// returned to the caller. An empty queue accepts a delta of any weight. Otherwise, a page that is
-/// larger than the capacity could never be queued.
+/// The capacity limits the sum of [`Delta::weight`] in the queue. If a delta would exceed the
+/// capacity, [`push`](Self::push) returns it to the caller. An empty queue accepts a delta of any
+/// weight. Otherwise, a page that is larger than the capacity could never be queued.
 ///
 /// # Contract
 /// 1. Each delta is removed exactly once, unchanged, in the order of the pushes. Deltas are never
 ///    coalesced or dropped.
-/// 2. A batch is a prefix of the queue in which each key occurs once (Property 16). A bookmark has
-///    no key, so it does not end a batch.
+/// 2. A batch is a prefix of the queue in which each key occurs once. A bookmark has no key, so it
+///    does not end a batch.
 /// 3. `Begin`, each `Page`, `End` and `Clear` are separate batches.
 ///
 /// Because of rule 1, all earlier deltas are applied when a delta is applied. The version of the
-/// last applied delta is therefore a correct watermark (Property 14).
+/// last applied delta is therefore a correct watermark.
 pub struct DeltaFifo<T> {
     queue: VecDeque<Delta<T>>,
     /// The sum of the weights in `queue`. Exceeds `capacity` only if the queue has one delta.
@@ -52,7 +53,7 @@ impl<T> DeltaFifo<T> {
         Self { queue: VecDeque::new(), weight: 0, capacity, closed: false }
     }
 
-    /// Appends a delta. Returns the delta if the queue is full or closed.
+    /// Appends a delta and returns `None`. If the queue is full or closed, returns the delta.
     #[must_use = "the delta is returned if the queue is full or closed"]
     pub fn push(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         if self.closed || !self.has_room(&delta) {
@@ -74,13 +75,13 @@ impl<T> DeltaFifo<T> {
         }
     }
 
-    /// Returns whether the capacity suffices for this delta.
+    /// Returns whether the queue has room for this delta.
     pub fn has_room(&self, delta: &Delta<T>) -> bool {
         self.queue.is_empty() || self.weight.saturating_add(delta.weight()) <= self.capacity
     }
 
-    /// Removes and returns the next batch of at most `max` deltas. A `max` of zero is treated as
-    /// one. The batch is empty only if the queue is empty.
+    /// Removes and returns the next batch, with at most `max` deltas. A `max` of zero is treated as
+    /// one. The result is empty only if the queue is empty.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<T>> {
         let batch: Vec<_> = self.queue.drain(..self.batch_len(max)).collect();
         self.weight -= batch.iter().map(Delta::weight).sum::<usize>();
@@ -104,7 +105,8 @@ impl<T> DeltaFifo<T> {
         self.queue.len().min(max)
     }
 
-    /// Closes the queue. The queue rejects later deltas. Queued deltas can still be removed.
+    /// Closes the queue. [`push`](Self::push) then rejects further deltas. Queued deltas can still
+    /// be removed.
     pub fn close(&mut self) {
         self.closed = true;
     }

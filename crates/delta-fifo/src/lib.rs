@@ -7,14 +7,15 @@
 //! ```
 //!
 //! In front of the store, deltas are never coalesced or reordered. The version of the last applied
-//! delta is the watermark of the cache. The watermark is correct only if every earlier delta was
-//! applied. If the queue is full, the reflector waits ([`channel`]), so it does not read faster
-//! than the store is written.
+//! delta is the watermark of the cache. It is a correct watermark only if every earlier delta was
+//! applied. If the queue is full, the reflector waits ([`channel`]). The reflector therefore does
+//! not read faster than the store is written.
 //!
 //! Behind the store, a slow handler delays neither the store nor other handlers. Below a threshold,
-//! the [`Backlog`] of a handler shares the batches of the store. Above the threshold, the events of
-//! each object are coalesced. For a handler that requires every state, the threshold is
-//! unreachable, and the writer of the store waits while this handler lags.
+//! the [`Backlog`] of a handler queues the events unchanged, in batches that all handlers share.
+//! Above the threshold, the events of each object are coalesced. For a handler that requires every
+//! state, the threshold is `usize::MAX`. The writer of the store then waits while this handler
+//! lags.
 //!
 //! [`DeltaFifo`] and [`Backlog`] are plain data, so a test or a simulation can drive them step by
 //! step. Only [`Sender`] and [`Receiver`] wait. This crate does no I/O, starts no tasks, and does
@@ -41,15 +42,16 @@
 //!   pushes.
 //! - A batch is a prefix of the queue in which each key occurs once. `Begin`, each `Page`, `End`
 //!   and `Clear` are separate batches.
-//! - The sum of the weights in a [`DeltaFifo`] exceeds its capacity only if the queue holds one
-//!   delta.
+//! - The sum of the weights in a [`DeltaFifo`] does not exceed its capacity, except if the queue
+//!   holds only one delta.
 //! - For each key, the deliveries of a [`Backlog`] form a history from the delivered state to the
 //!   newest state. The old state of an Update is the most recently delivered state. A Delete
 //!   contains an object that was delivered.
 //! - Only events above the threshold are coalesced. Delivered events never change.
-//! - A [`Backlog`] holds at most its threshold, one batch, and one change for each key that exists
-//!   or that was delivered. If the threshold is unreachable, the backlog has no bound.
-//! - A resync never delivers an older state than an event of the same key.
+//! - A [`Backlog`] holds at most the events below its threshold, one more batch, and one change for
+//!   each key that exists or that was delivered. With the threshold `usize::MAX`, the backlog has
+//!   no bound.
+//! - A resync never delivers an older state than a previous event of the same key.
 
 mod backlog;
 mod channel;

@@ -5,13 +5,15 @@ use serde::de::DeserializeOwned;
 
 use crate::{Decode, JsonDecoder, Object};
 
-/// Defines a representation of objects in a cache, with the resource and the decoder.
+/// Defines the form in which a cache holds objects: the type in memory, its resource and its
+/// decoder.
 ///
-/// The blanket implementation caches a resource as its own type, decoded from JSON. Another
-/// representation of the same resource (fewer fields, undecoded bytes) implements this trait with
-/// another decoder. The other layers do not depend on the representation.
+/// A resource type implements this trait through a blanket implementation: its objects are decoded
+/// from JSON and cached as this type. Other representations have another decoder. For example, they
+/// cache fewer fields or undecoded bytes. Store, handlers and listers work with every
+/// representation.
 pub trait Cached: Object + Sized {
-    /// The type that the API server serves. It determines the URL and the kind.
+    /// The resource type on the API server. It determines the URL and the kind.
     type Resource: Resource;
     /// The decoder of this representation.
     type Decoder: Decode<Self> + Default;

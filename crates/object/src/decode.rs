@@ -7,9 +7,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{JsonError, RawObject, from_slice};
 
-/// Decodes one object from the bytes of the server. Implementors may hold options or a dictionary.
+/// Decodes objects from the bytes of the server. A decoder can have a state, for example options or
+/// a compression dictionary.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// Decodes the object. The caller must check the kind of the object first.
+    /// Decodes one object. The caller must check the kind of the object first
+    /// ([`RawObject::check_kind`]).
     ///
     /// # Errors
     /// Returns an error if the bytes do not decode as `T`. The error contains the reason and the
@@ -22,28 +24,30 @@ pub trait Decode<T>: Send + Sync + 'static {
 /// The error never contains text of the object, so you can log it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes are not JSON, or are truncated.
+    /// The bytes are not valid JSON, or are truncated.
     #[error("malformed JSON at byte {position}")]
     Syntax {
-        /// The offset of the error in bytes. The offset refers to the JSON without managedFields.
-        /// If the object has no readable name, the offset refers to the complete JSON.
+        /// The offset of the error in bytes. It refers to the JSON without managedFields. For an
+        /// object without a readable name, it refers to the complete JSON.
         position: usize,
     },
-    /// The JSON does not match the type.
-    #[error("JSON does not match type {kind} before byte {position}: a field is missing or has a wrong type")]
+    /// The JSON does not match the Rust type: a field is missing or has a wrong type.
+    #[error(
+        "JSON does not match type {kind} (detected at byte {position}): a field is missing or has a wrong type"
+    )]
     Shape {
-        /// The kind of the request.
+        /// The requested kind.
         kind: String,
-        /// The offset in bytes after the value that does not match. The offset refers to the JSON
-        /// without managedFields.
+        /// The offset in bytes at which the error was detected. The error is in the value before
+        /// this offset. The offset refers to the JSON without managedFields.
         position: usize,
     },
     /// The object has another kind, for example `Table` or `Status`.
     #[error("expected kind {expected}, got {found}")]
     WrongKind {
-        /// The kind of the request.
+        /// The requested kind.
         expected: String,
-        /// The kind of the object, truncated to a length that is safe to log.
+        /// The kind of the object, truncated to 64 characters for logs.
         found: String,
     },
     /// The object has no `metadata.name`.
@@ -56,8 +60,8 @@ pub enum DecodeError {
     /// The transform of the program rejected the decoded object.
     #[error("transform rejected the object: {reason}")]
     Transform {
-        /// The reason that the transform returned. It is a constant of the program, so it contains
-        /// no data of the object.
+        /// The reason that the transform returned. The reason is a constant of the program, so it
+        /// does not contain data of the object.
         reason: &'static str,
     },
 }
@@ -72,8 +76,8 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Decode<K> for JsonD
     }
 }
 
-/// Decodes the JSON of an object of this kind. List items do not contain their kind, so the
-/// function sets `types` of a `DynamicObject` to this kind.
+/// Decodes the JSON of an object of this kind. List items do not contain their kind. The function
+/// therefore sets the missing `types` of a `DynamicObject` to `kind`.
 ///
 /// # Errors
 /// Returns [`DecodeError::Syntax`] if the bytes are not JSON, and [`DecodeError::Shape`] if the

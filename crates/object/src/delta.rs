@@ -4,31 +4,33 @@ use std::fmt;
 
 use crate::{Entry, ObjectId, ObjectKey, ResourceVersion};
 
-/// Describes a change that the reflector received and the store has not applied yet.
+/// Describes a change that the reflector has received and that the store has not applied yet.
 ///
-/// A relist consists of `Begin`, then any number of `Page`, `Put`, `Remove` and `Undecodable`, then `End`.
-/// The store collects these deltas and applies them atomically at `End`. Another `Begin` before the
-/// `End` discards the collected deltas. Outside of a relist, each delta is applied separately.
+/// A relist consists of a `Begin`, any number of `Page`, `Put`, `Remove` and `Undecodable`, and an
+/// `End`. The store collects these deltas and applies them atomically at `End`. A second `Begin`
+/// before the `End` discards the collected deltas. Outside of a relist, each delta is applied
+/// separately.
 pub enum Delta<T> {
     /// A relist starts.
     Begin {
-        /// The server may have been restored from an older state, so that it assigns the same
-        /// versions again. An equal version does not prove that an object is unchanged, and the
-        /// version of the list may be lower than the watermark.
+        /// Whether the server may have been restored from an older state, so that it can assign the
+        /// same versions again. In this case, an equal version does not prove that an object is
+        /// unchanged. The version of the list may be lower than the watermark.
         without_reuse: bool,
     },
     /// A page of the list.
     Page(Vec<Listed<T>>),
-    /// The relist is complete. The store applies the collected deltas.
+    /// All pages of the list were received. The store applies the collected deltas.
     End {
         /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// True if the identity of each item could be read. If true, the store deletes objects that
-        /// are not in the list. If false, it deletes only objects that were replaced by an object
-        /// with another uid, and the reflector repeats the list.
+        /// Whether the identity of each item was readable. If true, the store deletes the objects
+        /// that are not in the list. If false, it deletes an object only if its deletion was
+        /// received, or if an object with another uid replaced it. The reflector then repeats the
+        /// list.
         complete: bool,
     },
-    /// The object was added or modified. The store determines the kind of the change.
+    /// The object was added or modified. The store determines which of the two is the case.
     Put(Entry<T>),
     /// The object was deleted.
     Remove {
@@ -37,7 +39,8 @@ pub enum Delta<T> {
         /// The last state that the server sent, if it could be decoded.
         last: Option<Entry<T>>,
     },
-    /// The object was added or modified, but could not be decoded. The cached object becomes stale.
+    /// The object was added or modified, but could not be decoded. The cached object, if any,
+    /// becomes stale.
     Undecodable(ObjectId),
     /// All changes up to this resourceVersion were received.
     Bookmark(ResourceVersion),
@@ -48,7 +51,7 @@ pub enum Delta<T> {
 
 /// Describes an item of a list.
 pub enum Listed<T> {
-    /// The object was decoded, or the cache already holds it unchanged.
+    /// The object was decoded, or is unchanged in the cache.
     Object(Entry<T>),
     /// The object exists, but could not be decoded.
     Undecodable(ObjectId),
@@ -77,8 +80,8 @@ impl<T> Delta<T> {
         }
     }
 
-    /// Returns the number of objects that count against the limit of a queue. The number is at
-    /// least 1.
+    /// Returns the weight of the delta in a queue with a limited capacity. The weight is the number
+    /// of objects, but at least 1.
     pub fn weight(&self) -> usize {
         match self {
             Delta::Page(items) => items.len().max(1),

@@ -17,9 +17,9 @@ static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 /// Holds a 64-bit hash of the JSON of an object, without `kind` and `apiVersion`. A digest is valid
 /// only in the process that computed it.
 ///
-/// After a restore of etcd, the same uid and version may have another state. In this case, an equal
-/// digest proves that a listed object is unchanged. Two objects with the same uid, version and
-/// digest count as equal.
+/// After a restore of etcd, a different state of an object can have the same uid and version. Then,
+/// only an equal digest proves that a listed object is unchanged. Two objects with the same uid,
+/// version and digest count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(NonZeroU64);
 
@@ -30,8 +30,8 @@ impl Digest {
     }
 
     /// Computes the digest of an object. A watch event and a list item of the same state have the
-    /// same digest, although most list items lack `kind` and `apiVersion`. The digest includes
-    /// managedFields only with [`DecodeContext::keep_managed_fields`].
+    /// same digest, although most list items do not contain `kind` and `apiVersion`. The digest
+    /// includes managedFields only with [`DecodeContext::keep_managed_fields`].
     pub fn compute(outline: &Outline<'_>, context: &DecodeContext) -> Self {
         let [body, rest] = outline.body(context.keep_managed_fields);
         let mut hasher = SEEDED.build_hasher();

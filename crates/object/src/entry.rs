@@ -9,15 +9,15 @@ use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid, escape
 pub struct ObjectId {
     /// The namespace and name.
     pub key: ObjectKey,
-    /// The uid, or an empty text if the server did not send a uid.
+    /// The uid. Empty if the server did not send a uid.
     pub uid: Uid,
-    /// The resourceVersion, or an empty text if the server did not send a version.
+    /// The resourceVersion. Empty if the server did not send a version.
     pub version: ResourceVersion,
 }
 
 impl ObjectId {
-    /// Returns whether the object has a name. A source that is not a server can return objects without a
-    /// name.
+    /// Returns whether the object has a name. Each object of an API server has a name, but a custom
+    /// source can return objects without a name.
     pub fn has_name(&self) -> bool {
         !self.key.name().is_empty()
     }
@@ -40,11 +40,12 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Holds an object and its identity. Dereferences to the object. A clone shares the object.
+/// Holds an object and its identity. An entry dereferences to the object. A clone shares the
+/// object.
 ///
-/// `Debug` prints the identity and never the object, so you can log an entry.
+/// `Debug` prints the identity but not the object, so you can log an entry.
 pub struct Entry<T> {
-    /// The identity that the server sent. A transform does not change it.
+    /// The identity that the server sent. A transform cannot change this identity.
     pub id: ObjectId,
     /// The object, shared by the cache and its readers.
     pub object: Arc<T>,
@@ -69,11 +70,12 @@ impl<T> Entry<T> {
         &self.id.key
     }
 
-    /// Returns whether an object with this version and digest has the state of this entry.
+    /// Returns whether another state with this version and digest is equal to the state of this
+    /// entry.
     ///
-    /// The caller must check that both have the same key and uid. If both digests are known, they
-    /// must be equal. If a digest is unknown, `trust` decides whether an equal version is
-    /// sufficient.
+    /// The caller must check that both states have the same key and uid. The versions must be
+    /// equal. If both digests are known, they must also be equal. If a digest is unknown, `trust`
+    /// decides whether the equal version is sufficient.
     pub fn is_unchanged(
         &self,
         version: &ResourceVersion,
@@ -89,7 +91,8 @@ impl<T> Entry<T> {
 }
 
 impl<T: Object> Entry<T> {
-    /// Creates an entry from an object. The identity is read from the object.
+    /// Creates an entry from an object. The identity is read from the object, and there is no
+    /// digest.
     pub fn from_object(object: T) -> Self {
         let id = ObjectId::from(object.id());
         Self::new(id, Arc::new(object))

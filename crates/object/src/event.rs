@@ -4,16 +4,18 @@ use std::fmt;
 
 use crate::{Entry, ObjectKey};
 
-/// Describes a change of the cache. The store returns events, and handlers receive them.
+/// Describes a change of the cache. The store returns events, and the informer delivers them to
+/// handlers.
 ///
-/// Entries dereference to the object, so `new.metadata.name` works on a typed object.
+/// An [`Entry`] dereferences to its object. For example, `new.metadata.name` works for a typed
+/// object.
 pub enum Event<T> {
-    /// An object entered the cache.
+    /// An object was added to the cache.
     Added {
         /// The object.
         object: Entry<T>,
-        /// Whether the object existed before the observer started. This is true for the objects of
-        /// the initial list, and for the objects in the cache when a handler is added.
+        /// Whether the object is a part of the initial list, or was already in the cache when the
+        /// handler was added.
         initial: bool,
     },
     /// An object changed, or a resync delivers it again. In a resync, `old` and `new` are the same
@@ -24,18 +26,19 @@ pub enum Event<T> {
         /// The new state.
         new: Entry<T>,
     },
-    /// An object left the cache.
+    /// An object was deleted from the cache.
     Deleted {
         /// The last known state.
         last: Entry<T>,
-        /// Whether the deletion occurred while no watch was open. In this case, the object may have
-        /// changed after its last known state.
+        /// Whether the watch did not report the deletion, for example because it was not open. In
+        /// this case, the object may have changed after its last known state.
         final_state_unknown: bool,
     },
 }
 
 impl<T> Event<T> {
-    /// Returns the new state of the object, or the last known state of a deleted object.
+    /// Returns the new state of an added or updated object, or the last known state of a deleted
+    /// object.
     pub fn entry(&self) -> &Entry<T> {
         match self {
             Event::Added { object, .. } => object,

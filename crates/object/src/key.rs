@@ -15,9 +15,9 @@ use crate::escaped::Escaped;
 /// Identifies an object within its type by namespace and name. A cluster-scoped object has no
 /// namespace.
 ///
-/// A key is cheap to clone (one reference count). Keys are ordered by namespace, then by name. A
-/// key without a namespace is less than any key with a namespace. `Display` and `FromStr` use the
-/// format of client-go's `MetaNamespaceKeyFunc`: `namespace/name`, or `name`.
+/// A key is cheap to clone, because clones share the text. Keys are ordered by namespace, then by
+/// name. A key without a namespace is less than any key with a namespace. `Display` and `FromStr`
+/// use the format of client-go's `MetaNamespaceKeyFunc`: `namespace/name`, or `name`.
 ///
 /// ```
 /// use kube_object::ObjectKey;
@@ -36,7 +36,8 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Creates the key of `name` in `namespace`. An empty namespace is treated as `None`.
+    /// Creates the key of the object `name` in `namespace`. An empty namespace is treated as
+    /// `None`.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => {
@@ -65,12 +66,12 @@ impl ObjectKey {
         }
     }
 
-    /// Returns `namespace/name`, or `name`.
+    /// Returns the text `namespace/name`. Returns only `name` for a cluster-scoped object.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Returns the borrowed key.
+    /// Returns a borrowed form of this key.
     #[inline]
     pub fn as_ref(&self) -> KeyRef<'_> {
         KeyRef { namespace: self.namespace(), name: self.name() }
@@ -86,7 +87,8 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// Creates the borrowed key of `name` in `namespace`. An empty namespace is treated as `None`.
+    /// Creates the borrowed key of the object `name` in `namespace`. An empty namespace is treated
+    /// as `None`.
     #[inline]
     pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
         Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
@@ -102,7 +104,7 @@ impl<'a> KeyRef<'a> {
         self.name
     }
 
-    /// Returns an owned copy.
+    /// Returns an owned copy of this key.
     pub fn to_key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }

@@ -12,7 +12,7 @@ const DELIMITER: u8 = 0xff;
 
 /// Holds the labels of an object that is not decoded.
 ///
-/// A lookup is linear and does not allocate.
+/// A lookup compares the labels one by one. It does not allocate.
 #[derive(Clone, Copy)]
 pub struct Labels<'a> {
     /// Alternating names and values. Each text has a delimiter at both ends. Other bytes are
@@ -24,18 +24,19 @@ pub struct Labels<'a> {
 
 impl<'a> Labels<'a> {
     /// Creates labels from the result of [`RawObject::labels`](crate::RawObject::labels), or from
-    /// the bytes in the range [`RawObject::labels_in_json`](crate::RawObject::labels_in_json).
+    /// the bytes of the JSON in the range
+    /// [`RawObject::labels_in_json`](crate::RawObject::labels_in_json).
     pub fn new(texts: &'a [u8]) -> Self {
         let delimiter = if texts.first() == Some(&DELIMITER) { DELIMITER } else { b'"' };
         Self { texts, delimiter }
     }
 
-    /// Returns the value of a label.
+    /// Returns the value of a label. Returns `None` if the object does not have the label.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// Iterates over names and values, in the order of names.
+    /// Iterates over the names and values of the labels, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let delimiter = self.delimiter;
         let delimited = self.texts.split(move |byte| *byte == delimiter).skip(1).step_by(2);

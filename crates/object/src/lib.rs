@@ -1,5 +1,5 @@
 //! Contains the data types that the other crates share: identities of objects, resourceVersions,
-//! entries, deltas, events, and the decoders of JSON.
+//! entries, deltas, events, and JSON decoders.
 //!
 //! All crates of the pipeline depend on this crate:
 //!
@@ -12,8 +12,8 @@
 //! not clone the object.
 //!
 //! A [`CacheProbe`] finds the cached entry of an unchanged object, so that the object is not
-//! decoded again. If a resourceVersion may belong to another history of the server, an equal
-//! [`Digest`] of the JSON proves that the object is unchanged.
+//! decoded again. After a restore of the server, a different state of an object can have the same
+//! resourceVersion. Then, only an equal [`Digest`] of the JSON proves that the object is unchanged.
 //!
 //! ```
 //! use kube_object::{ObjectKey, ResourceVersion};
@@ -26,10 +26,10 @@
 //!
 //! # Invariants
 //! - This crate does no I/O, starts no tasks, and never waits.
-//! - The identity of an [`Entry`] is taken from the bytes of the server, never from a value that a
-//!   transform may have changed.
-//! - An error never contains text of an object. It contains at most the key, the name of a field of
-//!   the Rust type, a position and a category.
+//! - The identity of an object from a server is read from the bytes of the server, and never from a
+//!   value that a transform may have changed.
+//! - A decode error never contains the contents of an object. It contains at most the kind, a
+//!   position, a category, and the reason of a transform.
 
 mod cached;
 mod decode;

@@ -9,9 +9,9 @@ use crate::{KeyRef, ResourceVersion, Uid};
 pub struct ObjectIdRef<'a> {
     /// The namespace and name.
     pub key: KeyRef<'a>,
-    /// The uid, or an empty text if the server did not send a uid.
+    /// The uid. Empty if the server did not send a uid.
     pub uid: Uid,
-    /// The resourceVersion, or an empty text if the server did not send a version.
+    /// The resourceVersion. Empty if the server did not send a version.
     pub version: ResourceVersion,
 }
 
@@ -24,11 +24,11 @@ impl<'a> ObjectIdRef<'a> {
 
 /// Provides the identity and the labels of a value that can be cached.
 ///
-/// The trait is implemented for every [`Resource`]: types of k8s-openapi, types derived with
+/// Every [`Resource`] implements this trait: types of k8s-openapi, types derived with
 /// `kube::CustomResource`, `DynamicObject` and `PartialObjectMeta`.
 pub trait Object: Send + Sync + 'static {
-    /// Returns the identity that the value contains. A transform may have changed the value, so
-    /// [`Entry`](crate::Entry) stores the identity that the server sent separately.
+    /// Returns the identity that the value contains. A transform can change this identity.
+    /// [`Entry`](crate::Entry) therefore stores the identity that the server sent.
     fn id(&self) -> ObjectIdRef<'_>;
 
     /// Returns the value of a label. Returns `None` if the object does not have the label.

@@ -14,8 +14,8 @@ pub struct DecodeContext {
     pub kind: Arc<TypeMeta>,
     /// Whether only metadata was requested. The server then sends `PartialObjectMetadata`.
     pub metadata_only: bool,
-    /// Whether to keep `metadata.managedFields`. This field is often half of an object, and most
-    /// programs do not read it.
+    /// Whether to keep `metadata.managedFields`. This field is often half of the size of an object,
+    /// and most programs do not read it.
     pub keep_managed_fields: bool,
 }
 
@@ -58,7 +58,8 @@ impl<'a> RawObject<'a> {
     /// Creates a raw object from its outline.
     ///
     /// # Errors
-    /// Returns an error if the object has no readable name. The error contains the reason.
+    /// Returns an error if the object has no readable name. The error describes the cause, for
+    /// example a wrong kind or malformed JSON.
     pub fn new(outline: Outline<'a>, context: &'a DecodeContext) -> Result<Self, DecodeError> {
         match outline.to_id() {
             Some(id) => Ok(Self { id, outline, context }),
@@ -71,8 +72,8 @@ impl<'a> RawObject<'a> {
         &self.context.kind
     }
 
-    /// Returns the JSON. Without [`DecodeContext::keep_managed_fields`], managedFields are removed.
-    /// The capacity of an owned `Vec` is exact.
+    /// Returns the JSON of the object. The JSON contains managedFields only with
+    /// [`DecodeContext::keep_managed_fields`]. The capacity of an owned `Vec` is exact.
     pub fn json(&self) -> Cow<'a, [u8]> {
         match self.json_parts() {
             [all, []] => Cow::Borrowed(all),
@@ -80,13 +81,14 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns [`RawObject::json`] as two slices. A caller can copy both slices into one buffer.
+    /// Returns [`RawObject::json`] as two slices, so that a caller can copy both slices into one
+    /// buffer.
     pub fn json_parts(&self) -> [&'a [u8]; 2] {
         self.outline.parts(self.context.keep_managed_fields)
     }
 
-    /// Returns the labels in the format of [`Labels::new`](crate::Labels::new). The result is
-    /// borrowed if the JSON of the labels needs no conversion.
+    /// Returns the labels in the format that [`Labels::new`](crate::Labels::new) reads. The result
+    /// is borrowed if the JSON of the labels already has this format.
     pub fn labels(&self) -> Cow<'a, [u8]> {
         if self.outline.is_reliable {
             let json = self.outline.labels().map(|at| &self.outline.bytes()[at]);

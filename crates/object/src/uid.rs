@@ -2,11 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-/// Holds the `metadata.uid` of an object. Another object with the same key has another uid.
+/// Holds the `metadata.uid` of an object. An object that is deleted and created again has the same
+/// key and another uid.
 ///
 /// Kubernetes uses RFC 4122 UUIDs. A UUID is stored in 16 bytes without an allocation. Any other
-/// text is stored unchanged. Aggregated APIs may send an empty uid. An empty uid counts as unknown
-/// and does not differ from any other uid ([`Uid::differs_from`]).
+/// text is stored unchanged. Aggregated APIs may send an empty uid. An empty uid counts as unknown,
+/// so it does not differ from any other uid ([`Uid::differs_from`]).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(UidRepr);
 

@@ -9,8 +9,8 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 /// Holds the resourceVersion of an object, a list or a bookmark.
 ///
 /// Versions that are decimal numbers are ordered. Any other text is *opaque*, including a number
-/// with leading zeros. An opaque version is equal to the same text, and is not ordered with other
-/// versions ([`PartialOrd`] returns `None`).
+/// with leading zeros. An opaque version is only equal to the same text. It is neither lower nor
+/// higher than another version ([`PartialOrd`] returns `None`).
 ///
 /// ```
 /// use kube_object::ResourceVersion;
@@ -42,8 +42,8 @@ impl ResourceVersion {
         })
     }
 
-    /// Returns whether the text is not a decimal number. An opaque version cannot be compared with
-    /// other versions.
+    /// Returns whether the version is opaque: its text is not a decimal number. An opaque version
+    /// cannot be compared with other versions.
     pub fn is_opaque(&self) -> bool {
         matches!(self.0, VersionRepr::Opaque(_))
     }
@@ -53,14 +53,15 @@ impl ResourceVersion {
         matches!(&self.0, VersionRepr::Opaque(text) if text.is_empty())
     }
 
-    /// Returns whether a watch can start after this version. An empty version and "0" are not
-    /// positions in the server's history: a watch from there starts with the current state.
+    /// Returns whether a watch can resume after this version. An empty version and "0" are not
+    /// positions in the history of the server. A watch from these versions starts with the current
+    /// state.
     pub fn is_resumable(&self) -> bool {
         !matches!(&self.0, VersionRepr::Opaque(text) if text.is_empty() || text.as_str() == "0")
     }
 
-    /// Returns whether this version is equal to `other` or higher. Returns false for opaque
-    /// versions.
+    /// Returns whether this version is equal to `other` or higher. Returns false if one of the
+    /// versions is opaque.
     pub fn at_least(&self, other: &Self) -> bool {
         !self.is_opaque() && self >= other
     }

@@ -19,17 +19,19 @@ pub trait EventPages<T>: Send + Sync {
         self.len() == 0
     }
 
-    /// Returns whether all events are initial Adds. Otherwise, none is.
+    /// Returns true if all events are initial Adds, and false if none of the events is an initial
+    /// Add.
     fn is_initial(&self) -> bool;
 
-    /// Returns at most `limit` events from the cursor on, and the cursor of the next page. The first
-    /// cursor is zero. The last page has no next cursor. A page may be empty.
+    /// Returns at most `limit` events from the cursor on, and the cursor of the next page. The
+    /// cursor of the first page is zero. The last page returns `None` as the next cursor. A page
+    /// may be empty.
     fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>);
 }
 
 /// Holds the events of a large write, which all handlers share.
 ///
-/// The events are a chain of pages. A page is freed when the last handler has received it.
+/// The list consists of pages. A page is freed when the last handler has received it.
 pub struct EventList<T> {
     first: Option<Arc<ListedPage<T>>>,
     len: usize,
@@ -52,7 +54,7 @@ impl<T> Drop for ListedPage<T> {
 }
 
 impl<T> EventList<T> {
-    /// Creates a list of these events. Either all events are initial Adds, or none is.
+    /// Creates a list of these events. Either all events or none of them must be initial Adds.
     pub fn new(events: Vec<Event<T>>) -> Self {
         let (len, is_initial) = (events.len(), events.first().is_some_and(is_initial));
         let (mut events, mut pages) = (events.into_iter(), Vec::with_capacity(len.div_ceil(PAGE)));

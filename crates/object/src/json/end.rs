@@ -22,8 +22,8 @@ impl ValueEnd {
     /// Returns the number of bytes of this chunk that belong to the value. Returns `None` if the
     /// value continues in the next chunk.
     ///
-    /// The first byte of each chunk must belong to the value. The end of a number, `true`, `false`
-    /// or `null` is found only if the chunk contains the next byte after the value.
+    /// The first byte of each chunk must belong to the value. For a number, `true`, `false` or
+    /// `null`, the method finds the end only if the chunk also contains the byte after the value.
     #[inline]
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.in_string {

@@ -17,8 +17,8 @@ pub struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Scans the JSON of an event.
     ///
-    /// The JSON must be an object with exactly one `type`, a string, and exactly one `object`. For
-    /// other JSON, the method returns `None`. It does not validate the value of `object`.
+    /// Returns `None` unless the JSON is an object with exactly one `type` and exactly one
+    /// `object`, and `type` is a string. The method does not validate the value of `object`.
     pub fn scan(frame: &'a [u8]) -> Option<Self> {
         let (mut event_type, mut object) = (None, None);
         let mut fields = FieldScanner::of(frame, 0).ok()?;

@@ -8,8 +8,8 @@ use std::fmt;
 /// contain values of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// The bytes are not JSON in UTF-8, contain a number that no type can hold, or are nested too
-    /// deeply.
+    /// The bytes are not valid JSON in UTF-8, contain a number that is too large for every type, or
+    /// are nested too deeply.
     #[error("malformed JSON at byte {position}")]
     Syntax {
         /// The offset of the error in bytes.
@@ -22,9 +22,12 @@ pub enum JsonError {
         position: usize,
     },
     /// The JSON does not match the type: a field is missing, duplicate, or has a wrong type.
-    #[error("JSON does not match the type before byte {position}")]
+    #[error(
+        "JSON does not match the type (detected at byte {position}): a field is missing, duplicate, or has a wrong type"
+    )]
     Shape {
-        /// The offset in bytes after the value that does not match.
+        /// The offset in bytes at which the error was detected. The error is in the value before
+        /// this offset.
         position: usize,
     },
 }

@@ -16,11 +16,12 @@ use super::{
 };
 use crate::{ObjectId, ObjectIdRef};
 
-/// Contains the identity and kind of an object, and the positions of some of its metadata.
+/// Contains the identity and the kind of an object, and the positions of its labels and
+/// managedFields.
 ///
-/// The outline is correct for valid JSON. For malformed JSON, its content is unspecified, and
-/// decoding fails. If `metadata` or a field of the identity occurs twice, most parts of the outline
-/// are missing. The deserializer then selects one of the values.
+/// The outline is correct for valid JSON. For malformed JSON, its content is unspecified, and a
+/// decoder rejects the object. If `metadata` or a field of the identity occurs twice, the outline
+/// contains only the kind. [`Outline::to_id`] still returns the identity.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
@@ -45,8 +46,8 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Scans the object at the start of these bytes, and finds its end. Returns `None` if the object is
-    /// truncated.
+    /// Scans the JSON object at the start of these bytes, and finds its end. Returns `None` if the
+    /// object is truncated.
     pub fn scan_first(bytes: &'a [u8]) -> Option<Self> {
         let mut outline = Self::empty(bytes, None);
         match outline.find(ScanEnd::EndOfObject) {
@@ -64,19 +65,19 @@ impl<'a> Outline<'a> {
         self.bytes
     }
 
-    /// Returns the identity, with a key that is borrowed from the bytes. Returns `None` if
+    /// Returns the identity, with a key that borrows from the bytes. Returns `None` if
     /// `metadata.name` is missing, or if a part of the identity is not a string or contains
     /// escapes.
     pub fn id(&self) -> Option<&ObjectIdRef<'a>> {
         self.id.as_ref()
     }
 
-    /// Returns the identity, even if it contains escapes. Returns `None` if `metadata.name` is
+    /// Returns the identity, even if it contains JSON escapes. Returns `None` if `metadata.name` is
     /// missing.
     ///
-    /// Few types allow names with characters that Go escapes, for example `&` in the name of a
-    /// ClusterRole. If another part of the identity is not a string, it counts as missing. The
-    /// decoder rejects such an object later.
+    /// Only few types allow names with characters that Go escapes in JSON, for example `&` in the
+    /// name of a ClusterRole. A namespace, uid or resourceVersion that is not a string counts as
+    /// missing. A decoder rejects such an object.
     pub fn to_id(&self) -> Option<ObjectId> {
         if let Some(id) = &self.id {
             return Some(id.clone().into());
