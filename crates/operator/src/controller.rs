@@ -46,16 +46,19 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// An informer of the controller was stopped first. Stop the controller before its informers.
-    #[error("informer {0} stopped while the controller was running; stop the controller first")]
+    /// An informer stopped while its controller was running. Stop the controller before its informers.
+    #[error("informer {0} stopped while the controller was running; stop the controller before the informer")]
     InformerStopped(String),
-    /// A predicate, a mapper or a stream panicked. Some keys may be missing. Only a new start finds
-    /// all objects to reconcile.
-    #[error("source {0} panicked, and some objects were not queued; restart the controller")]
+    /// A predicate, a mapper or a stream panicked, so some objects may not be reconciled. A new
+    /// controller reconciles all objects.
+    #[error(
+        "source {0} panicked, so some objects may not be reconciled; restart the program or run a new controller"
+    )]
     SourcePanicked(String),
 }
 
-/// Calls a [`Reconciler`] for each object of a type, whenever an event concerns the object.
+/// Calls a [`Reconciler`] for each object of a type, and again when the object or a related object
+/// changes.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -101,8 +104,8 @@ pub(crate) struct ControllerOptions {
 }
 
 impl<T: Cached> Controller<T> {
-    /// Creates a controller for the objects of this informer. The default name is the kind in lower
-    /// case.
+    /// Creates a controller that reconciles the objects of this informer. The default name of the
+    /// controller is the kind in lower case.
     pub fn new(informer: &Informer<T>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -112,7 +115,8 @@ impl<T: Cached> Controller<T> {
         Self::dynamic(informer, &Default::default(), scope)
     }
 
-    /// Creates a controller for a type that is known only at run time.
+    /// Creates a controller for a type that is known only at run time. `resource` contains the
+    /// group and the kind of the objects. `scope` states whether the objects have a namespace.
     pub fn dynamic(
         informer: &Informer<T>,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -135,68 +139,79 @@ impl<T: Cached> Controller<T> {
         }
     }
 
-    /// Sets the name in logs and metrics. The default is the kind in lower case.
+    /// Sets the name of the controller in logs, metrics and debug pages. The default is the kind in
+    /// lower case. The controllers and tasks of a [`Manager`](crate::Manager) must have unique
+    /// names.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// Sets the predicate for events of the reconciled objects. The default accepts every event.
+    /// Sets the predicate that filters the events of the reconciled objects. The default accepts
+    /// every event.
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Sets the maximum number of concurrent reconciles, each of another key. The default is 1.
+    /// Sets the maximum number of concurrent reconciles. Reconciles of one key never overlap. The
+    /// default is 1, and 0 has the effect of 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.options.concurrency = runs.max(1);
         self
     }
 
-    /// Sets the maximum duration of one reconcile. A longer reconcile is dropped and counts as
-    /// failed.
+    /// Sets the maximum duration of one reconcile. If a reconcile takes longer, the controller
+    /// drops its future, and retries the key as after a failure.
     ///
-    /// There is no limit by default. A reconcile that hangs blocks its key, and it occupies one of
-    /// the [concurrent reconciles](Self::concurrency). Requests through a plain `Api` have no
-    /// timeout. The helpers of this crate use a timeout.
+    /// By default, there is no limit. A reconcile that hangs then blocks its key, and occupies one
+    /// of the [concurrent reconciles](Self::concurrency). Requests through an `Api` of kube-client
+    /// can hang, because they have no timeout. The helpers of this crate use a timeout for each
+    /// request.
     pub fn reconcile_timeout(mut self, after: Duration) -> Self {
         self.options.reconcile_timeout = Some(after);
         self
     }
 
-    /// Requeues an object after this delay when its reconcile ends with
-    /// [`Action::Done`](crate::Action::Done). The object is reconciled earlier if something
-    /// changes. By default, it is not requeued.
+    /// Requeues an existing object after this delay if its reconcile returns
+    /// [`Action::Done`](crate::Action::Done). By default, the object is not requeued.
+    ///
+    /// If the object or a related object changes before the delay expires, the reconcile starts
+    /// earlier.
     pub fn requeue_after_success(mut self, after: Duration) -> Self {
         self.options.requeue_after_success = Some(after);
         self
     }
 
-    /// Sets the delay of a key after a failed reconcile.
+    /// Sets the rate limiter, which decides the delay of a key after a failed reconcile.
     ///
-    /// The default is the same as in controller-runtime: 5 ms, doubled with each failure up to 1000
-    /// s, for each key separately. [`default_rate_limiter`](crate::workqueue::default_rate_limiter)
-    /// is the default of client-go. It also limits all keys together to 10 per second after a burst
-    /// of 100.
+    /// The default is the same as in controller-runtime. The delay of a key is 5 ms after its first
+    /// failure, and doubles with each further failure up to 1000 s.
+    ///
+    /// The default of client-go is
+    /// [`default_rate_limiter`](crate::workqueue::default_rate_limiter). In addition, it limits the
+    /// retries of all keys together to 10 per second after a burst of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
-    /// Reconciles the controlling owner of an object when the object changes. Only owners of this
-    /// controller's type count.
+    /// Reconciles the controlling owner of each object of `informer` when the object changes.
+    ///
+    /// The controlling owner is the owner in the reference with `controller: true`. The controller
+    /// ignores owners of types that it does not reconcile.
     pub fn owns<O: Cached + Resource>(self, informer: &Informer<O>) -> Self {
         self.owns_filtered(informer, Predicate::always())
     }
 
-    /// Does the same as [`owns`](Self::owns), for the events that the predicate accepts.
+    /// Does the same as [`owns`](Self::owns), but only for the events that the predicate accepts.
     pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
         self.owned(OwnerMatch::Controller, informer, filter)
     }
 
-    /// Does the same as [`owns_filtered`](Self::owns_filtered), for every owner of this controller's
-    /// type. The owner reference need not be a controller reference. This is `MatchEveryOwner` in
-    /// controller-runtime.
+    /// Does the same as [`owns_filtered`](Self::owns_filtered), but reconciles all owners of this
+    /// controller's type. The owner reference need not have `controller: true`. This method
+    /// corresponds to `MatchEveryOwner` in controller-runtime.
     pub fn owns_any_reference<O: Cached + Resource>(
         self,
         informer: &Informer<O>,
@@ -220,10 +235,10 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Reconciles the keys that `keys` returns for an event of another object.
+    /// Reconciles the keys that `keys` returns for each event of `informer`.
     ///
-    /// `keys` may use an index, a name in the object, or any other lookup that does not block. For
-    /// an update, both states of the object are available.
+    /// `keys` must not block. For example, it can use an index, or read a name from the object. For
+    /// an update, the event contains the old and the new state of the object.
     pub fn watches<O, I>(self, informer: &Informer<O>, keys: impl Fn(&Event<O>) -> I + Send + 'static) -> Self
     where
         O: Cached,
@@ -232,7 +247,8 @@ impl<T: Cached> Controller<T> {
         self.watches_filtered(informer, Predicate::always(), keys)
     }
 
-    /// Does the same as [`watches`](Self::watches), for the events that the predicate accepts.
+    /// Does the same as [`watches`](Self::watches), but only for the events that the predicate
+    /// accepts.
     pub fn watches_filtered<O, I>(
         mut self,
         informer: &Informer<O>,
@@ -252,10 +268,11 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Reconciles the keys of a stream. `name` is the source in [`Reason`](crate::Reason).
+    /// Reconciles the keys that the stream yields. `name` is the source in the
+    /// [`Reason`](crate::Reason) of these reconciles.
     ///
-    /// The stream is polled only while this process is leader. The controller continues when the
-    /// stream ends.
+    /// The controller polls the stream only while this process is the leader. If the stream ends,
+    /// the controller continues to run.
     pub fn watches_stream(
         mut self,
         name: impl Into<Arc<str>>,
@@ -267,18 +284,27 @@ impl<T: Cached> Controller<T> {
 
     /// Runs the controller until `stop` is cancelled or leadership is lost.
     ///
-    /// First it starts the informers, and waits until the caches are synced and this process is
-    /// leader. After `stop`, it waits for running reconciles. When leadership is lost, it drops
-    /// them at their next `await`. For the next term, create a new controller, and new
-    /// [`Finalizer`](crate::Finalizer)s and [`Applier`](crate::Applier)s.
+    /// The controller first starts its informers. It waits until their caches are synced and this
+    /// process is the leader, and then starts to reconcile. After `stop` is cancelled, the method
+    /// waits for running reconciles. If leadership is lost, the method drops running reconciles at
+    /// their next `await`.
+    ///
+    /// A controller runs for one term of leadership. For the next term, create a new controller
+    /// with new [`Finalizer`](crate::Finalizer)s and [`Applier`](crate::Applier)s, because another
+    /// leader may have changed the objects.
     ///
     /// # Errors
-    /// Returns a [`ControllerError`] if an informer was stopped first, or if a predicate, a mapper
-    /// or a stream panicked. The method waits for running reconciles before it returns.
+    /// Returns [`ControllerError::InformerStopped`] if an informer stops before the controller.
+    /// Returns [`ControllerError::SourcePanicked`] if a predicate, a mapper or a stream panics. In
+    /// both cases, the method first waits for running reconciles.
+    ///
+    /// # Panics
+    /// Panics if the rate limiter panics.
     ///
     /// # Cancel safety
-    /// Dropping the future is like a crash: reconciles are dropped at their current `await`, and
-    /// the handlers are removed.
+    /// If the future is dropped, running reconciles are dropped at their current `await`, as in a
+    /// crash. The last request of each reconcile may have taken effect. The informers no longer call
+    /// the handlers of this controller.
     pub async fn run(
         self,
         reconciler: impl Reconciler<T>,

@@ -30,24 +30,29 @@ use self::{
 };
 use crate::redact::redact;
 
-/// Identifies the Lease that decides the election, and this process.
+/// Identifies the Lease of an election and this process, and sets the times of the election.
 #[derive(Clone, Debug)]
 pub struct ElectionOptions {
-    /// Namespace of the Lease.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// Name of the Lease.
+    /// The name of the Lease.
     pub name: String,
-    /// Identity of this process. It must be unique per process: two processes with one identity would
-    /// both use the same lease. A host name is not enough if Pods share a host, or if a process
-    /// restarts on it. [`ElectionOptions::new`] creates a unique identity.
+    /// The identity of this process in the Lease. [`ElectionOptions::new`] creates a unique identity.
+    ///
+    /// The identity must be unique for each process. Two processes with the same identity would both act
+    /// as the leader. A host name is not sufficient: several processes may run on one host, and a
+    /// restarted process has the same host name.
     pub identity: String,
-    /// Validity and renewal times of the lease.
+    /// The lease duration, the renew deadline and the retry period.
     pub times: LeaseTimes,
 }
 
 impl ElectionOptions {
-    /// Creates options with default times and a unique identity: the host name (`HOSTNAME`, in a Pod
-    /// the name of the Pod) and a random suffix.
+    /// Creates options with default times and a unique identity.
+    ///
+    /// The identity consists of the environment variable `HOSTNAME` and a random suffix. In a Pod,
+    /// `HOSTNAME` contains the name of the Pod. If `HOSTNAME` is not set, the identity starts with
+    /// the name of the Lease.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let name = name.into();
         // The standard library seeds `RandomState` from the operating system.
@@ -62,7 +67,8 @@ pub(crate) fn hostname() -> Option<String> {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty())
 }
 
-/// Takes part in a leader election. [`Election::run`] does the work.
+/// Takes part in a leader election. The election starts with [`Election::run`], and
+/// [`Election::leadership`] reports its result.
 pub struct Election {
     options: ElectionOptions,
     api: Api<DynamicObject>,
@@ -89,10 +95,11 @@ pub(crate) struct ElectionView {
 }
 
 impl Election {
-    /// Creates an election. Sends no request before [`Election::run`].
+    /// Creates an election. The election sends its first request in [`Election::run`].
     ///
     /// # Errors
-    /// Returns an error if the identity is empty or the times are unsafe; see [`LeaseTimes::validate`].
+    /// Returns an [`ElectionError`] if the identity is empty or the times are unsafe; see
+    /// [`LeaseTimes::validate`].
     pub fn new(client: Client, options: ElectionOptions) -> Result<Self, ElectionError> {
         if options.identity.is_empty() {
             return Err(ElectionError::EmptyIdentity);
@@ -120,19 +127,20 @@ impl Election {
         Leadership::new(self.state.subscribe())
     }
 
-    /// Takes part in the election until `stop` is cancelled. Then releases the lease, so that the next
-    /// leader need not wait.
+    /// Takes part in the election until `stop` is cancelled. Then releases the lease. Another
+    /// candidate can then take the lease immediately.
     ///
-    /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden or
-    /// fails, the election reads the Lease every [`LeaseTimes::retry_period`] instead.
+    /// The election watches the Lease and takes a free lease immediately. If the watch is forbidden
+    /// or fails, the election reads the Lease every [`LeaseTimes::retry_period`] instead.
     ///
-    /// All work that started under the lease must stop before `stop` is cancelled. Otherwise the work
-    /// overlaps with the next leader. A [`Manager`](crate::Manager) ensures this order. A controller
-    /// without a manager needs a separate stop token, which must be cancelled first.
+    /// Before you cancel `stop`, stop all work that requires leadership. Otherwise the work
+    /// overlaps with the work of the next leader. A [`Manager`](crate::Manager) ensures this order.
+    /// Without a manager, use a separate stop token for each controller. Cancel that token and
+    /// wait for the controller before you cancel `stop`.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the lease is not released. [`Leadership`] treats it as valid until its
-    /// renew deadline.
+    /// If the future is dropped, the lease is not released, and other candidates wait until it
+    /// expires. [`Leadership`] still reports this process as the leader until the renew deadline.
     pub async fn run(mut self, stop: CancellationToken) {
         let informer = self.start_informer();
         let mut events = informer.events();

@@ -1,16 +1,16 @@
 //! A framework for Kubernetes operators: controllers on shared caches, leader election, events, and
 //! helpers for writes.
 //!
-//! - A [`Controller`] calls a [`Reconciler`] for an object when the object itself, an object that it
-//!   owns, or another watched object changed. The [`Request`] contains the [`Reason`]s. Failed
-//!   reconciles are retried with backoff.
-//! - A [`Manager`] starts and stops caches, election, controllers and tasks in order. It serves
-//!   metrics, health and debug pages.
-//! - An [`Election`] uses a Lease, like the elections of client-go. Its [`Leadership`] reports whether
-//!   this process is the leader.
+//! - A [`Controller`] calls a [`Reconciler`] for an object if the object, one of its owned objects,
+//!   or another watched object changes. The [`Request`] contains the [`Reason`]s. Failed reconciles
+//!   are retried with backoff.
+//! - A [`Manager`] starts caches, the election, controllers and tasks, and stops them in the
+//!   reverse order. It serves metrics, health and debug pages.
+//! - An [`Election`] elects a leader with a Lease, like an election of client-go. Its
+//!   [`Leadership`] reports whether this process is the leader.
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
-//!   [`set_condition`] help reconcilers to write objects only if they differ. An [`EventRecorder`]
-//!   reports events of objects.
+//!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
+//! - An [`EventRecorder`] reports Kubernetes Events about objects.
 //!
 //! ```no_run
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -39,38 +39,49 @@
 //! keys and rate limiters.
 //!
 //! # Features
-//! Both features are on by default.
+//! Both features are enabled by default.
 //! - `http`: metrics, health and debug pages of a [`Manager`] over HTTP.
-//! - `metrics`: metrics for Prometheus. Without `http`, a program registers them in its own registry.
+//! - `metrics`: metrics for Prometheus. Without `http`, a program registers the metrics in its own
+//!   registry with `Manager::register_metrics`.
 //!
 //! # Secrets in logs
-//! If a server rejects an object, its message may contain parts of the object. Errors of serde_json
-//! contain parts of invalid input. Logs and pages of this crate, and the text of a [`Failure`], never
-//! contain such parts. Error sources may contain such parts, and other libraries print sources with
-//! `{:#}`. The `{:?}` format of a [`WriteError`] or a [`FinalizerError`] also prints sources.
+//! If a server rejects an object, the message of the server may contain parts of the object. If
+//! JSON cannot be decoded, the message of serde_json may contain parts of the JSON. The logs and
+//! pages of this crate, and the text of a [`Failure`], never contain these messages.
 //!
-//! kube-client also logs, under the target `kube_client`. It logs complete responses that it cannot
-//! decode (level warn) and rejections (level debug). This affects requests that a program sends through
-//! an `Api` or a `CachedApi`, and requests for the Lease. The helpers of this crate avoid it. If your
-//! objects contain secrets, filter logs with `kube_client=error`. The panic hook prints panic messages,
-//! by default to standard error: `from_value(..).unwrap()` may print a part of an object.
+//! The sources of an error may contain these messages. Some formats print the sources: `{:#}` of
+//! anyhow, and `{:?}` of a [`WriteError`] or a [`FinalizerError`].
+//!
+//! kube-client writes log lines with the target `kube_client`. At level warn, it logs each response
+//! that it cannot decode. At level debug, it logs each rejection. This applies to requests that a
+//! program sends through an `Api` or a `CachedApi`, and to requests for the Lease. The helpers of
+//! this crate avoid these log lines. If your objects contain secrets, use the log filter
+//! `kube_client=error`.
+//!
+//! The panic hook prints panic messages, by default to standard error. For example, the panic of
+//! `from_value(..).unwrap()` may print a part of an object.
 //!
 //! # Invariants
-//! - Two processes are never leaders at the same time, if no clock runs faster than another by more
-//!   than the ratio of lease duration and renew deadline. A leader stops at the renew deadline, counted
-//!   from the send time of its last accepted write. A candidate waits for the complete lease duration
-//!   after the last observed renewal, even if the Lease was deleted and created again. A candidate that
-//!   starts after a deletion is exempt, because it never observed the old holder.
+//! - Two processes are never leaders at the same time. This requires that no clock runs faster than
+//!   another clock by more than the factor `lease_duration / renew_deadline`. A leader stops when
+//!   the renew deadline has passed since it sent its last accepted write of the Lease. A candidate
+//!   waits for the complete lease duration after the last observed renewal, even if the Lease was
+//!   deleted and created again.
+//! - There is one exception: a candidate that starts after the Lease was deleted has not observed
+//!   the old holder. It may become the leader while the old holder is still the leader.
 //! - Each leadership check reads the clock. The check does not depend on a background task.
-//! - Reconciles of one key never overlap, and a reconcile starts after each event that passes the filter.
-//! - No reconcile starts while this process is not the leader. A manager releases its lease only after
-//!   all leader-only work has stopped.
-//! - A guarded client sends each write at most once, and only after a check of leadership.
-//! - Reporting an event never waits. Each reported event is counted as sent, waiting, failed or dropped.
-//! - A [`Finalizer`] is on the server before the reconciler creates anything, and it is removed only
-//!   after a completed cleanup.
-//! - An update never overwrites a change of another client. It fails with a conflict.
-//!   [`Applier::force`] is the only exception.
+//! - Reconciles of one key never overlap. After each event that passes the filter, a reconcile of
+//!   the key starts. Several events may cause only one reconcile.
+//! - A leader-only controller starts a reconcile only while this process is the leader. A manager
+//!   releases its lease only after all leader-only work has stopped.
+//! - A client of [`Leadership::guard`] sends each write at most once, and only after a check of
+//!   leadership.
+//! - Reporting an event never waits. Each reported event is counted as sent, waiting, failed or
+//!   dropped.
+//! - The server stores the finalizer of a [`Finalizer`] before `Apply` runs. The finalizer is
+//!   removed only after a complete cleanup.
+//! - An update never overwrites a change of another client. Instead, the update fails with
+//!   [`WriteError::Conflict`]. The only exception is an apply with [`Applier::force`].
 
 mod controller;
 mod election;
@@ -110,6 +121,6 @@ pub use write::{
 pub use kube_informer as informer;
 #[doc(inline)]
 pub use kube_workqueue as workqueue;
-/// The crate of the metrics, for metrics that a program registers with [`Manager::metrics_registry`].
+/// Contains the types of the metrics that a program registers with [`Manager::metrics_registry`].
 #[cfg(feature = "metrics")]
 pub use prometheus_client;

@@ -48,8 +48,9 @@ use prometheus_client::registry::Registry;
 
 /// Runs the HTTP pages, caches, election, controllers and tasks of an operator.
 ///
-/// The parts start in this order and stop in the reverse order. The lease is released last, so that the
-/// next leader starts only after this process has finished its work.
+/// The parts start in this order and stop in the reverse order. The manager releases the lease only
+/// after all controllers and tasks have stopped. The next leader therefore starts only after this
+/// process has finished its work.
 ///
 /// ```no_run
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -79,7 +80,7 @@ use prometheus_client::registry::Registry;
 /// manager.run(shutdown_signal()).await?; // until SIGTERM
 /// # Ok(()) }
 /// ```
-#[must_use = "a manager does nothing before `run`"]
+#[must_use = "a manager does nothing until `run` is called"]
 pub struct Manager {
     options: ManagerOptions,
     /// Not guarded: for requests before this process is the leader.
@@ -100,11 +101,11 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Creates a manager whose caches cover the entire cluster. Binds its sockets immediately, and does
-    /// nothing else before [`Manager::run`].
+    /// Creates a manager whose caches cover the entire cluster. The manager binds its sockets
+    /// immediately. All other work starts in [`Manager::run`].
     ///
     /// # Errors
-    /// Returns an error if an address cannot be bound or the election options are unsafe.
+    /// Returns a [`ManagerError`] if an address cannot be bound or the election options are unsafe.
     pub fn new(client: Client, options: ManagerOptions) -> Result<Self, ManagerError> {
         Self::with_factory(client.clone(), InformerFactory::new(client), options)
     }
@@ -148,7 +149,8 @@ impl Manager {
         })
     }
 
-    /// Returns the factory that creates informers for the controllers. The manager starts and stops them.
+    /// Returns the factory that creates informers for the controllers. The manager starts and stops
+    /// the informers of this factory.
     pub fn factory(&self) -> &InformerFactory {
         &self.factory
     }
@@ -164,26 +166,34 @@ impl Manager {
         self.leadership.clone()
     }
 
-    /// Returns the address of the pages. If the options contain port 0, this is the actual port.
+    /// Returns the bound address of the metrics, health and debug pages. If
+    /// [`bind_address`](ManagerOptions::bind_address) contains port 0, the result contains the
+    /// selected port.
     #[cfg(feature = "http")]
     pub fn local_address(&self) -> Option<std::net::SocketAddr> {
         self.http.local_address()
     }
 
-    /// Returns the address of the probes. If the options contain port 0, this is the actual port.
+    /// Returns the bound address of the probe pages. If
+    /// [`probe_address`](ManagerOptions::probe_address) contains port 0, the result contains the
+    /// selected port.
     #[cfg(feature = "http")]
     pub fn local_probe_address(&self) -> Option<std::net::SocketAddr> {
         self.http.local_probe_address()
     }
 
-    /// Returns the registry behind `/metrics`. A program can register its own metrics here.
+    /// Returns the registry of the page `/metrics`. A program can register its own metrics in this
+    /// registry.
     #[cfg(all(feature = "http", feature = "metrics"))]
     pub fn metrics_registry(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
-    /// Registers the metrics of this manager in another registry, for a program that serves metrics
-    /// itself. Call this after all controllers were added.
+    /// Registers the metrics of this manager in another registry. Use this method if the program
+    /// serves metrics itself.
+    ///
+    /// Call this method after all controllers were added. Otherwise some metrics of later
+    /// controllers are missing.
     #[cfg(feature = "metrics")]
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics.register(registry);
@@ -191,16 +201,19 @@ impl Manager {
         registry.register_collector(Box::new(collector));
     }
 
-    /// Returns a recorder for events of the named controller. Calls with the same name return the same
-    /// recorder.
+    /// Returns a recorder of Kubernetes Events for the named controller. Calls with the same name
+    /// return the same recorder.
     ///
-    /// The events contain the election identity as the reporting instance. Without an election, the
-    /// instance is the host name (`HOSTNAME`, in a Pod the name of the Pod), or the controller name if
-    /// the host name is unknown. The recorder writes while this process is the leader. After the
-    /// controllers have stopped, it writes the remaining events.
+    /// The reporting instance of the Events is the election identity. Without an election, it is
+    /// the environment variable `HOSTNAME`, which in a Pod contains the name of the Pod. If
+    /// `HOSTNAME` is not set, it is the controller name.
+    ///
+    /// The recorder writes only while this process is the leader. On a follower, each write fails,
+    /// and the Event is lost. After the controllers have stopped, the recorder writes the remaining
+    /// Events.
     ///
     /// # Errors
-    /// Returns an error if servers would reject the name.
+    /// Returns a [`RecorderError`] if servers would reject the controller name or the instance.
     pub fn event_recorder(&mut self, controller: &str) -> Result<EventRecorder, RecorderError> {
         if let Some(recorder) = self.recorders.get(controller) {
             return Ok(recorder.clone());
@@ -216,13 +229,16 @@ impl Manager {
         Ok(recorder)
     }
 
-    /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning for
-    /// each missing one.
+    /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning
+    /// for each missing permission.
     ///
-    /// `resource` is a plural or a subresource, such as `pods` or `pods/status`. `group` is empty for
-    /// the core group. `namespace` is `None` for the entire cluster. The manager checks the permissions
-    /// of caches and of the election by itself. Declare the writes of controllers. For event recorders,
-    /// declare `create` and `patch` of `events` in `events.k8s.io`.
+    /// `resource` is a resource in the plural, such as `pods`, or a subresource, such as
+    /// `pods/status`. `group` is empty for the core group. `namespace` is `None` for the entire
+    /// cluster.
+    ///
+    /// The manager also checks the permissions of its caches and of the election, without a
+    /// declaration. Declare the permissions for the writes of your controllers. For event
+    /// recorders, declare `create` and `patch` of `events` in the group `events.k8s.io`.
     pub fn require_permissions(
         &mut self,
         verbs: &[&str],
@@ -233,8 +249,8 @@ impl Manager {
         self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
     }
 
-    /// Adds a check to `/readyz`. If the check returns an error, the page contains its text. The check
-    /// must not block.
+    /// Adds a check to `/readyz`. If the check returns an error, the page has the status 503, and
+    /// contains the text of the error. The check must not block.
     #[cfg(feature = "http")]
     pub fn add_readyz_check(
         &mut self,
@@ -244,8 +260,9 @@ impl Manager {
         self.http.checks.readyz.push((name.into(), Box::new(check)));
     }
 
-    /// Adds a check to `/healthz`. If the page keeps failing, the kubelet restarts the container. The
-    /// check must not block.
+    /// Adds a check to `/healthz`. If the check returns an error, the page has the status 503, and
+    /// contains the text of the error. If this page is the liveness probe, the kubelet restarts the
+    /// container after several failures. The check must not block.
     #[cfg(feature = "http")]
     pub fn add_healthz_check(
         &mut self,
@@ -260,8 +277,8 @@ impl Manager {
         self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
     }
 
-    /// Adds a controller and selects the processes that run it. The manager starts and stops its
-    /// informers, even if another factory created them.
+    /// Adds a controller. `runs_on` selects the processes that run it. The manager starts and stops
+    /// the informers of the controller, even if another factory created them.
     pub fn add_controller_on<T: Cached>(
         &mut self,
         runs_on: RunsOn,
@@ -283,9 +300,11 @@ impl Manager {
         });
     }
 
-    /// Adds a task. Its token is cancelled after all controllers have stopped. A leader-only task
-    /// starts when this process becomes the leader. The task may return earlier; if it fails, the
-    /// manager stops.
+    /// Adds a task. A leader-only task starts when this process becomes the leader.
+    ///
+    /// After all controllers have stopped, the manager cancels the token of the task, and the task
+    /// must return. The task may also return earlier. If it returns an error or panics, the manager
+    /// stops.
     pub fn add_task<F>(
         &mut self,
         name: impl Into<String>,
@@ -317,22 +336,23 @@ impl Manager {
         }
     }
 
-    /// Runs the operator until `stop` completes, for example
-    /// [`shutdown_signal`](crate::shutdown_signal), or until a part fails.
+    /// Runs the operator until `stop` completes or a part fails. `stop` is usually
+    /// [`shutdown_signal`](crate::shutdown_signal).
     ///
-    /// Running reconciles then have the grace period
-    /// ([`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout)) to end. If the lease
-    /// is lost, leader-only controllers and tasks are dropped at their next await, even during the
-    /// grace period.
+    /// Running reconciles and tasks can then complete within the grace period
+    /// [`graceful_shutdown_timeout`](ManagerOptions::graceful_shutdown_timeout). If the lease is
+    /// lost, the manager drops leader-only controllers and tasks at their next `await`, even during
+    /// the grace period.
     ///
     /// # Errors
-    /// See [`ManagerError`]. After an error, all parts have stopped and the process should exit. There
-    /// are two exceptions: [`ManagerError::ShutdownTimeout`], and a health check that blocks its
-    /// thread.
+    /// Returns a [`ManagerError`] if the start fails, or if a part fails or does not stop in time.
+    /// After an error, the process should exit. All parts have stopped, with two exceptions: the
+    /// parts in [`ManagerError::ShutdownTimeout`], and a health check that blocks its thread.
     ///
     /// # Cancel safety
-    /// A dropped future has the effect of a crash. Reconciles are dropped at an await, and the lease
-    /// expires without a release.
+    /// If the future is dropped, the manager stops without a graceful shutdown, as in a crash.
+    /// Reconciles are dropped at their current `await`. The lease is not released, so the next
+    /// leader waits until it expires.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
         // The stage is created first, because it stops the informers when it is dropped.
         let caches = CacheStage::new(self.factory.clone(), self.client.clone());

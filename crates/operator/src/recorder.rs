@@ -39,38 +39,42 @@ pub use status::{DroppedEvents, RecorderStatus};
 /// The time to write the remaining events after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Describes the reason why a recorder was not created: the API server would reject all its events.
+/// Describes the reason why a recorder was not created. With the invalid value, the API server
+/// would reject all events of the recorder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecorderError {
-    /// The name must be a qualified name.
+    /// The controller name is not a qualified name, such as `example.com/website-operator`.
     #[error(
         "invalid reporting controller {0:?}; use a name such as website-operator or example.com/website-operator"
     )]
     InvalidController(String),
-    /// The instance must be a text of 1 to 128 bytes.
+    /// The instance is empty or longer than 128 bytes. The error contains its length in bytes.
     #[error(
         "invalid reporting instance of {0} bytes; use the name of the Pod, or another text of 1 to 128 bytes"
     )]
     InvalidInstance(usize),
 }
 
-/// Reports events about objects. Clones report to the same [`EventBroadcaster`], which writes the
-/// events.
+/// Reports Kubernetes Events about objects. All clones pass their events to the same
+/// [`EventBroadcaster`], which writes them to the server.
 ///
-/// Reporting never waits and never fails. [`EventRecorder::status`] counts what happened to the
-/// events:
-/// - Repeats become a series. A repeat has the same type, reason, action, object and related
-///   object; the note does not count. The event keeps the first note. The series is written when it
-///   starts, every 30 minutes while it continues, and when it is closed: after 6 minutes without a
-///   repeat, or at the stop. At most 4096 series are counted. A new series then closes the oldest
-///   series.
-/// - For each object and event type, a burst of 25 events is accepted, then one per 5 minutes. The
-///   others are dropped. Repeats are not limited.
-/// - While 1000 writes wait, for example during an outage of the server, new events are dropped.
-///   Repeats are counted.
+/// Reporting never waits and never returns an error. [`EventRecorder::status`] counts the written,
+/// waiting and lost events.
+/// - **Series**: The recorder counts repeats of an event in a series, and does not write a further
+///   event for them. A repeat has the same type, reason, action, object and related object. The
+///   note may differ, but the series keeps the first note.
+/// - **Writes of a series**: The recorder writes the count at the first repeat, then every 30
+///   minutes while repeats arrive, and when it closes the series. A series is closed after 6
+///   minutes without a repeat, and at the stop. If 4096 series are open, a new series closes the
+///   series with the oldest last event.
+/// - **Rate limit**: For each object and event type, the recorder accepts a burst of 25 events, and
+///   then one event per 5 minutes. Further events are dropped. The limit does not apply to repeats.
+/// - **Queue**: While 1000 writes wait, for example during an outage of the server, the recorder
+///   drops new events. Repeats are still counted.
 ///
-/// These are client-go's numbers. Rejected, lost and invalid events are logged, each at most once
-/// per 10 s, with the number of suppressed lines.
+/// These limits are the limits of client-go. The recorder logs a warning for invalid events, and a
+/// warning for events that could not be written. It logs each of the two warnings at most once per
+/// 10 s, with the number of suppressed warnings.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -91,7 +95,8 @@ pub struct EventRecorder {
     shared: Arc<Shared>,
 }
 
-/// Writes events to the server, in [`EventBroadcaster::run`].
+/// Writes the events of an [`EventRecorder`] to the server, while [`EventBroadcaster::run`] is
+/// polled.
 #[must_use = "events are written only while `run` is polled"]
 pub struct EventBroadcaster {
     client: Client,
@@ -113,9 +118,11 @@ impl EventRecorder {
     /// Creates a recorder and its broadcaster.
     ///
     /// `controller` is the name of the program or of one of its controllers. `instance` must be
-    /// unique per process, for example the name of the Pod. The client needs permission to create
-    /// and patch `events` of `events.k8s.io` in the namespaces of the objects. Events of
-    /// cluster-scoped objects are in the namespace `default`.
+    /// unique for each process, for example the name of the Pod.
+    ///
+    /// The client needs permission to create and patch `events` of the API group `events.k8s.io`.
+    /// The events are written to the namespaces of their objects. Events of cluster-scoped objects
+    /// are written to the namespace `default`.
     ///
     /// Events that are reported before [`EventBroadcaster::run`] wait for it.
     ///
@@ -145,11 +152,13 @@ impl EventRecorder {
         Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, reporter, shared }))
     }
 
-    /// Reports an event about an object. `reason` is the cause (`FailedCreate`), `action` is the
-    /// completed or attempted action (`Create`), and `note` is the message for users.
+    /// Reports an event about an object.
     ///
-    /// Long texts are truncated: see [`NewEvent`], which also supports dynamic types and related
-    /// objects.
+    /// `reason` is the cause, for example `FailedCreate`. `action` is the completed or attempted
+    /// action, for example `Create`. `note` is the message for users. Long texts are truncated, as
+    /// described for [`NewEvent`].
+    ///
+    /// For dynamic types and related objects, use [`EventRecorder::publish`].
     pub fn event<K>(
         &self,
         regarding: &K,
@@ -171,7 +180,7 @@ impl EventRecorder {
         });
     }
 
-    /// Reports an event.
+    /// Reports an event. An event without a reason or an action is dropped and logged.
     pub fn publish(&self, event: NewEvent) {
         let (time, now) = (Timestamp::now(), Instant::now());
         let is_ready = match event.validate() {
@@ -192,7 +201,7 @@ impl EventRecorder {
         }
     }
 
-    /// Returns the number of events by their state.
+    /// Returns the number of events in each state, such as sent, waiting and dropped.
     pub fn status(&self) -> RecorderStatus {
         self.shared.series.lock().status()
     }
@@ -208,16 +217,18 @@ impl EventBroadcaster {
     /// Writes events until `stop` is cancelled. Then it writes the remaining events, for at most 10
     /// s.
     ///
-    /// Events that are reported after the stop are dropped. Stop the controllers first, then the
-    /// broadcaster.
+    /// Events that are reported after the stop are dropped. Therefore, stop the controllers before
+    /// the broadcaster.
     ///
-    /// The broadcaster sends one request at a time. While the server fails, all writes wait with a
-    /// growing backoff, at least as long as `Retry-After` requests. A write is given up after 12
-    /// tries, or if the server rejects it. The client's own retries are disabled: each try is one
-    /// request.
+    /// The broadcaster sends one request at a time. After a failed request, all writes wait with a
+    /// backoff. The backoff grows with each failure, and is at least the time in the `Retry-After`
+    /// header of the response. The broadcaster gives up a write after 12 tries, or if the server
+    /// rejects the write. Each try is one request, because the broadcaster disables the retries of
+    /// the client.
     ///
     /// # Cancel safety
-    /// If the future is dropped, events that are not written are lost and counted as dropped.
+    /// If the future is dropped, all events that are not written are lost. [`RecorderStatus`]
+    /// counts them as dropped.
     pub async fn run(self, stop: CancellationToken) {
         let no_retry = NoRetry::new();
         let stop_timeout = async {

@@ -338,8 +338,11 @@ async fn missing_permission_is_logged_at_the_start() {
     stop.cancel();
     running.await.unwrap().unwrap();
     let lines = logged.text_of(|name| name == "kube_operator");
-    assert_eq!(lines.matches("message=missing RBAC permission\n").count(), 2, "{lines}");
-    for rule in ["may not patch deployments/status of API group \"apps\"", "may not create leases of"] {
+    assert_eq!(lines.matches("message=RBAC permission is missing\n").count(), 2, "{lines}");
+    for rule in [
+        "is not allowed to patch deployments/status of API group \"apps\"",
+        "is not allowed to create leases of",
+    ] {
         assert!(lines.contains(&format!("rule={rule}")), "{rule}: {lines}");
     }
 }

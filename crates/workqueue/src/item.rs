@@ -9,10 +9,12 @@ use crate::queue::WorkQueue;
 
 /// Holds a key while a worker processes it. Dereferences to the key.
 ///
-/// Processing is complete when the item is dropped: explicitly by [`Item::done`] or
-/// [`Item::retry`], at the end of a scope, when the worker's future is cancelled, or when the
-/// worker panics. If the key was added during processing, the queue then makes it ready again. An
-/// item may move to another task. If an item is leaked (`std::mem::forget`), its key stays blocked.
+/// The processing is complete when the item is dropped. [`Item::done`] and [`Item::retry`] drop the
+/// item. It is also dropped at the end of its scope, if the worker's future is cancelled, or if the
+/// worker panics. If the key was added during the processing, the queue then makes it ready again.
+///
+/// An item may move to another task. If an item is leaked, for example with `std::mem::forget`,
+/// workers never receive its key again.
 #[must_use = "dropping an item completes the processing of its key"]
 pub struct Item<T: Eq + Hash + Clone + 'static> {
     key: T,
@@ -26,7 +28,7 @@ impl<T: Eq + Hash + Clone + 'static> Item<T> {
         Item { key, priority, queue }
     }
 
-    /// Returns the highest priority with which the key was added since it was last taken.
+    /// Returns the highest priority with which the key was added before the worker took it.
     pub fn priority(&self) -> Priority {
         self.priority
     }
@@ -34,19 +36,19 @@ impl<T: Eq + Hash + Clone + 'static> Item<T> {
     /// Completes the processing. Equivalent to dropping the item.
     pub fn done(self) {}
 
-    /// Completes the processing and adds the key again with the same priority, after the delay of
-    /// the rate limiter.
+    /// Completes the processing, counts a failure, and adds the key again after the delay of the
+    /// rate limiter. The key has the same priority as before.
     ///
-    /// The caller decides when to give up on a key, for example by [`Item::num_requeues`]. After a
-    /// shutdown the key is not added.
+    /// The queue does not limit the number of retries. A worker can give up on a key, for example
+    /// if [`Item::num_requeues`] exceeds a limit. After a shutdown, the key is not added again.
     pub fn retry(self) {
         self.queue.retry(self.key.clone(), self.priority);
     }
 
-    /// Resets the failures of the key in the rate limiter.
+    /// Resets the number of failures of the key in the rate limiter.
     ///
-    /// Call this after a success and after giving up, so that the next failure has the shortest
-    /// delay.
+    /// Call this method after a success, or if the worker gives up on the key. The next failure
+    /// then has the shortest delay.
     pub fn forget(&self) {
         self.queue.forget(&self.key);
     }

@@ -29,34 +29,35 @@
 //!
 //! 1. **Only one worker processes a key.** While an [`Item`] exists, the queue returns no other
 //!    item with an equal key.
-//! 2. **No accepted add is lost.** After each accepted add, processing of the key *starts* at least
-//!    once. Adding a queued key has no effect. A key that is added while a worker processes it is
-//!    queued again when its item is dropped.
-//! 3. **First in, first out**, ordered by the first add since the key was last taken. A
-//!    [`Priority`] moves a key ahead by a fixed number of seconds, so a low priority never starves
-//!    a key.
-//! 4. **The earliest deadline applies.** If a key is added with several delays, the queue
-//!    drops the later deadlines. An immediate add does not cancel the delayed add, so
+//! 2. **No add before a shutdown is lost.** After each add, processing of the key *starts* at least
+//!    once. A key that is already queued is not queued a second time. A key that is added while a
+//!    worker processes it is queued again when its item is dropped.
+//! 3. **The order is first in, first out.** The first add of a key since a worker last took it
+//!    determines its position. A [`Priority`] moves the key ahead or back by a fixed number of
+//!    seconds. A key with a low priority therefore never starves.
+//! 4. **The earliest deadline applies.** If a key is added with several delays, the queue retains
+//!    only the earliest deadline. An immediate add does not cancel a delayed add, so
 //!    [`WorkQueue::add_after`] also works as a periodic resync.
-//! 5. **Shutdown drains the queue.** After a shutdown the queue ignores adds and drops delayed
-//!    keys. Workers still receive the queued keys, and the keys that were added again during
+//! 5. **A shutdown drains the queue.** After a shutdown, the queue ignores adds and drops delayed
+//!    keys. Workers still receive the queued keys, and the keys that were added again during their
 //!    processing. Then every `get` returns `None`.
 //! 6. **`get` is cancel safe.** Dropping its future loses neither a key nor a wake-up.
 //!
 //! # Memory
 //!
-//! The queue has no size limit. It stores each distinct key at most three times: as queued or
-//! processing, with a delay, and with its number of failures (until [`WorkQueue::forget`]). The
-//! number of distinct keys therefore bounds the memory; in a controller, this is the number of
-//! cached objects. The queue uses no task, no channel and no timer per key.
+//! The queue has no size limit. It stores each distinct key at most three times: as a queued or
+//! processed key, as a delayed key, and with its number of failures. [`WorkQueue::forget`] removes
+//! the number of failures. The number of distinct keys therefore bounds the memory. In a
+//! controller, this is the number of cached objects. The queue has no task, no channel and no timer
+//! for a single key.
 //!
 //! # Invariants
 //!
-//! - `state_machine` (queued and processing keys), `delayed` and `rate_limiter` are plain data.
-//!   They never read a clock: each method takes `now` as an argument.
-//! - `queue_state` combines them under one lock and computes which tasks must be woken.
-//! - Only `queue` locks, sleeps and wakes, with the primitives of `sync`. It never holds the lock
-//!   across an await.
+//! - The modules `state_machine` (queued and processed keys), `delayed` and `rate_limiter` never
+//!   read a clock. The caller passes the time as the argument `now`.
+//! - `queue_state` combines `state_machine` and `delayed`, and computes which tasks must be woken.
+//! - Only `queue` takes the lock of the queue, sleeps, and wakes tasks, with the primitives of
+//!   `sync`. It never holds the lock across an await.
 #![forbid(unsafe_code)]
 
 mod delayed;

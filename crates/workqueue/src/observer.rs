@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-/// Receives how long keys waited and how long they were processed, for example to fill histograms.
+/// Receives the time that each key waited, and the time that its worker processed it. Programs use
+/// these durations for histograms.
 ///
-/// [`QueueStatus`](crate::QueueStatus) describes the current state. An observer also receives the
-/// durations of completed work. The queue calls the methods from many tasks, without holding its
-/// lock. They must not block.
+/// [`QueueStatus`](crate::QueueStatus) contains only the current state, but an observer also
+/// receives the durations of completed work. The queue calls the methods from many tasks, without
+/// holding its lock. The methods must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// A worker took a key that was ready for `duration`.
+    /// Records that a worker took a key that was ready for `duration`.
     fn observe_queue_duration(&self, duration: Duration);
 
-    /// A worker finished a key after processing it for `duration`.
+    /// Records that a worker completed a key after it processed the key for `duration`.
     fn observe_work_duration(&self, duration: Duration);
 }
 

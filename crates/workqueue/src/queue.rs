@@ -19,10 +19,11 @@ use crate::status::QueueStatus;
 use crate::sync::{Mutex, Notify, now, sleep_until};
 
 /// Holds each key at most once, and passes a key to one worker at a time. The [crate page](crate)
-/// lists the guarantees and the bounds of memory.
+/// lists the guarantees and the memory bounds.
 ///
-/// This is a handle: all clones share one queue. The methods may be called from any thread. Only
-/// [`WorkQueue::get`] needs a Tokio runtime with a timer, and only if keys are delayed.
+/// A `WorkQueue` is a handle: all clones share one queue. The methods may be called from any
+/// thread. [`WorkQueue::get`] needs a Tokio runtime with a timer if keys are delayed. The other
+/// methods do not need a runtime.
 pub struct WorkQueue<T> {
     shared: Arc<Shared<T>>,
 }
@@ -107,35 +108,36 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Adds `key`.
     ///
-    /// A key that is queued already is not added again. If a worker processes the key, it is queued
-    /// again afterwards. After a shutdown the call is ignored.
+    /// If the key is already queued, it is not queued a second time. If a worker processes the key,
+    /// the key is queued again when the worker completes it. After a shutdown, the call has no
+    /// effect.
     pub fn add(&self, key: T) {
         self.add_with_priority(key, Priority::NORMAL);
     }
 
     /// Adds `key` with a priority.
     ///
-    /// If the key is queued already, it keeps the higher priority. It moves forward, but never back.
+    /// If the key is already queued, the higher priority applies. The key can then only move ahead.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }
 
     /// Adds `key` after `delay`.
     ///
-    /// If the key is delayed already, the earlier deadline applies. A delay of zero is equivalent
-    /// to [`WorkQueue::add`]. After a shutdown the call is ignored.
+    /// If the key is already delayed, the earlier deadline applies. A delay of zero is equivalent
+    /// to [`WorkQueue::add`]. After a shutdown, the call has no effect.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_after_with_priority(key, delay, Priority::NORMAL);
     }
 
-    /// Adds `key` after `delay`, with a priority. If the key is delayed already, the higher
-    /// priority applies.
+    /// Adds `key` after `delay`, with a priority. If the key is already delayed, the earlier
+    /// deadline and the higher priority apply.
     pub fn add_after_with_priority(&self, key: T, delay: Duration, priority: Priority) {
         self.change(|state, now| state.add_after(key, priority, delay, now));
     }
 
-    /// Counts a failure of `key` and adds it after the delay of the rate limiter. After a shutdown
-    /// the call is ignored.
+    /// Counts a failure of `key`, and adds the key after the delay of the rate limiter. After a
+    /// shutdown, the call has no effect.
     pub fn add_rate_limited(&self, key: T) {
         self.retry(key, Priority::NORMAL);
     }
@@ -148,7 +150,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.change(|state, now| state.retry(key, priority, delay, now));
     }
 
-    /// Resets the failures of `key` in the rate limiter. Does not remove the key from the queue.
+    /// Resets the number of failures of `key` in the rate limiter. Does not remove the key from the
+    /// queue.
     pub fn forget(&self, key: &T) {
         self.shared.limiter.forget(key);
     }
@@ -158,8 +161,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// Returns the number of keys that are ready for a worker. Delayed keys count from the end of
-    /// their delay, and keys that workers process do not count.
+    /// Returns the number of keys that are ready for a worker. This number does not include delayed
+    /// keys and keys that workers process.
     pub fn len(&self) -> usize {
         self.change(|state, _| state.ready_len())
     }
@@ -171,7 +174,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Returns a snapshot of the state of the queue.
     ///
-    /// Visits each known key while it holds the lock of the queue.
+    /// The method holds the lock of the queue while it visits each queued and processed key. During
+    /// this time, all other methods of the queue wait.
     pub fn status(&self) -> QueueStatus<T> {
         self.change(|state, now| state.status(now))
     }
@@ -179,14 +183,15 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     /// Waits for the next key, in the order of adds and priorities. Returns `None` if the queue is
     /// shut down and empty.
     ///
-    /// After a shutdown, getters still wait for keys that were added again during processing. A
-    /// task that holds the item of such a key must drop it before it calls `get`.
+    /// After a shutdown, `get` still waits for keys that were added again during their processing.
+    /// A task that holds the item of such a key must drop the item before it calls `get`. Otherwise
+    /// `get` never returns.
     ///
     /// # Cancel safety
     ///
     /// This method is cancel safe. It takes a key in the same poll that returns it. If the future
-    /// is dropped after it was woken, it wakes another getter. If it was the one that waits for the
-    /// next deadline, another getter takes over.
+    /// is dropped after it was woken, it wakes another pending `get`. If it waited for the next
+    /// deadline, another pending `get` waits for this deadline instead.
     ///
     /// # Panics
     ///
@@ -217,8 +222,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Shuts the queue down. The queue ignores further adds and drops delayed keys.
     ///
-    /// Getters still return the queued keys and then `None`. Each
-    /// [`WorkQueue::shutdown_with_drain`] that has started returns immediately.
+    /// [`WorkQueue::get`] still returns the queued keys, and then `None`. Each pending call of
+    /// [`WorkQueue::shutdown_with_drain`] returns immediately.
     pub fn shutdown(&self) {
         self.change(|state, _| state.shutdown());
     }
@@ -231,8 +236,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. The first poll shuts the queue down. Dropping the future later
-    /// only stops the wait.
+    /// This method is cancel safe. The first poll shuts the queue down. If the future is dropped
+    /// later, the queue remains shut down.
     pub async fn shutdown_with_drain(&self) {
         let begun = self.change(|state, _| state.drain());
         loop {

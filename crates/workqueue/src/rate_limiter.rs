@@ -20,12 +20,13 @@ const DEFAULT_BURST: u32 = 100;
 
 /// Decides how long a key waits before it is retried.
 ///
-/// The queue calls the methods from many tasks. They must not block.
+/// The queue calls the methods from many tasks. The methods must not block.
 pub trait RateLimiter<T>: Send + Sync + 'static {
     /// Counts a failure of `key` and returns the delay before the retry, counted from `now`.
     fn when(&self, key: &T, now: Instant) -> Duration;
 
-    /// Resets the failures of `key`, after a success or after giving up.
+    /// Resets the number of failures of `key`. Workers call this method after a success, or when
+    /// they give up on the key.
     fn forget(&self, key: &T);
 
     /// Returns the number of failures of `key` since the last `forget`, or 0 if this limiter does
@@ -50,8 +51,10 @@ impl<T: 'static> RateLimiter<T> for Box<dyn RateLimiter<T>> {
 /// Creates the rate limiter of [`WorkQueue::new`](crate::WorkQueue::new), equivalent to client-go's
 /// `DefaultTypedControllerRateLimiter`.
 ///
-/// The delay is the longer of two: 5 ms per key, doubled with each failure up to 1000 s; and a
-/// token bucket of 10 retries per second with a burst of 100, for all keys together.
+/// The delay is the longer of two delays:
+/// - The delay of the key is 5 ms after its first failure, and doubles with each further failure up
+///   to 1000 s.
+/// - A token bucket limits the retries of all keys together to 10 per second, with a burst of 100.
 pub fn default_rate_limiter<T: Eq + Hash + Clone + Send + Sync + 'static>() -> MaxOfRateLimiter<T> {
     MaxOfRateLimiter::new([
         Box::new(ItemExponentialFailureRateLimiter::new(DEFAULT_BASE, DEFAULT_MAX))
@@ -110,7 +113,7 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> RateLimiter<T> for ItemExpone
     }
 }
 
-/// Uses a short delay for the first failures of a key, and a long delay for all later ones.
+/// Uses a short delay for the first failures of a key, and a long delay for all later failures.
 pub struct ItemFastSlowRateLimiter<T> {
     fast: Duration,
     slow: Duration,
@@ -120,7 +123,7 @@ pub struct ItemFastSlowRateLimiter<T> {
 
 impl<T: Eq + Hash + Clone> ItemFastSlowRateLimiter<T> {
     /// Creates a limiter that delays the first `max_fast_attempts` failures of a key by `fast`, and
-    /// later ones by `slow`.
+    /// all later failures by `slow`.
     pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         ItemFastSlowRateLimiter { fast, slow, max_fast_attempts, failures: Failures(DashMap::new()) }
     }
@@ -140,8 +143,8 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> RateLimiter<T> for ItemFastSl
     }
 }
 
-/// Limits the rate of retries of all keys together by a token bucket. It does not count failures
-/// per key.
+/// Limits the rate of retries of all keys together with a token bucket. It does not count failures
+/// per key, so [`RateLimiter::num_requeues`] returns 0.
 pub struct BucketRateLimiter {
     interval: Duration,
     /// `interval` times `burst`: a retry has no delay while the bucket is full within this time.
@@ -192,13 +195,14 @@ impl Refill {
     }
 }
 
-/// Combines several limiters: the delay is the longest of theirs. Each of them counts the failure.
+/// Combines several limiters. The delay is the longest delay of these limiters, and each of them
+/// counts the failure.
 pub struct MaxOfRateLimiter<T> {
     limiters: Vec<Box<dyn RateLimiter<T>>>,
 }
 
 impl<T> MaxOfRateLimiter<T> {
-    /// Creates a limiter from `limiters`. If there are none, the delay is zero.
+    /// Creates a limiter from `limiters`. If `limiters` is empty, the delay is zero.
     pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<T>>>) -> Self {
         MaxOfRateLimiter { limiters: limiters.into_iter().collect() }
     }

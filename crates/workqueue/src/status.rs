@@ -8,13 +8,17 @@ use std::time::Duration;
 pub struct QueueStatus<T> {
     /// The number of keys that are ready for a worker: the depth of the queue.
     pub ready: usize,
-    /// The number of keys that are not due yet.
+    /// The number of keys whose delay has not expired yet.
     pub delayed: usize,
-    /// The keys that workers process, each with its processing time so far; the longest first.
+    /// The keys that workers process, each with its processing time so far. The key with the longest
+    /// time is first.
     pub processing: Vec<(T, Duration)>,
-    /// The number of accepted adds since the queue was created. Adding a queued key is not counted.
+    /// The number of adds since the queue was created. An add of a key that is already queued, or an add
+    /// after a shutdown, is not counted.
     pub adds: u64,
-    /// The number of rate-limited adds since the queue was created.
+    /// The number of retries since the queue was created: calls of
+    /// [`Item::retry`](crate::Item::retry) and
+    /// [`WorkQueue::add_rate_limited`](crate::WorkQueue::add_rate_limited).
     pub retries: u64,
 }
 

@@ -7,29 +7,38 @@ use crate::redact::redact;
 /// Describes the next step after a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The object has the desired state. If the controller has
+    /// The object has the desired state. With
     /// [`requeue_after_success`](crate::Controller::requeue_after_success), the key is requeued
-    /// after that delay.
+    /// after that delay. Without it, the key waits for the next change.
     Done,
-    /// Reconcile again after this delay, or earlier if something changes.
+    /// Reconcile the key again after this delay, or earlier if the object or a related object
+    /// changes.
     ///
-    /// With a zero delay, the key is requeued immediately, behind the keys that wait. If a resource
-    /// is missing, return a [`Failure`] instead, because the backoff of failures grows.
+    /// A delay of zero requeues the key immediately, behind the keys that already wait.
+    ///
+    /// If the reconcile cannot continue, for example because a resource is missing, return a
+    /// [`Failure`] instead. The delay after failures grows, but this delay does not.
     RequeueAfter(Duration),
-    /// Reconcile again when something changes.
+    /// Reconcile the key again only if the object or a related object changes.
     ///
-    /// A requeue that an earlier reconcile requested still happens, as in client-go's queue. It is
-    /// harmless, because reconciling is idempotent.
+    /// If an earlier reconcile of the key requested a requeue, that requeue still happens, as in
+    /// client-go's queue. The additional reconcile is harmless, because reconciling is idempotent.
     AwaitChange,
 }
 
-/// Describes the error of a failed reconcile. Use `?` on any [`Error`], or [`Failure::retry`] or
-/// [`Failure::terminal`].
+/// Describes the error of a failed reconcile.
 ///
-/// Logs and debug pages show the messages of the error and its sources, each up to 512 characters.
-/// The messages should not contain parts of objects. For an error response of the server, which may
-/// contain parts of objects, the text is limited to the code, the reason and the field names. For
-/// unexpected JSON, the text is limited to the position. [`Failure::error`] returns the complete
+/// The operator `?` converts any [`Error`] to a failure that is retried. [`Failure::retry`] and
+/// [`Failure::terminal`] create a failure explicitly.
+///
+/// Logs and debug pages contain the text of a failure: the messages of the error and of its
+/// sources, each truncated to 512 characters. Two kinds of messages may contain parts of objects,
+/// and are replaced:
+/// - The text of an error response of the server contains only the status code, the reason and the
+///   field names.
+/// - The text of an error of serde_json contains only the kind and the position of the error.
+///
+/// Your own messages should not contain parts of objects. [`Failure::error`] returns the complete
 /// error.
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
@@ -37,8 +46,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure that a retry cannot fix. It is counted and logged, and the key waits for a
-    /// change.
+    /// Creates a failure that is not retried, because a retry would fail again. The failure is
+    /// logged and counted. The key is reconciled again if the object or a related object changes.
     pub fn terminal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), is_terminal: true }
     }
@@ -54,12 +63,12 @@ impl Failure {
         Self { error: message.into().into(), is_terminal: false }
     }
 
-    /// Returns whether the failure is not retried.
+    /// Returns true if the failure is not retried.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Returns the error.
+    /// Returns the complete error. The messages of the error may contain parts of objects.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }

@@ -8,18 +8,20 @@ use kube_informer::{Event, Object};
 /// Decides whether an event of a `T` causes a reconcile. Combine predicates with
 /// [`and`](Predicate::and), [`or`](Predicate::or) and [`not`](Predicate::not).
 ///
-/// Predicates that compare two states accept additions and deletions, which have only one state.
+/// Some predicates compare the old and the new state of an update. They accept all additions and
+/// deletions, because these events contain only one state.
 ///
 /// # Deletions
-/// A predicate also decides whether a deletion is seen. If the object was reconciled before, its
-/// deletion must pass. If none of its events passed, the predicate may also drop its deletion.
+/// A predicate also filters deletions. If an earlier event of an object passed, its deletion must
+/// pass. Otherwise the reconciler is not called for the deletion.
 ///
-/// For a deleted object, a predicate on the state (a label, a phase) receives the *last* state. The
-/// last reconciled state may have been different. A finalizer is the safe way: the deletion first
-/// arrives as an update.
+/// For a deletion, a predicate receives the *last* state of the object. A predicate on a label or a
+/// phase can therefore reject the deletion of an object that it accepted in an earlier state. To
+/// handle each deletion, use a [`Finalizer`](crate::Finalizer). The deletion then starts with an
+/// update that sets `deletionTimestamp`, and the predicate must accept this update.
 ///
-/// The predicate is called for each change of the cache. A state that existed only between two lists is never
-/// in the cache.
+/// The controller calls the predicate for each change of the cache. A state that existed only
+/// between two lists is never in the cache, so the predicate is not called for such a state.
 pub struct Predicate<T>(Arc<Passes<T>>);
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;
@@ -31,7 +33,7 @@ impl<T> Clone for Predicate<T> {
 }
 
 impl<T: Object> Predicate<T> {
-    /// Creates a predicate from a function.
+    /// Creates a predicate from a function that returns true for accepted events.
     pub fn new(passes: impl Fn(&Event<T>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(passes))
     }
@@ -41,7 +43,8 @@ impl<T: Object> Predicate<T> {
         Self::new(|_| true)
     }
 
-    /// Accepts updates for which the function returns `true`, and all additions and deletions.
+    /// Accepts updates for which the function returns true, and all additions and deletions. The
+    /// arguments of the function are the old and the new state.
     pub fn updates(passes: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event {
             Event::Updated { old, new } => passes(old, new),
@@ -49,8 +52,8 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Accepts updates that change the resourceVersion, and all additions and deletions. A resync
-    /// is an update with the same resourceVersion.
+    /// Accepts updates that change the resourceVersion, and all additions and deletions. It rejects
+    /// the events of a resync, which do not change the resourceVersion.
     pub fn resource_version_changed() -> Self {
         Self::new(|event| match event {
             Event::Updated { old, new } => old.id.version != new.id.version,
@@ -70,8 +73,9 @@ impl<T: Object> Predicate<T> {
         Self::new(move |event| self.passes(event) || other.passes(event))
     }
 
-    /// Accepts events that this predicate rejects. The negation of a predicate that compares two
-    /// states rejects additions and deletions.
+    /// Accepts the events that this predicate rejects, and rejects the events that it accepts. For
+    /// example, the negation of [`generation_changed`](Predicate::generation_changed) rejects
+    /// additions and deletions.
     #[must_use]
     #[expect(
         clippy::should_implement_trait,
@@ -81,28 +85,29 @@ impl<T: Object> Predicate<T> {
         Self::new(move |event| !self.passes(event))
     }
 
-    /// Returns whether the event causes a reconcile.
+    /// Returns whether the predicate accepts the event.
     pub fn passes(&self, event: &Event<T>) -> bool {
         (self.0)(event)
     }
 }
 
 impl<K: Resource + Object> Predicate<K> {
-    /// Accepts updates that change the generation.
+    /// Accepts updates that change the generation, and all additions and deletions.
     ///
     /// The server increments the generation when the spec changes and when the deletion starts. For
-    /// types without a status subresource, every change increments it. Some types (ConfigMaps,
-    /// Secrets) have no generation, so none of their updates pass.
+    /// custom resources without a status subresource, each change outside of `metadata` increments
+    /// it. Some types, such as ConfigMaps and Secrets, have no generation. This predicate rejects
+    /// all updates of such types.
     pub fn generation_changed() -> Self {
         Self::updates(|old, new| old.meta().generation != new.meta().generation)
     }
 
-    /// Accepts updates that change a label.
+    /// Accepts updates that change a label, and all additions and deletions.
     pub fn labels_changed() -> Self {
         Self::updates(|old, new| old.meta().labels != new.meta().labels)
     }
 
-    /// Accepts updates that change an annotation.
+    /// Accepts updates that change an annotation, and all additions and deletions.
     pub fn annotations_changed() -> Self {
         Self::updates(|old, new| old.meta().annotations != new.meta().annotations)
     }

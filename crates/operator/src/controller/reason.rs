@@ -18,7 +18,7 @@ pub struct Reason {
     pub change: Change,
 }
 
-/// Describes the kind of a change.
+/// Describes the kind of change that caused a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The object was in the initial list.
@@ -33,9 +33,9 @@ pub enum Change {
     Deleted,
     /// A stream requested the reconcile.
     Requested,
-    /// The last reconcile failed.
+    /// The previous reconcile of the key failed, and is retried.
     Failed,
-    /// The last reconcile requested a requeue after a delay.
+    /// The previous reconcile of the key requested a requeue after a delay.
     Requeued,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Change {
             Self::Updated => "was updated",
             Self::Resynced => "was resynced",
             Self::Deleted => "was deleted",
-            Self::Requested => "was requested",
+            Self::Requested => "requested a reconcile",
             Self::Failed => "the last reconcile failed",
             Self::Requeued => "the last reconcile requested a requeue",
         })
@@ -77,12 +77,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Contains the reasons of one key: the first reasons without repeats, and the number of further reasons.
+/// Contains the reasons for a reconcile of one key: the first 8 distinct reasons, and the number of
+/// further reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
-    /// The first reasons, in order of arrival.
+    /// The first distinct reasons, in order of arrival. At most 8.
     pub first: Vec<Reason>,
-    /// The number of further reasons. Repeats of `first` are not counted.
+    /// The number of reasons that arrived when `first` was full. A reason that `first` already
+    /// contains is not counted.
     pub omitted: usize,
 }
 

@@ -13,10 +13,12 @@ use super::{
 pub struct Request<T> {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The object in the cache now. `None` if it does not exist.
+    /// The object in the cache when this reconcile starts. `None` if the cache does not contain the
+    /// object.
     pub object: Option<Arc<T>>,
-    /// The reasons for this reconcile. Can be empty: if a change arrives when an earlier reconcile
-    /// starts, the earlier reconcile receives the reason, and the key is nevertheless reconciled again.
+    /// The reasons for this reconcile. The list can be empty if a change arrived while the previous
+    /// reconcile of the key started. The previous reconcile then received the reason, but the
+    /// change also causes this reconcile.
     pub reasons: Reasons,
     /// The number of consecutive failed reconciles before this one.
     pub failures: u32,
@@ -36,20 +38,27 @@ impl<T> fmt::Debug for Request<T> {
 
 /// Brings the actual state closer to the desired state of one object.
 ///
-/// Reconciliation is level-triggered: a reconciler compares actual state with desired state, and
-/// must be idempotent. Events are coalesced, reconciles are repeated, and a reconcile may find
-/// nothing to do. Reconciles of one key never overlap. Reconciles of different keys overlap up to
-/// the [concurrency](crate::Controller::concurrency) of the controller.
+/// Reconciliation is level-triggered: a reconciler compares the actual state with the desired
+/// state, and does not depend on single events. Several events may cause only one reconcile, and a
+/// reconcile may be repeated without a change. A reconciler must therefore be idempotent.
 ///
-/// Every `Fn(Request<T>) -> impl Future` is a reconciler. Most operators use a struct that holds
-/// clients and caches.
+/// Reconciles of one key never overlap. Reconciles of different keys overlap up to the
+/// [concurrency](crate::Controller::concurrency) of the controller.
+///
+/// Every `Fn(Request<T>) -> impl Future` with the same output implements this trait. Most operators
+/// implement it for a struct that holds clients and caches.
 ///
 /// # Cancel safety
-/// A reconcile is dropped at an `await` if it exceeds the controller's timeout, if the grace period
-/// of a shutdown expires, or immediately when leadership is lost. The next reconcile must be able
-/// to continue from there, as after a crash.
+/// The future of a reconcile is dropped at an `await` in three cases:
+/// - The reconcile exceeds the [timeout](crate::Controller::reconcile_timeout) of the controller.
+/// - The grace period of a shutdown expires.
+/// - Leadership is lost.
+///
+/// The last request may have taken effect. As after a crash, the next reconcile must be able to
+/// complete the work.
 pub trait Reconciler<T: Cached>: Send + Sync + 'static {
-    /// Reconciles one object.
+    /// Reconciles one object. The controller retries a [`Failure`] with backoff if the failure is
+    /// not terminal.
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;
 }
 

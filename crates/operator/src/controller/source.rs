@@ -85,7 +85,7 @@ where
 {
     fn join(&self, factory: &InformerFactory) {
         if let Err(error) = factory.adopt(&self.informer) {
-            tracing::warn!(%error, "cannot add the informer of a controller to the manager, so the manager does not stop the informer");
+            tracing::warn!(%error, "cannot add an informer of a controller to the manager; the manager will not stop the informer");
         }
     }
 

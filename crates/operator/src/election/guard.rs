@@ -12,21 +12,21 @@ use super::{
 impl Leadership {
     /// Returns a client that sends writes only while this process is the leader.
     ///
-    /// Every request except GET, HEAD and OPTIONS counts as a write. `exec`, `attach` and
-    /// `port-forward` are GETs and pass.
+    /// All requests except GET, HEAD and OPTIONS are writes. The client does not check `exec`,
+    /// `attach` and `port-forward`, because they use GET.
     /// - If this process is not the leader, a write fails with [`NotLeading`].
     /// - If the lease expires while a write is in flight, the write is cancelled and fails with
-    ///   [`LeaseExpired`]. A request that still waits for a connection or for credentials at that time
-    ///   is never sent.
-    /// - The connection checks leadership again when it takes the body. A process that was paused
-    ///   before that point therefore does not send the write. The check does not cover writes without a
-    ///   body; kube-client does not send such writes.
+    ///   [`LeaseExpired`]. If the write still waits for a connection or for credentials, it is
+    ///   never sent.
+    /// - The connection checks leadership again when it reads the body of a write. If the process
+    ///   was paused until its lease expired, the write is therefore not sent. A write without a
+    ///   body is not checked again, but kube-client does not send such writes.
     ///
-    /// Each write is sent at most once, also if `client` retries, as a client from `Config` does by
-    /// default. A retry would be sent without a new check, at a time that the server chooses. If the
-    /// server responds with 429, 503 or 504, the write therefore fails with that status. To try again,
-    /// send a new request; a reconciler does so by returning the failure. Reads keep the retries of
-    /// `client`.
+    /// The client sends each write at most once, even if `client` retries requests. By default, a
+    /// client from `Config` retries after the status 429, 503 or 504. Such a retry would be sent
+    /// later, without a new check of leadership. The write therefore fails with this status. To
+    /// retry it, send a new request. A reconciler can return the failure instead, and the
+    /// controller repeats the reconcile. `client` still retries reads.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.

@@ -18,16 +18,16 @@ pub(crate) enum LeaderState {
     Ended,
 }
 
-/// Reports whether this process is the leader. Clones share the same lease.
+/// Reports whether this process is the leader. All clones refer to the same lease.
 ///
-/// Each call computes the result from the clock of this process. The result does not depend on a
-/// background task: a process that was paused and resumes after its lease expired is a follower from
-/// its first instruction on.
+/// Each call compares the clock of this process with the expiry of the lease, and does not depend
+/// on a background task. If a process is paused and its lease expires, the first call after the
+/// pause already reports that the process is not the leader.
 ///
-/// The clock is the system's monotonic clock (`CLOCK_MONOTONIC` on Linux). This clock may stop while
-/// the machine is suspended, for example when a virtual machine is saved or migrated. After the machine
-/// resumes, the process can still be leader for the remaining time of its lease, even if another
-/// process has become leader.
+/// The clock is the monotonic clock of the system (`CLOCK_MONOTONIC` on Linux). This clock may stop
+/// while the machine is suspended, for example when a virtual machine is saved or migrated. After
+/// the machine resumes, this type may report leadership for the remaining time of the lease, even
+/// if another process has become the leader.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<LeaderState>,
@@ -41,7 +41,9 @@ pub struct NotLeading;
 /// Reports that the lease expired while a write was in flight. The write was cancelled, and the server
 /// may have applied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write cancelled, result unknown: the lease expired while the request was in flight")]
+#[error(
+    "write cancelled: the lease expired while the request was in flight; the server may have applied the write"
+)]
 pub struct LeaseExpired;
 
 impl Leadership {
@@ -68,7 +70,8 @@ impl Leadership {
         *self.state.borrow() == LeaderState::Ended
     }
 
-    /// Returns the identity of the leader if it is another process and known.
+    /// Returns the identity of the leader if another process is the leader. Returns `None` if this
+    /// process is the leader, or if the leader is unknown.
     pub fn other_leader(&self) -> Option<String> {
         match &*self.state.borrow() {
             LeaderState::Following(holder) => holder.clone(),
@@ -76,8 +79,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until this process is the leader. Returns `false` if the election was stopped, because this
-    /// process can then no longer become leader.
+    /// Waits until this process is the leader, and returns `true`. Returns `false` if the election
+    /// was stopped or dropped, because this process can then no longer become the leader.
     ///
     /// # Cancel safety
     /// This method is cancel safe.
@@ -92,7 +95,7 @@ impl Leadership {
     }
 
     /// Waits until this process is not the leader. Returns immediately if it is not the leader now.
-    /// Never returns if no election exists.
+    /// Never returns for [`Leadership::always`].
     ///
     /// # Cancel safety
     /// This method is cancel safe.

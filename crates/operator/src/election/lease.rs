@@ -25,20 +25,23 @@ use tokio::time::Instant;
 /// Duration in a released Lease. A Lease cannot contain a shorter duration.
 const RELEASED_LEASE_DURATION: Duration = Duration::from_secs(1);
 
-/// Contains validity and renewal times of a lease.
+/// Contains the times of an election. The fields have the same meaning as in client-go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// Time that a candidate waits after the last observed renewal. A Lease stores an integer number of
-    /// seconds.
+    /// The time that a candidate waits after the last observed renewal before it takes the lease. This
+    /// time must be an integer number of seconds.
     pub lease_duration: Duration,
-    /// Validity of the lease for its leader, counted from the send time of the last accepted write.
+    /// The time for which the leader treats its lease as valid. The time starts when the leader
+    /// sends the last write that the server accepted. It must be shorter than the lease duration.
     pub renew_deadline: Duration,
-    /// Pause between two renewals of the leader, and between two attempts of a candidate.
+    /// The time between two renewals of the leader, and between two attempts of a candidate. The renew
+    /// deadline must be more than 2.2 times this time.
     pub retry_period: Duration,
 }
 
 impl Default for LeaseTimes {
-    /// Returns the values of client-go: 15 s, 10 s and 2 s.
+    /// Returns the defaults of client-go: a lease duration of 15 s, a renew deadline of 10 s and a retry
+    /// period of 2 s.
     fn default() -> Self {
         Self {
             lease_duration: Duration::from_secs(15),
@@ -48,42 +51,47 @@ impl Default for LeaseTimes {
     }
 }
 
-/// Reports election options that are unsafe: two processes could lead, or one late write could cost the
-/// lease.
+/// Reports unsafe election options. With such options, two processes could be leaders at the same
+/// time, or the leader could lose its lease after a single failed renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElectionError {
-    /// A Lease without a holder identity is free for every candidate.
-    #[error("empty election identity; it must be unique per process")]
+    /// The identity is empty. A Lease with an empty identity is free, so every candidate could take it.
+    #[error("the election identity is empty; set an identity that is unique for each process")]
     EmptyIdentity,
-    /// A Lease stores its duration as an integer number of seconds.
+    /// The lease duration is not an integer number of seconds from 1 to `i32::MAX`, as a Lease requires.
     #[error("invalid lease duration {0:?}; use an integer number of seconds, at least 1")]
     NotWholeSeconds(Duration),
-    /// The leader must stop before a candidate starts; the difference allows for clocks of different speed.
-    #[error("renew deadline {renew_deadline:?} must be below the lease duration {lease_duration:?}")]
+    /// The renew deadline is not shorter than the lease duration. The leader must stop before a
+    /// candidate takes the lease, even if their clocks have different speeds.
+    #[error("renew deadline {renew_deadline:?} must be shorter than the lease duration {lease_duration:?}")]
     RenewDeadlineTooLong {
-        /// The value from the options.
+        /// The renew deadline in the options.
         renew_deadline: Duration,
-        /// The value from the options.
+        /// The lease duration in the options.
         lease_duration: Duration,
     },
-    /// One failed renewal would cost the lease, because no time is left for a second attempt.
+    /// The retry period is zero or too long. If it is too long, the leader loses its lease after
+    /// one failed renewal, because no time remains for a second attempt.
     #[error(
-        "renew deadline {renew_deadline:?} must be more than 2.2 times the retry period {retry_period:?}"
+        "retry period {retry_period:?} must be above zero and less than the renew deadline {renew_deadline:?} divided by 2.2"
     )]
     RetryPeriodTooLong {
-        /// The value from the options.
+        /// The renew deadline in the options.
         renew_deadline: Duration,
-        /// The value from the options.
+        /// The retry period in the options.
         retry_period: Duration,
     },
 }
 
 impl LeaseTimes {
-    /// Checks that an election with these times is safe, and returns them.
+    /// Checks that an election with these times is safe, and returns the times.
     ///
     /// # Errors
-    /// Returns [`ElectionError`] if the duration is not a positive integer number of seconds, the renew
-    /// deadline is not below it, or the retry period is zero or too long.
+    /// Returns an [`ElectionError`] in these cases:
+    /// - The lease duration is not an integer number of seconds from 1 to `i32::MAX`.
+    /// - The renew deadline is not shorter than the lease duration.
+    /// - The retry period is zero, or the renew deadline is not more than 2.2 times the retry
+    ///   period.
     pub fn validate(self) -> Result<Self, ElectionError> {
         let Self { lease_duration, renew_deadline, retry_period } = self;
         if lease_duration.subsec_nanos() != 0

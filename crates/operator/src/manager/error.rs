@@ -5,13 +5,13 @@ use kube_informer::CacheSyncError;
 use super::task_group::TaskFailure;
 use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
 
-/// Reports that a manager could not start, or stopped without a stop signal.
+/// Reports that a manager could not start, stopped because a part failed, or did not stop in time.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
     /// A socket for the pages could not be opened.
     #[cfg(feature = "http")]
-    #[error("cannot listen on {address}; choose another address, or none")]
+    #[error("cannot listen on {address}; choose another address, or set the address to `None`")]
     Bind {
         /// The address from the options.
         address: std::net::SocketAddr,
@@ -22,9 +22,9 @@ pub enum ManagerError {
     #[error(transparent)]
     Election(#[from] ElectionError),
     /// Two controllers or tasks have the same name. Metrics and pages could not distinguish them.
-    #[error("duplicate name {0:?}; controllers and tasks need unique names")]
+    #[error("two controllers or tasks have the name {0:?}; use unique names")]
     DuplicateName(String),
-    /// The caches were not filled within
+    /// Some caches did not receive their initial list within
     /// [`ManagerOptions::cache_sync_timeout`](crate::ManagerOptions::cache_sync_timeout).
     #[error("{error}{}", hint(missing))]
     CacheSync {
@@ -33,27 +33,30 @@ pub enum ManagerError {
         /// RBAC rules that the account lacks, according to the server.
         missing: Vec<MissingRule>,
     },
-    /// The lease expired, and another process may be the leader now. The process must exit, because
-    /// work that it started as leader may continue.
+    /// The lease expired, and another process may be the leader now. This process must exit, because
+    /// work that it started as the leader may still be running, for example in a spawned task.
     #[error("lost the lease {0} because it was not renewed in time; this process must exit")]
     LeadershipLost(String),
     /// A controller or a task failed.
-    #[error("{name} failed: {failure}")]
+    #[error("controller or task {name:?} failed: {failure}")]
     TaskFailed {
         /// The name of the controller or the task.
         name: String,
         /// The failure.
         failure: Failure,
     },
-    /// A controller or a task panicked, but not inside of a reconcile.
-    #[error("{0} panicked")]
+    /// A controller or a task panicked. A panic in a reconcile is retried, and does not cause this
+    /// error.
+    #[error("controller or task {0:?} panicked")]
     TaskPanicked(String),
-    /// Something blocks its thread and could not be aborted after the grace period. The lease is not
-    /// released; the next leader waits until it expires. The process must exit through
-    /// `std::process::exit`, because dropping the runtime waits for blocked threads.
+    /// A controller, a task or an informer handler blocks its thread, so the manager could not abort it
+    /// after the grace period. The lease is not released, and the next leader waits until it expires.
+    ///
+    /// The process must exit with [`std::process::exit`], because a Tokio runtime waits for blocked
+    /// threads when it is dropped.
     #[error("shutdown timed out; still running: {}{}", .still_running.join(", "), caused_by(.cause.as_deref()))]
     ShutdownTimeout {
-        /// The names of the controllers and tasks.
+        /// The names of the controllers and tasks that are still running.
         still_running: Vec<String>,
         /// The error that stopped the manager; `None` after a stop signal.
         cause: Option<Box<ManagerError>>,

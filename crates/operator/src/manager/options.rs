@@ -7,24 +7,30 @@ use crate::ElectionOptions;
 /// Configures a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
-    /// Address of the metrics, health and debug pages. `None` disables them. Default: port 8080 of the
-    /// loopback address, which other hosts cannot read. Port 0 selects a free port; see
-    /// [`Manager::local_address`](crate::Manager::local_address).
+    /// The address of the metrics, health and debug pages. `None` disables these pages.
+    ///
+    /// The default is port 8080 of the loopback address, which other hosts cannot reach. Port 0
+    /// selects a free port, which [`Manager::local_address`](crate::Manager::local_address)
+    /// returns.
     #[cfg(feature = "http")]
     pub bind_address: Option<std::net::SocketAddr>,
-    /// Additional address that serves only `/healthz` and `/readyz`. Default: `None`. The kubelet
-    /// connects from outside of the Pod and cannot reach a loopback address. The pages at this address
-    /// contain the results of the checks without texts. The pages at
-    /// [`bind_address`](Self::bind_address) contain texts.
+    /// An additional address that serves only `/healthz` and `/readyz`. The default is `None`.
+    ///
+    /// Use this address for the probes of the kubelet. The kubelet connects from outside of the Pod, and
+    /// cannot reach a loopback address. At this address, the pages contain only the names and results of
+    /// the checks. At [`bind_address`](Self::bind_address), they also contain error texts.
     #[cfg(feature = "http")]
     pub probe_address: Option<std::net::SocketAddr>,
-    /// The election that decides which process is the leader. Default: `None`; then every process acts
-    /// as leader.
+    /// The election that decides which process is the leader. The default is `None`: every process acts
+    /// as the leader.
     pub election: Option<ElectionOptions>,
-    /// Time limit for the initial lists of all caches. Default: 2 minutes.
+    /// The time limit for the initial lists of all caches. If it expires, the manager stops with
+    /// [`ManagerError::CacheSync`](crate::ManagerError::CacheSync). The default is 2 minutes.
     pub cache_sync_timeout: Duration,
-    /// Time limit for reconciles and tasks after a stop. Then the manager aborts them and lets the
-    /// lease expire. Default: 20 s. The remaining shutdown takes up to 9 s, and the kubelet kills the
+    /// The grace period: the time limit for running reconciles and tasks after a stop. If it
+    /// expires, the manager aborts them, and does not release the lease.
+    ///
+    /// The default is 20 s. The rest of the shutdown takes at most 9 s. By default, the kubelet kills a
     /// process after 30 s.
     pub graceful_shutdown_timeout: Duration,
 }
@@ -46,8 +52,8 @@ impl Default for ManagerOptions {
 /// Selects the processes in which a controller or a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsOn {
-    /// Only the leader runs it.
+    /// Only the leader runs the controller or task.
     LeaderOnly,
-    /// Every process runs it.
+    /// Every process runs the controller or task.
     EveryReplica,
 }

@@ -22,7 +22,7 @@ pub struct MissingRule {
     pub group: String,
     /// The resource in the plural, or a subresource such as `pods/status`.
     pub resource: String,
-    /// The verb.
+    /// The verb, for example `list`.
     pub verb: String,
     /// The namespace of the rule; `None` for the entire cluster.
     pub namespace: Option<String>,
@@ -33,7 +33,7 @@ pub struct MissingRule {
 impl fmt::Display for MissingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, resource, verb, namespace, name } = self;
-        write!(f, "may not {verb} {resource} of API group {group:?} ")?;
+        write!(f, "is not allowed to {verb} {resource} of API group {group:?} ")?;
         if let Some(name) = name {
             write!(f, "named {name} ")?;
         }
@@ -159,10 +159,10 @@ mod tests {
     #[test]
     fn informer_path_requires_list_and_watch() {
         let all = "of API group \"apps\" in all namespaces; add this rule to a ClusterRole";
-        let verbs = ["list", "watch"].map(|verb| format!("may not {verb} deployments {all}"));
+        let verbs = ["list", "watch"].map(|verb| format!("is not allowed to {verb} deployments {all}"));
         assert_eq!(rules("/apis/apps/v1/deployments"), verbs);
         let some = "of API group \"\" in namespace shop; add this rule to a Role";
-        let verbs = ["list", "watch"].map(|verb| format!("may not {verb} pods {some}"));
+        let verbs = ["list", "watch"].map(|verb| format!("is not allowed to {verb} pods {some}"));
         assert_eq!(rules("/api/v1/namespaces/shop/pods"), verbs);
         assert_eq!(rules("/api/v1/namespaces").len(), 2, "the resource namespaces");
     }

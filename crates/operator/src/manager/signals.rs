@@ -2,10 +2,12 @@
 
 /// Waits until the process receives SIGTERM, which the kubelet sends, or Ctrl-C.
 ///
-/// The first poll replaces the default action of both signals, which is to terminate the process.
+/// The first poll replaces the default action of both signals. From then on, the signals do not
+/// terminate the process. The program must stop when this function returns.
 ///
 /// # Cancel safety
-/// This function is cancel safe.
+/// If the future is dropped, the default action is not restored. A signal that arrives while no
+/// such future exists has no effect.
 pub async fn shutdown_signal() {
     tokio::select! {
         () = ctrl_c() => {}

@@ -191,6 +191,6 @@ impl ElectionStage {
 
 async fn log_missing_rules(client: &Client, rules: BTreeSet<MissingRule>) {
     for rule in permissions::missing_rules(client, rules).await {
-        tracing::warn!(%rule, "missing RBAC permission");
+        tracing::warn!(%rule, "RBAC permission is missing");
     }
 }

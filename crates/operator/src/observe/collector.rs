@@ -46,17 +46,17 @@ impl ManagerCollector {
         let queues: Vec<_> =
             all.iter().map(|state| (queue_labels(&state.options.name), state.keys.queue.status())).collect();
         let depth = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.ready as f64));
-        gauges(encoder, "workqueue_depth", "Number of keys that wait", depth)?;
+        gauges(encoder, "workqueue_depth", "Number of keys that wait for a worker", depth)?;
         let unfinished =
             queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.unfinished_work().as_secs_f64()));
-        let help = "Total time that workers have spent on the keys in process";
+        let help = "Total time that workers have spent so far on their current keys";
         gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;
         let longest =
             queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.longest_running().as_secs_f64()));
         let name = "workqueue_longest_running_processor_seconds";
-        gauges(encoder, name, "Longest time that a worker has spent on a key in process", longest)?;
+        gauges(encoder, name, "Longest time that a worker has spent so far on its current key", longest)?;
         let adds = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.adds));
-        counters(encoder, "workqueue_adds", "Keys added", adds)?;
+        counters(encoder, "workqueue_adds", "Keys added to the work queue", adds)?;
         let retries = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.retries));
         counters(encoder, "workqueue_retries", "Keys added again after a failure", retries)
     }
@@ -68,19 +68,19 @@ impl ManagerCollector {
             gauges(encoder, name, help, values)
         };
         gauge("informer_objects", "Objects in the cache", |informer| Some(informer.objects as f64))?;
-        let help = "Objects whose latest state could not be decoded";
+        let help = "Cached objects whose newest version could not be decoded";
         gauge("informer_stale_objects", help, |informer| Some(informer.stale as f64))?;
-        gauge("informer_synced", "1 if the initial list is in the cache", |informer| {
+        gauge("informer_synced", "1 if the cache contains the initial list", |informer| {
             Some(f64::from(informer.synced))
         })?;
-        gauge("informer_failing", "1 if the last request failed", |informer| {
+        gauge("informer_failing", "1 after a failed request, until a request succeeds", |informer| {
             Some(f64::from(informer.reflector.failing.is_some()))
         })?;
-        let help = "Time since the last watch event";
+        let help = "Time since a watch delivered an object";
         gauge("informer_event_age_seconds", help, |informer| Some(informer.event_age?.as_secs_f64()))?;
-        let help = "Time since the last bookmark";
+        let help = "Time since a watch delivered a bookmark";
         gauge("informer_bookmark_age_seconds", help, |informer| Some(informer.bookmark_age?.as_secs_f64()))?;
-        let help = "Events that wait for the slowest handler";
+        let help = "Pending events of the slowest handler or stream";
         gauge("informer_pending_events", help, |informer| {
             Some(informer.handlers.iter().map(|handler| handler.pending).max()? as f64)
         })?;
@@ -89,12 +89,18 @@ impl ManagerCollector {
             let values = all.iter().map(|(name, status)| ([("informer", name)], value(status)));
             counters(encoder, name, help, values)
         };
-        counter("informer_lists", "Lists started", |informer| informer.reflector.lists)?;
-        counter("informer_relists", "Lists after the initial list, without retries", |informer| {
-            informer.reflector.relists
+        counter("informer_lists", "Started lists, including the initial list", |informer| {
+            informer.reflector.lists
         })?;
-        counter("informer_watches", "Watches started", |informer| informer.reflector.watches)?;
-        counter("informer_errors", "Failed requests", |informer| informer.reflector.errors)?;
+        counter(
+            "informer_relists",
+            "Started lists, without the initial list and without retries",
+            |informer| informer.reflector.relists,
+        )?;
+        counter("informer_watches", "Started watches", |informer| informer.reflector.watches)?;
+        counter("informer_errors", "Failed requests, including timeouts", |informer| {
+            informer.reflector.errors
+        })?;
         let help = "Objects that could not be decoded";
         counter("informer_undecodable", help, |informer| informer.reflector.undecodable)?;
         counter("informer_handler_panics", "Handler calls that panicked", |informer| informer.handler_panics)

@@ -90,7 +90,7 @@ pub(crate) async fn why(
     let controllers = &state.view.controllers;
     let Some(controller) = controllers.iter().find(|controller| *controller.options.name == name) else {
         let names: Vec<_> = controllers.iter().map(|controller| &*controller.options.name).collect();
-        let text = format!("unknown controller {name}; controllers: {}\n", names.join(", "));
+        let text = format!("unknown controller {name}; use one of: {}\n", names.join(", "));
         return (StatusCode::NOT_FOUND, text).into_response();
     };
     let Ok(key) = key.parse::<ObjectKey>() else {
@@ -125,7 +125,7 @@ pub(crate) async fn why(
 fn reasons_json(reasons: &Reasons) -> Value {
     let mut lines: Vec<String> = reasons.first.iter().map(ToString::to_string).collect();
     if reasons.omitted > 0 {
-        lines.push(format!("and {} more", reasons.omitted));
+        lines.push(format!("and {} more reasons", reasons.omitted));
     }
     lines.into()
 }

@@ -168,9 +168,9 @@ fn informer_line(informer: &InformerStatus) -> Result<String, String> {
     match reflector.failing {
         None => Ok(format!("synced, {}", reflector.phase)),
         Some(ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound) => {
-            Err(format!("stale: {error}"))
+            Err(format!("stale; last request failed: {error}"))
         }
-        Some(_) if fails_for_long => Err(format!("stale: {error}")),
+        Some(_) if fails_for_long => Err(format!("stale; last request failed: {error}")),
         Some(_) => Ok(format!("synced; last request failed: {error}")),
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         assert!(text.starts_with("synced; last request failed: "), "{text}");
         sleep(MAX_FAILING_TIME).await;
         let text = informer_line(&maps.status()).unwrap_err();
-        assert!(text.starts_with("stale: "), "{text}");
+        assert!(text.starts_with("stale; last request failed: "), "{text}");
 
         factory.shutdown().await;
         assert_eq!(informer_line(&maps.status()).unwrap_err(), "stopped");

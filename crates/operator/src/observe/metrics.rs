@@ -74,9 +74,9 @@ impl Metrics {
             queue_seconds,
             work_seconds,
         } = self.clone();
-        registry.register("controller_runtime_reconcile", "Reconciles by result", reconciles);
+        registry.register("controller_runtime_reconcile", "Reconciles, by result", reconciles);
         registry.register("controller_runtime_reconcile_errors", "Failed reconciles", errors);
-        let help = "Reconciles that failed and are not retried before a change";
+        let help = "Failed reconciles that are not retried until a change";
         registry.register("controller_runtime_terminal_reconcile_errors", help, terminal_errors);
         registry.register("controller_runtime_reconcile_panics", "Reconciles that panicked", panics);
         registry.register("controller_runtime_reconcile_timeouts", "Reconciles that timed out", timeouts);
@@ -84,7 +84,7 @@ impl Metrics {
         registry.register("controller_runtime_reconcile_time_seconds", help, reconcile_seconds);
         let help = "Time that a key waits in the work queue";
         registry.register("workqueue_queue_duration_seconds", help, queue_seconds);
-        let help = "Time that a worker processes a key";
+        let help = "Time that a worker takes to process a key";
         registry.register("workqueue_work_duration_seconds", help, work_seconds);
     }
 

@@ -27,10 +27,10 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Describes the severity of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Informational.
+    /// The event is informational.
     #[default]
     Normal,
-    /// A problem that needs attention.
+    /// The event is a problem that needs attention.
     Warning,
 }
 
@@ -43,22 +43,26 @@ impl EventType {
     }
 }
 
-/// Represents an event to report. It is written to the namespace of its object, or to `default` for a
-/// cluster-scoped object.
+/// Represents an event to report. It is written to the namespace of its object, or to `default` for
+/// a cluster-scoped object.
+///
+/// An event is dropped if the reason or the action is empty, or if the namespace is invalid.
 #[derive(Clone, Debug, Default)]
 pub struct NewEvent {
-    /// The object that the event is about: `object.object_ref(&dynamic_type)` of a kube `Resource`.
+    /// The object that the event is about. For a kube `Resource`, use
+    /// `object.object_ref(&dynamic_type)`.
     pub regarding: ObjectReference,
     /// Another involved object, for example a created object.
     pub related: Option<ObjectReference>,
     /// The severity.
     pub event_type: EventType,
-    /// The cause, as a machine-readable word: `FailedCreate`. Required. Truncated after 128 bytes.
+    /// The cause as a machine-readable word, for example `FailedCreate`. It must not be empty, and is
+    /// truncated to 128 bytes.
     pub reason: String,
-    /// The action that the controller did or attempted: `Create`. Required. Truncated after 128
-    /// bytes.
+    /// The completed or attempted action, for example `Create`. It must not be empty, and is
+    /// truncated to 128 bytes.
     pub action: String,
-    /// The message for users. Truncated after 1024 bytes.
+    /// The message for users. It is truncated to 1024 bytes.
     pub note: String,
 }
 

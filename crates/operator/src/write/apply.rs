@@ -25,18 +25,20 @@ use super::{
 
 /// Applies objects as one field manager, and skips applies that would not change the object.
 ///
-/// Each reconcile usually applies the same objects again. [`Applier::apply`] sends nothing if both
-/// hold:
-/// - The same object was applied before with the same fields.
-/// - The object is unchanged since then, or the cached object still contains all applied fields.
-///   The cache contains at least the writes of this process.
+/// Most reconciles apply an object that is already up to date. [`Applier::apply`] sends no request
+/// if both conditions hold:
+/// - The last apply of the object by this `Applier` succeeded, and had the same fields and values.
+/// - The cached object has not changed since then, or it still contains all applied fields. The
+///   [`CachedApi`] ensures that the cached object contains the earlier writes of this process.
 ///
-/// Everything else is sent: the first apply after a start, changed fields, a deleted or recreated
-/// object, an object whose applied fields another client changed, and an apply after a lost
-/// response.
+/// In all other cases, the apply is sent. Examples are the first apply after a start, changed
+/// fields, and a deleted or recreated object. If another client changes an applied field, or if the
+/// response to the last apply was lost, the apply is also sent.
 ///
-/// If the server stores a value differently (`1000m` for a quantity), or adds elements to a list
-/// (`finalizers`), the apply is sent again after each change of the object. That is harmless.
+/// A server may store a value in another form, for example `1` for the quantity `1000m`, or may add
+/// elements to an applied list, for example `finalizers`. The cached object then does not contain
+/// the applied value. In this case, the apply is sent after each change of the object, which is
+/// harmless.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -44,7 +46,7 @@ use super::{
 /// # use kube_operator::{Applier, WriteError};
 /// # use serde_json::json;
 /// # async fn example(maps: CachedApi<ConfigMap>) -> Result<(), WriteError> {
-/// let applier = Applier::new("website-operator").force(); // one for all runs
+/// let applier = Applier::new("website-operator").force(); // one for all reconciles
 /// let requested = json!({
 ///     "apiVersion": "v1", "kind": "ConfigMap",
 ///     "metadata": {"name": "settings"}, "data": {"colour": "blue"},
@@ -54,18 +56,23 @@ use super::{
 /// ```
 ///
 /// # Limits
-/// A field can have the right value and belong to another field manager. Only `managedFields`
-/// contains the owner, and caches remove `managedFields`. The next apply that is sent takes the
-/// field over.
+/// An applied field can have the desired value, but belong to another field manager. An `Applier`
+/// does not detect this case, because caches remove `managedFields`, and no other field contains
+/// the owner. The next apply that is sent makes this field manager an owner of the field.
 ///
-/// Another process, such as another version of the program, may have applied further fields as the
-/// same field manager. These fields remain until the next apply that is sent.
+/// Another process can apply additional fields as the same field manager, for example another
+/// version of the program. These fields remain until the next apply that is sent, which removes
+/// them.
 ///
-/// After a restore of the server's history, a resourceVersion may identify a different state. The
-/// next change of the object corrects that.
+/// After etcd is restored from a backup, the server may use a resourceVersion again for another
+/// state of an object. An `Applier` may then skip a necessary apply until the object changes.
 ///
-/// Do not apply one object concurrently: the responses may be recorded in any order. Reconciles of
-/// one key never overlap. Use an `Applier` for the objects of one cluster only.
+/// Do not apply the same object concurrently. Otherwise an `Applier` may record the responses in
+/// the wrong order, and skip a necessary apply. Reconciles of one key never overlap, so this can
+/// only happen if several keys or controllers apply the same object.
+///
+/// Use an `Applier` only for objects of one cluster, because the recorded applies do not identify
+/// the cluster.
 #[derive(Debug)]
 pub struct Applier {
     manager: String,
@@ -101,29 +108,34 @@ impl LastApplied {
 }
 
 impl Applier {
-    /// Creates an applier with this field manager. A field that another manager has set to another
-    /// value is a conflict.
+    /// Creates an applier with this field manager. If another field manager has set a field to
+    /// another value, an apply of the field fails with [`WriteError::Conflict`].
     pub fn new(manager: impl Into<String>) -> Self {
         Self { manager: manager.into(), force: false, hasher: RandomState::new(), applied: Mutex::default() }
     }
 
-    /// Takes over fields of other managers instead of failing with a conflict. Usual for
-    /// controllers, which own their objects.
+    /// Takes over fields of other field managers, instead of failing with a conflict. Controllers
+    /// usually enable this option, because they own their objects.
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 
-    /// Applies an object if necessary. `object` contains `apiVersion`, `kind`, a name, and the
-    /// desired fields. Fields of an earlier apply that are no longer contained are removed.
+    /// Applies an object, or sends no request if the object is up to date.
+    ///
+    /// `object` must contain `apiVersion`, `kind`, `metadata.name` and the desired fields. If
+    /// `object` no longer contains a field of an earlier apply, the server removes this field.
     ///
     /// The result is [`OperationResult::Created`] if the cache did not contain the object.
     ///
     /// # Errors
-    /// Returns a [`WriteError`]. A conflict with another field manager is [`WriteError::Conflict`].
+    /// Returns [`WriteError::Conflict`] if another field manager has set an applied field to
+    /// another value. Other errors are also a [`WriteError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped, the apply may have happened. The next apply is sent.
+    /// If the future is dropped, the server may have applied the object. The next call for this
+    /// object sends its request even if the object seems to be up to date, because the result of
+    /// this call is unknown.
     pub async fn apply<K>(
         &self,
         api: &CachedApi<K>,
@@ -135,14 +147,19 @@ impl Applier {
         self.send(api, object, ObjectPart::Main).await
     }
 
-    /// Applies the status of an object, like [`apply`](Self::apply). `object` contains
-    /// `apiVersion`, `kind`, a name, and `status`.
+    /// Applies the status of an object, or sends no request if the status is up to date. See
+    /// [`apply`](Self::apply).
+    ///
+    /// `object` must contain `apiVersion`, `kind`, `metadata.name` and `status`.
     ///
     /// # Errors
-    /// Returns a [`WriteError`]. A conflict with another field manager is [`WriteError::Conflict`].
+    /// Returns [`WriteError::Conflict`] if another field manager has set an applied field to
+    /// another value. Other errors are also a [`WriteError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped, the apply may have happened. The next apply is sent.
+    /// If the future is dropped, the server may have applied the status. The next call for this
+    /// object sends its request even if the status seems to be up to date, because the result of
+    /// this call is unknown.
     pub async fn apply_status<K>(
         &self,
         api: &CachedApi<K>,
@@ -154,8 +171,11 @@ impl Applier {
         self.send(api, object, ObjectPart::Status).await
     }
 
-    /// Removes the recorded applies of an object. Call this method for deleted objects, or to make
-    /// sure that the next apply is sent.
+    /// Removes the recorded applies of an object and its status. The next apply of the object is
+    /// always sent.
+    ///
+    /// Call this method for each deleted object. Otherwise the number of records grows with each
+    /// new object.
     pub fn forget<K>(&self, api: &CachedApi<K>, name: &str)
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,

@@ -26,8 +26,8 @@ pub fn new_condition(
 
 /// Sets a condition, as `meta.SetStatusCondition` does, and returns whether anything changed.
 ///
-/// The transition time of `new` is used only if the status changes, or if there was no condition of
-/// this type.
+/// `new` replaces the condition of the same type. If both have the same status, the old transition
+/// time is retained. Otherwise the transition time of `new` is used.
 ///
 /// ```
 /// # use kube_operator::{is_condition_true, new_condition, set_condition};
@@ -59,7 +59,7 @@ pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     conditions.len() != before
 }
 
-/// Returns the condition of this type.
+/// Returns the condition of this type, if it exists.
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }

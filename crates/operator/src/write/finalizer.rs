@@ -25,8 +25,8 @@ use crate::{Action, Failure};
 /// How often a patch is retried because another client changed the finalizers of the object.
 const MAX_PATCH_RETRIES: usize = 3;
 
-/// Cleans up before an object is deleted, by an entry in `metadata.finalizers`, as kube-runtime's
-/// `finalizer()` does.
+/// Cleans up before an object is deleted, as kube-runtime's `finalizer()` does. An entry in
+/// `metadata.finalizers` blocks the deletion until the cleanup is complete.
 ///
 /// A reconciler holds one `Finalizer`, and does all its work in the function that it passes to
 /// [`Finalizer::reconcile`].
@@ -56,28 +56,32 @@ const MAX_PATCH_RETRIES: usize = 3;
 /// ```
 ///
 /// # Guarantees
-/// They hold if only one process reconciles an object at a time, and only this `Finalizer` removes
-/// its entry:
+/// The guarantees hold if only one process reconciles an object at a time, and if no user or other
+/// program removes the finalizer:
 ///
 /// - Before and while `Apply` runs, the object on the server has the finalizer.
-/// - `Cleanup` runs until it returns [`Action::Done`]. Only then is the finalizer removed.
+/// - The finalizer is removed only after `Cleanup` has returned [`Action::Done`].
 /// - After the server has removed the finalizer, `Cleanup` does not run again, even if the cache is
 ///   stale.
 ///
-/// A cache may be stale, especially after a start. Therefore the object is read from the server
-/// before each cleanup. It is also read once per `Finalizer` if the cached object has the
-/// finalizer. That is one request per object after a start. After that, only this process can
-/// remove the finalizer, and the cache is sufficient.
+/// A cache may be stale, especially after a start. A `Finalizer` therefore reads the object from
+/// the server before each cleanup. If a cached object already has the finalizer, the `Finalizer`
+/// also reads the object once before the first `Apply`. After that, only this process can remove
+/// the finalizer, so the cached object is sufficient. After a start, this requires one read per
+/// object.
 ///
 /// # Limits
-/// `Apply` and `Cleanup` must be idempotent. Reconciles are repeated, and a process may crash at
-/// any point. After a crash between the cleanup and the removal of the finalizer, `Cleanup` runs
-/// again. `Cleanup` must also work if `Apply` never ran, or was dropped halfway. A request that a
-/// process sends before it exits may reach the server after the next process has read the object.
+/// `Apply` and `Cleanup` must be idempotent, because reconciles are repeated, and a process may
+/// crash at any point. After a crash between the cleanup and the removal of the finalizer,
+/// `Cleanup` runs again. `Cleanup` must also work if `Apply` never ran, or was dropped before it
+/// completed.
 ///
-/// For each term of leadership, create a new `Finalizer`: another leader may have cleaned up in
-/// between. A [`Manager`](crate::Manager) has one term, because it stops when the lease is lost. If a
-/// user removes the finalizer by hand, the guarantees no longer hold.
+/// A request that a process sends before it exits may reach the server late, even after the next
+/// process has read the object. The guarantees do not cover such a request.
+///
+/// Create a new `Finalizer` for each term of leadership, because another leader may have removed
+/// the finalizer in between. A program with a [`Manager`](crate::Manager) has only one term,
+/// because the manager stops when the lease is lost.
 #[derive(Debug)]
 pub struct Finalizer {
     name: String,
@@ -87,14 +91,15 @@ pub struct Finalizer {
     confirmed: Mutex<HashMap<ObjectKey, Uid>>,
 }
 
-/// Describes the work to do for an object. The object may be newer than the object of the request. The
-/// `Debug` output does not contain it.
+/// Describes the work to do for an object. The contained object may be newer than the object that
+/// was passed to [`Finalizer::reconcile`]. The `Debug` output does not contain the object.
 pub enum FinalizerEvent<K> {
     /// The object is not being deleted. Bring actual state closer to its desired state.
     Apply(Arc<K>),
     /// The object is being deleted. Remove all resources that were created for the object.
-    /// [`Action::Done`] confirms that the cleanup is complete. Any other action keeps the
-    /// finalizer.
+    ///
+    /// Return [`Action::Done`] if the cleanup is complete. Any other action keeps the finalizer,
+    /// which blocks the deletion.
     Cleanup(Arc<K>),
 }
 
@@ -107,60 +112,66 @@ impl<K> fmt::Debug for FinalizerEvent<K> {
     }
 }
 
-/// Describes the reason why a finalizer was not added or removed. The source of the error may contain parts
-/// of the object.
+/// Describes the reason why a finalizer was not added or removed.
+///
+/// The source of the error may contain parts of the object. Convert the error to a [`Failure`]
+/// before you log it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
-    /// The object was not read from the server.
+    /// The object has no name or no uid, because it was not read from the server.
     #[error("{0} has no name or no uid; use an object that was read from the server")]
     MissingIdentity(ObjectKey),
     /// The object and the [`CachedApi`] have different namespaces.
     #[error(
-        "{key} is not in the namespace of its CachedApi ({namespace:?}); use `CachedApi::namespace` or `with_api`"
+        "failed to reconcile {key}: the namespace of its CachedApi is {}; select the namespace with `CachedApi::namespace` or `CachedApi::with_api`",
+        .namespace.as_deref().unwrap_or("not set")
     )]
     NamespaceMismatch {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
         /// The namespace of the [`CachedApi`].
         namespace: Option<String>,
     },
-    /// The server did not return the object.
-    #[error("failed to read {key}, which may have the finalizer {finalizer}")]
+    /// The object could not be read from the server, before the user function ran or after a complete
+    /// cleanup. The next reconcile tries again.
+    #[error("failed to read {key} from the server to check the finalizer {finalizer}")]
     Read {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The finalizer.
+        /// The name of the finalizer.
         finalizer: String,
         /// The error of the request.
         source: Error,
     },
-    /// The patch failed. The user function did not run.
+    /// The patch that adds the finalizer failed. The user function did not run.
     #[error("failed to add the finalizer {finalizer} to {key}")]
     Add {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The finalizer.
+        /// The name of the finalizer.
         finalizer: String,
         /// The error of the request.
         source: Error,
     },
-    /// A webhook may have removed the finalizer. The user function did not run.
+    /// The server accepted the patch, but its response does not contain the finalizer. A webhook may
+    /// have removed the finalizer. The user function did not run.
     #[error(
-        "the server accepted the finalizer {finalizer} for {key} and did not keep it; check whether a webhook removes it"
+        "failed to add the finalizer {finalizer} to {key}: the server accepted the patch but did not store the finalizer; check whether a webhook removes it"
     )]
     NotPersisted {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The finalizer.
+        /// The name of the finalizer.
         finalizer: String,
     },
-    /// The cleanup is complete, and will run again.
+    /// The cleanup was complete, but the patch that removes the finalizer failed. The next
+    /// reconcile runs the cleanup again.
     #[error("failed to remove the finalizer {finalizer} from {key} after the cleanup")]
     Remove {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The finalizer.
+        /// The name of the finalizer.
         finalizer: String,
         /// The error of the request.
         source: Error,
@@ -168,37 +179,42 @@ pub enum FinalizerError {
 }
 
 impl Finalizer {
-    /// Creates a finalizer with this name. It must be unique among programs: a domain and a name,
-    /// such as `shop.example.com/buckets`.
+    /// Creates a finalizer with this name, for example `shop.example.com/buckets`. The name
+    /// consists of a domain and a name. No other program may use the same name.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), confirmed: Mutex::default() }
     }
 
-    /// Returns the name.
+    /// Returns the name of the finalizer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Removes the recorded state of a deleted object.
+    /// Removes the recorded state of an object. Call this method for each deleted object. Otherwise
+    /// the recorded state grows with each new object.
     pub fn forget(&self, key: &ObjectKey) {
         self.confirmed.lock().remove(key);
     }
 
-    /// Runs `Apply` or `Cleanup` for an object.
+    /// Calls `run` with the work to do for an object:
     ///
-    /// If the object is not being deleted, this adds the finalizer if necessary, and runs `Apply`.
-    /// If it is being deleted, this runs `Cleanup` and removes the finalizer. `run` is not called
-    /// if the object no longer exists, was replaced by another object of the same name, or is being
-    /// deleted without this finalizer.
+    /// - If the object is not being deleted, the method adds the finalizer if necessary. Then it
+    ///   calls `run` with [`FinalizerEvent::Apply`].
+    /// - If the object is being deleted, the method calls `run` with [`FinalizerEvent::Cleanup`].
+    ///   If the cleanup is complete, it removes the finalizer.
+    /// - The method does not call `run` if the object no longer exists, or if another object has its
+    ///   name. It also does not call `run` if the object is being deleted without this finalizer. In
+    ///   these cases, it returns [`Action::AwaitChange`].
     ///
-    /// The [`CachedApi`] must be for the object's namespace. Its client must have permission to get
-    /// and patch the object.
+    /// The [`CachedApi`] must be for the namespace of the object. Its client must have permission
+    /// to get and patch the object.
     ///
     /// # Errors
-    /// Returns the error of `run` unchanged. Other errors are a [`FinalizerError`].
+    /// Returns the failure of `run` unchanged. Other failures contain a [`FinalizerError`].
     ///
     /// # Cancel safety
-    /// Dropping the future is like a crash at that point. The next reconcile continues from there.
+    /// If the future is dropped, `run` may be incomplete, and the server may have added or removed
+    /// the finalizer. The next call checks the finalizer, and continues with `Apply` or `Cleanup`.
     pub async fn reconcile<K, F>(
         &self,
         api: &CachedApi<K>,

@@ -4,20 +4,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::{Resource, core::ObjectMeta};
 use kube_informer::ObjectKey;
 
-/// Describes the reason why an object cannot have this owner.
+/// Describes the reason why a child object cannot have this owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner was not read from the server, so it has no uid.
+    /// The owner has no name or no uid, because it was not read from the server.
     #[error("owner {0} has no name or no uid; use an object that was read from the server")]
     MissingIdentity(ObjectKey),
-    /// Another object is the controller, and an object has at most one.
+    /// Another owner is already the controller of the child. An object has at most one controller.
     ///
-    /// If it has the owner's name and another uid, it was an earlier object of that name. The
-    /// garbage collector deletes its dependents.
+    /// If the current controller has the name of the new owner but another uid, it no longer exists. The
+    /// garbage collector then deletes the child.
     #[error("{child} is already controlled by {kind} {name} (uid {uid}); delete {child} or use another name")]
     AlreadyOwned {
-        /// The object to be owned.
+        /// The key of the child.
         child: ObjectKey,
         /// The kind of the current controller.
         kind: String,
@@ -26,37 +26,42 @@ pub enum OwnerError {
         /// The uid of the current controller.
         uid: String,
     },
-    /// An owner must be in the namespace of the child. Otherwise the garbage collector deletes the
-    /// child.
-    #[error("{child} cannot have the owner {owner}, which is in another namespace")]
+    /// The owner is in another namespace than the child. The garbage collector deletes a child whose
+    /// owner does not exist in its namespace.
+    #[error(
+        "{child} cannot have the owner {owner}, which is in another namespace; create {child} in the namespace of its owner"
+    )]
     CrossNamespace {
-        /// The object to be owned.
+        /// The key of the child.
         child: ObjectKey,
-        /// The owner.
+        /// The key of the owner.
         owner: ObjectKey,
     },
-    /// A cluster-scoped object cannot have a namespaced owner.
+    /// The child has no namespace, but the owner has a namespace. A cluster-scoped object cannot have a
+    /// namespaced owner.
     #[error(
         "{child} has no namespace and cannot have the namespaced owner {owner}; if {child} is namespaced, set its namespace first"
     )]
     ClusterScoped {
-        /// The object to be owned.
+        /// The key of the child.
         child: ObjectKey,
-        /// The owner.
+        /// The key of the owner.
         owner: ObjectKey,
     },
 }
 
 /// Makes `owner` the controller of `child`, as controller-runtime's `SetControllerReference` does.
+/// The function changes `child` in memory, and sends no request.
 ///
-/// The child is deleted with its owner, and its events reconcile the owner
-/// ([`Controller::owns`](crate::Controller::owns)). The reference has `blockOwnerDeletion`: a
-/// foreground deletion of the owner waits for the child. With the admission plugin
-/// OwnerReferencesPermissionEnforcement, this requires permission to update the owner's
-/// `finalizers`.
+/// The garbage collector deletes the child after its owner. With
+/// [`Controller::owns`](crate::Controller::owns), a change of the child reconciles the owner.
 ///
-/// `resource` is `&()` for a compiled type, as in kube's [`owner_ref`](Resource::owner_ref). If
-/// `owner` is already the controller, its reference is refreshed. Owners are identified by uid.
+/// The reference sets `blockOwnerDeletion`: a foreground deletion of the owner waits for the child.
+/// If the admission plugin OwnerReferencesPermissionEnforcement is enabled, a write of this
+/// reference requires permission to update the `finalizers` of the owner.
+///
+/// `resource` is `&()` for a compiled type, as in kube's [`owner_ref`](Resource::owner_ref). If the
+/// child already has a reference with the uid of the owner, the function updates this reference.
 ///
 /// ```
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -69,7 +74,8 @@ pub enum OwnerError {
 /// ```
 ///
 /// # Errors
-/// Returns an [`OwnerError`], and leaves the child unchanged.
+/// Returns an [`OwnerError`] if `child` cannot have this owner. The function then does not change
+/// `child`.
 pub fn set_controller_reference<O: Resource, C: Resource>(
     owner: &O,
     resource: &O::DynamicType,
@@ -80,13 +86,15 @@ pub fn set_controller_reference<O: Resource, C: Resource>(
     set(owner.meta(), reference, child.meta_mut())
 }
 
-/// Adds `owner` to the owners of `child`, as controller-runtime's `SetOwnerReference` does.
+/// Adds `owner` to the owners of `child`, as controller-runtime's `SetOwnerReference` does. The
+/// function changes `child` in memory, and sends no request.
 ///
 /// The garbage collector deletes the child after its last owner. If the owner is already the
-/// controller, the owner stays the controller.
+/// controller of the child, it remains the controller.
 ///
 /// # Errors
-/// Returns an [`OwnerError`], and leaves the child unchanged.
+/// Returns an [`OwnerError`] if `child` cannot have this owner. The function then does not change
+/// `child`.
 pub fn set_owner_reference<O: Resource, C: Resource>(
     owner: &O,
     resource: &O::DynamicType,
@@ -228,7 +236,7 @@ mod tests {
             let error = set(&owner("ops", "u1"), &(), &mut pod).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "shop/web-0 cannot have the owner ops/web, which is in another namespace"
+                "shop/web-0 cannot have the owner ops/web, which is in another namespace; create shop/web-0 in the namespace of its owner"
             );
         }
         let error = set_controller_reference(&owner("shop", "u1"), &(), &mut node).unwrap_err();

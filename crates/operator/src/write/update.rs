@@ -13,21 +13,23 @@ use super::{
 };
 use crate::Failure;
 
-/// Creates an object, or updates it with `mutate` if that changes it, as controller-runtime's
+/// Creates an object, or updates it if `mutate` changes it, as controller-runtime's
 /// `CreateOrUpdate` does.
 ///
-/// The name of `initial` selects the object, in the namespace of the [`CachedApi`]. If the cache does
-/// not contain it, `mutate` is applied to `initial`, and the result is created. Otherwise `mutate` is
-/// applied to a copy of the cached object, and only the name of `initial` is used. The copy is written
-/// if its JSON differs. A null field equals an absent field.
+/// `initial` must contain the name of the object. The [`CachedApi`] determines the namespace.
+/// - If the cache does not contain the object, the function calls `mutate` with `initial`, and
+///   creates the result.
+/// - If the cache contains the object, the function calls `mutate` with a copy of the cached
+///   object. It updates the object if `mutate` changed the JSON of the copy. A null field equals an
+///   absent field. The function ignores all fields of `initial` except the name.
 ///
-/// Defaults that the server sets do not cause writes, because `mutate` starts with the cached
-/// object. If `mutate` sets a value that the server writes differently (`1000m` for a quantity),
-/// each reconcile writes it.
+/// Defaults that the server sets do not cause updates, because the cached object contains them. If
+/// the server stores a value of `mutate` in another form, for example `1` for the quantity `1000m`,
+/// each reconcile sends an update.
 ///
-/// If another client has written the object since the cached version, this function fails with
-/// [`WriteError::Conflict`]. The next reconcile starts with the new version. For types with a status
-/// subresource, the status is not written: see [`update_status`].
+/// If another client changed the object after it was cached, this function fails with
+/// [`WriteError::Conflict`]. The next reconcile receives the new state. For types with a status
+/// subresource, this function does not change the status. Use [`update_status`] instead.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -47,15 +49,18 @@ use crate::Failure;
 /// ```
 ///
 /// # Limits
-/// The informer of the [`CachedApi`] must not have a transform that removes fields. The update
-/// would also remove them from the server's object. The same holds for a type that lacks fields of
-/// the server's object. (Informers remove `managedFields`, but the server keeps them.)
+/// The informer of the [`CachedApi`] must not have a transform that removes fields. Otherwise an
+/// update also removes these fields on the server. For the same reason, the Rust type must contain
+/// all fields of the server's object. Informers remove `managedFields`, but the server retains them
+/// in an update.
 ///
 /// # Errors
-/// Returns the error of `mutate` unchanged. Other errors are a [`WriteError`].
+/// Returns the failure of `mutate` unchanged. Other failures contain a [`WriteError`].
 ///
 /// # Cancel safety
-/// If the future is dropped, the write may have happened.
+/// If the future is dropped, the server may have created or updated the object. The cache may not
+/// contain this write when the next call starts. The next call then fails with
+/// [`WriteError::Conflict`].
 pub async fn create_or_update<K>(
     api: &CachedApi<K>,
     mut initial: K,
@@ -77,16 +82,19 @@ where
     Ok(Written::created(created.map_err(|error| WriteError::request(api, "create", &key, error))?))
 }
 
-/// Updates the status of an object if `mutate` changes it. See [`create_or_update`].
+/// Updates the status of an object if `mutate` changes it. `current` is usually the object of the
+/// [`Request`](crate::Request).
 ///
-/// Changes outside the status are ignored. If another client has written the object since the version
-/// in `current`, this function fails with [`WriteError::Conflict`].
+/// The function calls `mutate` with a copy of `current`. It sends an update only if `mutate`
+/// changed the status, and ignores all other changes. If another client changed the object after
+/// the version in `current`, this function fails with [`WriteError::Conflict`].
 ///
 /// # Errors
-/// Returns the error of `mutate` unchanged. Other errors are a [`WriteError`].
+/// Returns the failure of `mutate` unchanged. Other failures contain a [`WriteError`].
 ///
 /// # Cancel safety
-/// If the future is dropped, the write may have happened.
+/// If the future is dropped, the server may have updated the status. If `current` of the next call
+/// is older than this update, the next call fails with [`WriteError::Conflict`].
 pub async fn update_status<K>(
     api: &CachedApi<K>,
     current: Arc<K>,

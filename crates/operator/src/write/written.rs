@@ -19,7 +19,7 @@ pub enum OperationResult {
 
 /// Represents an object after a write. The `Debug` output does not contain the object.
 pub struct Written<K> {
-    /// The operation that was necessary.
+    /// The operation that the helper performed.
     pub result: OperationResult,
     /// The object in the response of the server, or the cached object if no request was necessary.
     pub object: Arc<K>,
@@ -45,15 +45,16 @@ impl<K> Written<K> {
     }
 }
 
-/// Describes the reason why an object was not written. After [`WriteError::Request`], the write may have
-/// happened.
+/// Describes the reason why a write failed. The server did not write the object, except possibly in the
+/// case of [`WriteError::Request`].
 ///
-/// The messages do not contain parts of the object, but the messages of their sources may contain
-/// them. Convert the error to a [`Failure`](crate::Failure) before you log it.
+/// The messages of the sources may contain parts of the object. Convert the error to a
+/// [`Failure`](crate::Failure) before you log it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The cache does not contain an earlier write of this process.
+    /// The cache could not be read, for example because it did not receive an earlier write of this
+    /// process in time. The helper did not send its write.
     #[error(transparent)]
     Stale(#[from] CachedReadError),
     /// The object has no name.
@@ -61,10 +62,11 @@ pub enum WriteError {
     MissingName,
     /// The object and the `CachedApi` have different namespaces.
     #[error(
-        "{key} is not in the namespace of its CachedApi ({namespace:?}); use `CachedApi::namespace` or `with_api`"
+        "failed to write {key}: the namespace of its CachedApi is {}; select the namespace with `CachedApi::namespace` or `CachedApi::with_api`",
+        .namespace.as_deref().unwrap_or("not set")
     )]
     NamespaceMismatch {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
         /// The namespace of the `CachedApi`.
         namespace: Option<String>,
@@ -74,39 +76,42 @@ pub enum WriteError {
         "failed to write {before}: the update function changed its name to {after}; use a separate call for {after}"
     )]
     Renamed {
-        /// The object.
+        /// The key before the call of `mutate`.
         before: ObjectKey,
-        /// The key after `mutate`.
+        /// The key after the call of `mutate`.
         after: ObjectKey,
     },
-    /// The object was not written. Another client changed or created the object after it was
-    /// cached. The next reconcile sees that change, unless the informer does not select the object.
-    /// Or another field manager owns an applied field.
+    /// The server rejected the write with status 409, for one of these reasons:
+    /// - Another client changed or created the object after it was cached. If the informer selects the
+    ///   object, the next reconcile receives the new state.
+    /// - Another field manager has set an applied field to another value. See
+    ///   [`Applier::force`](crate::Applier::force).
     #[error("failed to {operation} {key}: conflict with another write")]
     Conflict {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
         /// The error of the request.
         source: Error,
     },
-    /// The server rejected the request, or did not respond.
+    /// The server rejected the request, did not respond, or sent an invalid response. If it did not
+    /// reject the request, it may have written the object.
     #[error("failed to {operation} {key}")]
     Request {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
         /// The error of the request.
         source: Error,
     },
-    /// The object cannot be serialized to JSON.
-    #[error("failed to serialize {key}")]
+    /// The object cannot be serialized as JSON.
+    #[error("failed to serialize {key} as JSON")]
     Serialize {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The error.
+        /// The error of serde_json.
         source: serde_json::Error,
     },
 }

@@ -42,7 +42,10 @@ async fn watches_and_streams_queue_the_mapped_keys() {
 
     sender.try_send("default/c".parse().unwrap()).unwrap();
     let runs = world.runs().await;
-    assert_eq!((runs.len(), &*runs[0].name, &*runs[0].reasons[0]), (1, "c", "a webhook was requested"));
+    assert_eq!(
+        (runs.len(), &*runs[0].name, &*runs[0].reasons[0]),
+        (1, "c", "a webhook requested a reconcile")
+    );
     drop(sender);
     world.create("d", "1").await;
     assert_eq!(world.runs().await.len(), 1, "the controller continues after the end of the stream");

@@ -45,7 +45,7 @@ async fn panicked_controller_leaves_lease_to_expire() {
         world.server.faults().always(RequestMatch::verb(Verb::Patch).resource("configmaps"), Fault::Hang);
     let (server, _stop, running) = world.run();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "configmap panicked");
+    assert_eq!(error.to_string(), "controller or task \"configmap\" panicked");
     assert_eq!(holder(&server).as_deref(), Some("first"), "the write may still be applied");
 }
 
@@ -68,8 +68,8 @@ async fn failed_controller_stops_leading_after_grace_period() {
     server.create(secret).unwrap();
     let failed_at = Instant::now();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
-    let expected =
-        "configmap failed: source Secret panicked, and some objects were not queued; restart the controller";
+    let expected = "controller or task \"configmap\" failed: source Secret panicked, so some objects may not be reconciled; \
+         restart the program or run a new controller";
     assert_eq!(error.to_string(), expected);
     assert_eq!(failed_at.elapsed().as_secs(), 20, "the grace period");
 }

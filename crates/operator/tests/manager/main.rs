@@ -138,8 +138,8 @@ async fn cache_sync_error_names_missing_rbac_rule() {
     assert!(start.elapsed() >= 120 * SECOND, "the rule may be granted until the timeout");
     let text = error.to_string();
     assert!(text.contains("Secret /api/v1/secrets"), "{text}");
-    assert!(text.contains("may not list secrets of API group \"\" in all namespaces"), "{text}");
-    assert!(!text.contains("may not list configmaps"), "{text}");
+    assert!(text.contains("is not allowed to list secrets of API group \"\" in all namespaces"), "{text}");
+    assert!(!text.contains("is not allowed to list configmaps"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,7 +203,9 @@ async fn stopped_informer_stops_the_manager() {
     maps.stop().await;
     let text = running.await.unwrap().unwrap_err().to_string();
     assert!(
-        text.starts_with("configmap failed: informer ConfigMap /api/v1/configmaps stopped while"),
+        text.starts_with(
+            "controller or task \"configmap\" failed: informer ConfigMap /api/v1/configmaps stopped while"
+        ),
         "{text}"
     );
 }
@@ -233,12 +235,12 @@ async fn only_failed_or_panicked_task_stops_the_manager() {
     let mut world = World::without_pages(None);
     world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Err(Failure::message("no way")) });
     let error = world.run().2.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "migration failed: no way");
+    assert_eq!(error.to_string(), "controller or task \"migration\" failed: no way");
 
     let mut world = World::without_pages(None);
     world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { panic!("hunter2") });
     let error = world.run().2.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "migration panicked");
+    assert_eq!(error.to_string(), "controller or task \"migration\" panicked");
 }
 
 #[tokio::test(start_paused = true)]

@@ -145,7 +145,7 @@ async fn revoked_read_permission_makes_readyz_fail() {
     server.access().add_rule(Rule::deny().resources(&["configmaps"]));
     server.close_watches();
     let text = get_until(address, "/readyz", |code, _| code == 503).await;
-    assert!(text.contains("[-] ConfigMap /api/v1/configmaps: stale: "), "{text}");
+    assert!(text.contains("[-] ConfigMap /api/v1/configmaps: stale; last request failed: "), "{text}");
     assert!(text.contains("is forbidden"), "{text}");
     stop.cancel();
     running.await.unwrap().unwrap();

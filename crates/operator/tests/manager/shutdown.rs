@@ -261,7 +261,10 @@ async fn task_failure_during_shutdown_is_returned() {
     let (_, stop, running) = world.run();
     sleep(SECOND).await;
     stop.cancel();
-    assert_eq!(running.await.unwrap().unwrap_err().to_string(), "flush failed: the disk is full");
+    assert_eq!(
+        running.await.unwrap().unwrap_err().to_string(),
+        "controller or task \"flush\" failed: the disk is full"
+    );
 }
 
 #[tokio::test(start_paused = true)]
