@@ -31,8 +31,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Permit the example to install its own CRD on the cluster. The example removes the CRD at the
-    /// end.
+    /// Permit the example to install a CRD on the cluster. The example removes this CRD at the end.
     #[arg(long)]
     write: bool,
 }

@@ -19,7 +19,7 @@ struct Flags {
     /// Select Pods by labels.
     #[arg(long, short = 'l', default_value = "app=web", value_parser = cli::label_selector)]
     selector: String,
-    /// Deliver each cached Pod again after this many seconds.
+    /// Deliver each cached Pod again at this interval, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     resync: u64,
 }

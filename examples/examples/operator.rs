@@ -37,14 +37,14 @@ use tracing_subscriber::EnvFilter;
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Permit the operator to write to the cluster: to install its CRD and to create the objects of
-    /// Websites.
+    /// Permit the operator to write to the cluster. The operator installs its CRD, and creates the
+    /// objects that a Website owns.
     #[arg(long)]
     write: bool,
-    /// Run the scripted demo on the cluster.
+    /// Run the scripted demo on the cluster of the kubeconfig.
     #[arg(long)]
     demo: bool,
-    /// The identity of this process in the leader election. It must be unique per process.
+    /// The identity of this process in the leader election. Each process needs a different identity.
     #[arg(long, value_parser = cli::identity)]
     identity: Option<String>,
     /// Serve metrics, health and debug pages at this address.

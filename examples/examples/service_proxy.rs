@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 /// The label of an EndpointSlice that contains the name of the Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// Delays an update so that it includes changes that follow shortly.
+/// The delay of an update, so that one update includes several changes within a short time.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Prints the route of each Service port, and each change of a route.

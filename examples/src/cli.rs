@@ -77,7 +77,8 @@ pub fn namespace(text: &str) -> Result<String, String> {
     if (1..=63).contains(&text.len()) && text.chars().all(is_label) && !text.starts_with('-') {
         Ok(text.to_owned())
     } else {
-        Err("a namespace has up to 63 lower-case letters, digits and dashes".to_owned())
+        Err("a namespace must have 1 to 63 lower-case letters, digits or dashes, without a leading dash"
+            .to_owned())
     }
 }
 
@@ -91,7 +92,7 @@ pub fn identity(text: &str) -> Result<String, String> {
     if (1..=128).contains(&text.len()) {
         Ok(text.to_owned())
     } else {
-        Err("an identity has 1 to 128 bytes".to_owned())
+        Err("an identity must have 1 to 128 bytes".to_owned())
     }
 }
 

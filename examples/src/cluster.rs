@@ -28,17 +28,17 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Without options, an example starts an embedded API server with a simulated workload.
 #[derive(Debug, Clone, Parser)]
 pub struct ClusterArgs {
-    /// Connect to the cluster of the current kubeconfig context, or to the cluster that runs this
+    /// Connect to the cluster of the current kubeconfig context. In a Pod, connect to the cluster of the
     /// Pod. Without this option, the example starts an API server in memory.
     #[arg(long)]
     pub cluster: bool,
-    /// Connect to the cluster of this kubeconfig context. Implies --cluster.
+    /// Connect to the cluster of this kubeconfig context. This option implies --cluster.
     #[arg(long)]
     pub context: Option<String>,
-    /// Use only this namespace.
+    /// Use only the objects in this namespace.
     #[arg(long, short, value_parser = cli::namespace)]
     pub namespace: Option<String>,
-    /// Run for this long: 30s, 2m, 1h or forever.
+    /// Run for this time, for example 30s, 2m, 1h or forever.
     #[arg(long, value_name = "TIME", default_value = "6s")]
     pub duration: RunDuration,
 }

@@ -28,54 +28,57 @@ const SETTLE: Duration = Duration::from_secs(1);
 #[derive(Debug, Parser)]
 #[command(arg_required_else_help = false)]
 pub enum Command {
-    /// Measure all contenders and print tables. Records Pods first if there is no recording.
+    /// Measure all informers and stores, and print tables. Without a recording, first record Pods of a
+    /// real kube-apiserver.
     Compare(CompareArgs),
-    /// Measure the cost per object for growing numbers of objects. Records Pods first if there is
-    /// no recording.
+    /// Measure the cost per object for growing numbers of objects. Without a recording, first record
+    /// Pods of a real kube-apiserver.
     Scale(ScaleArgs),
-    /// Measure only the stores. `compare` includes this.
+    /// Measure only the stores. The command `compare` also does this.
     Stores(StoresArgs),
-    /// Measure one operator on kube-operator, kube-runtime and controller-runtime.
+    /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
     Operators(OperatorsArgs),
-    /// Record Pods of a real kube-apiserver. `compare` includes this.
+    /// Record the Pods of a real kube-apiserver. The command `compare` also does this if there is no
+    /// recording.
     Record {
         /// The number of Pods.
         #[arg(long, default_value_t = 20_000)]
         objects: usize,
     },
-    /// Serve a recording. Reads commands from standard input.
+    /// Serve a recording. The program reads commands from standard input.
     Replay {
         /// The folder of the recording.
         recording: PathBuf,
-        /// Serve this number of objects, generated from the recorded objects.
+        /// Serve this number of objects, which are generated from the recorded objects.
         #[arg(long)]
         objects: Option<usize>,
     },
-    /// Run one of the compared programs. Reads commands from standard input.
+    /// Run one of the compared clients. The program reads commands from standard input.
     Client {
-        /// The name of the program.
+        /// The name of the client.
         name: String,
         /// The URL of the server.
         #[arg(long)]
         server: String,
     },
-    /// Run the cluster of an operator. Reads commands from standard input.
+    /// Run a server with Websites, for the measurement of an operator. The program reads commands from
+    /// standard input.
     Cluster {
-        /// The number of Websites.
+        /// The number of Website objects.
         #[arg(long)]
         objects: usize,
-        /// Use a real kube-apiserver.
+        /// Use a real kube-apiserver instead of kube-testserver.
         #[arg(long)]
         real: bool,
     },
-    /// Run one of the compared operators. Reads requests from standard input.
+    /// Run one of the compared operators. The program reads requests from standard input.
     Operator {
         /// The name of the operator.
         name: String,
         /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: PathBuf,
-        /// The number of Websites.
+        /// The number of Website objects.
         #[arg(long)]
         objects: usize,
     },
@@ -95,10 +98,10 @@ pub struct CompareArgs {
     /// The number of Pods.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// The number of events that are sent at full speed.
+    /// The number of events that the server sends at full speed, to measure the throughput.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// The number of rounds. The output shows medians.
+    /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// The number of events per second during the latency measurement.
@@ -107,14 +110,14 @@ pub struct CompareArgs {
     /// The duration of the latency measurement in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Measure only contenders whose name contains this text.
+    /// Measure only the programs and stores whose names contain this text.
     #[arg(long)]
     only: Option<String>,
-    /// Write all numbers to this file, as JSON.
+    /// Write all numbers to this file in JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write tables to this page (docs/performance.md), and charts and numbers to the folder of the
-    /// same name.
+    /// Write the tables into this page (docs/performance.md). Write the charts and numbers into the
+    /// folder with the name of the page.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -124,13 +127,13 @@ pub struct CompareArgs {
 pub struct StoresArgs {
     #[command(flatten)]
     load: Load,
-    /// The number of rounds. The output shows medians.
+    /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Measure only contenders whose name contains this text.
+    /// Measure only the stores whose names contain this text.
     #[arg(long)]
     only: Option<String>,
-    /// Write all numbers to this file, as JSON.
+    /// Write all numbers to this file in JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }

@@ -57,29 +57,29 @@ const CHANGE_INTERVAL: usize = 10;
 /// Contains the options of `kube-bench operators`.
 #[derive(Debug, Args)]
 pub struct OperatorsArgs {
-    /// The number of Websites.
+    /// The number of Website objects.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
-    /// The number of rounds. The output shows medians.
+    /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The number of changes per second. A tenth of the Websites change.
+    /// The number of changes per second. A tenth of the Websites are changed.
     #[arg(long, default_value_t = 100)]
     rate: u64,
-    /// The duration of the idle stage in seconds.
+    /// The duration of the stage without changes, in seconds.
     #[arg(long, default_value_t = 10)]
     idle: u64,
     /// Use a real kube-apiserver, built by `.ci/real-apiserver`, instead of kube-testserver.
     #[arg(long)]
     real: bool,
-    /// Measure only operators whose name contains this text.
+    /// Measure only the operators whose names contain this text.
     #[arg(long)]
     pub(crate) only: Option<String>,
-    /// Write all numbers to this file, as JSON.
+    /// Write all numbers to this file in JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Write the tables to this page (docs/performance.md), and the numbers to the folder of the
-    /// same name.
+    /// Write the tables into this page (docs/performance.md). Write the numbers into the folder with the
+    /// name of the page.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
 }

@@ -34,23 +34,24 @@ const MANY: usize = 1_000_000;
 /// Contains the options of `kube-bench scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// Measure only these representations: typed, lazy, compressed, projection, metadata.
+    /// Measure only this representation: typed, lazy, compressed, projection or metadata. Can be used
+    /// several times.
     #[arg(long)]
     representation: Vec<String>,
-    /// Measure each representation with these numbers of Pods.
+    /// Measure each representation with this number of Pods. Can be used several times.
     #[arg(long)]
     objects: Vec<usize>,
-    /// The number of events that are sent at full speed.
+    /// The number of events that the server sends at full speed, to measure the throughput.
     #[arg(long, default_value_t = 200_000)]
     events: u64,
-    /// The number of rounds. The output shows the round with the median CPU time.
+    /// The number of rounds. The output contains the round with the median CPU time.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Write all numbers to this file, as JSON.
+    /// Write all numbers to this file in JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Write the tables to this page (docs/performance.md), and the numbers to the folder of the
-    /// same name.
+    /// Write the tables into this page (docs/performance.md). Write the numbers into the folder with the
+    /// name of the page.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
 }

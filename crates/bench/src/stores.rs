@@ -26,10 +26,10 @@ pub struct Load {
     /// The number of Pods.
     #[arg(long, default_value_t = Load::default().objects)]
     pub objects: usize,
-    /// The number of threads that list all Pods while one thread writes.
+    /// The number of reader threads. Each lists all Pods in a loop while one thread writes.
     #[arg(long, default_value_t = Load::default().readers)]
     pub readers: usize,
-    /// The duration of each kind of operation, in milliseconds.
+    /// The duration of the measurement of each kind of operation, in milliseconds.
     #[arg(long, default_value_t = Load::default().millis)]
     pub millis: u64,
 }

@@ -264,7 +264,7 @@ fn bad_frames() -> Vec<(&'static str, String, &'static str)> {
     let added = |object: &str| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
     let line = |text: &str| format!("{text}\n");
     vec![
-        ("malformed JSON", line("hunter2"), "malformed response: not a watch event in JSON"),
+        ("malformed JSON", line("hunter2"), "malformed response: a line is not a watch event in JSON"),
         (
             "an object without its event",
             line(r#"{"kind":"Secret","metadata":{"name":"x"}}"#),
@@ -337,8 +337,11 @@ async fn watch_broken_inside_frame_loses_no_event() {
         let _cut = if cut { stack.server.cut_watches(&watches()) } else { stack.server.close_watches() };
         stack.until(|stack| !stack.errors.lock().is_empty()).await;
         let error = stack.only_error(case, "WATCH");
-        let says =
-            if cut { "connection failed during the response: " } else { "response ended within an object" };
+        let says = if cut {
+            "connection failed while the response arrived: "
+        } else {
+            "response is incomplete: the last event is truncated"
+        };
         assert!(error.contains(says), "{error}");
         stack.recovers(case).await;
     }

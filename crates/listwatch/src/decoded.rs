@@ -9,7 +9,7 @@ use kube_object::{
 /// Represents an object of a list or a watch event.
 #[derive(Debug)]
 pub enum Decoded<T> {
-    /// The object was decoded, or the cache already contains it.
+    /// The decoded object, or the unchanged object from the cache.
     Object(Entry<T>),
     /// The object could not be decoded, but its identity is known.
     Undecodable {

@@ -7,7 +7,7 @@ use kube_object::DecodeError;
 
 use crate::retry_after::retry_after;
 
-/// Describes the kind of a request.
+/// Identifies the kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// Lists objects.
@@ -25,7 +25,8 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Represents a request. Each error message begins with it.
+/// Represents the request that failed. Each error message starts with it, except for
+/// [`ListWatchError::Function`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// LIST or WATCH.
@@ -42,8 +43,9 @@ impl fmt::Display for Target {
 
 /// Describes the failure of a LIST or a WATCH.
 ///
-/// The message contains the URL, and never the text of an object. It does not contain the message of
-/// [`source`](std::error::Error::source). [`with_causes`](ListWatchError::with_causes) prints both.
+/// The message contains the path and query of the request. It never contains the text of an object, or
+/// the message of [`source`](std::error::Error::source). To print the message with all sources, use
+/// [`with_causes`](ListWatchError::with_causes).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListWatchError {
@@ -54,10 +56,10 @@ pub enum ListWatchError {
         target: Target,
         /// The response. `code` is always set. `reason` and `message` can be empty.
         status: Box<Status>,
-        /// The delay that the server requires before the next request.
+        /// The minimum delay before the next request, from the Retry-After of the response.
         retry_after: Option<Duration>,
     },
-    /// No response arrived, for example without a connection or credentials.
+    /// No response arrived, for example because the connection or the authentication failed.
     #[error("{target}: no response")]
     Connection {
         /// The request.
@@ -65,16 +67,16 @@ pub enum ListWatchError {
         /// The error of the client.
         source: kube_client::Error,
     },
-    /// The connection failed during the response.
-    #[error("{target}: connection failed during the response")]
+    /// The connection failed while the response arrived.
+    #[error("{target}: connection failed while the response arrived")]
     Body {
         /// The request.
         target: Target,
         /// The error of the client.
         source: kube_client::Error,
     },
-    /// The response ended within an object.
-    #[error("{target}: response ended within an object")]
+    /// The server closed a watch in the middle of an event.
+    #[error("{target}: response is incomplete: the last event is truncated")]
     CutOff {
         /// The request.
         target: Target,
@@ -95,7 +97,7 @@ pub enum ListWatchError {
         /// The reason, without any part of the response.
         reason: String,
     },
-    /// The response has another kind, for example `Table`.
+    /// The response to a LIST is not a list of the resource. For example, its kind is `Table`.
     #[error("{target}: expected a list, got {found}")]
     NotAList {
         /// The request.
@@ -103,7 +105,8 @@ pub enum ListWatchError {
         /// The received kind, truncated to 64 characters.
         found: String,
     },
-    /// The type of a watch event is unknown.
+    /// A watch event has an unknown type. The known types are ADDED, MODIFIED, DELETED, BOOKMARK and
+    /// ERROR.
     #[error("{target}: unknown watch event type {found:?}")]
     UnknownEvent {
         /// The request.
@@ -111,7 +114,7 @@ pub enum ListWatchError {
         /// The received type, truncated to 64 characters.
         found: String,
     },
-    /// The object of a watch event has no usable identity.
+    /// The object of a watch event has no readable name.
     #[error("{target}: cannot identify the object of a watch event: {reason}")]
     Nameless {
         /// The request.
@@ -119,8 +122,8 @@ pub enum ListWatchError {
         /// The reason.
         reason: DecodeError,
     },
-    /// The response was not complete in time. The reflector creates this error. A
-    /// [`ListerWatcher`](crate::ListerWatcher) has no timeouts.
+    /// The response was not complete in time. Only the reflector creates this error. A
+    /// [`ListerWatcher`](crate::ListerWatcher) itself has no timeouts.
     #[error("{target}: timed out after {after:?}")]
     TimedOut {
         /// The request. The URL has no query.
@@ -128,7 +131,8 @@ pub enum ListWatchError {
         /// The timeout.
         after: Duration,
     },
-    /// A ListFunc or WatchFunc failed.
+    /// A function of [`ListWatch::from_functions`](crate::ListWatch::from_functions) failed.
+    /// [`ListWatchError::list_function`] and [`ListWatchError::watch_function`] create this error.
     #[error("{verb} function failed")]
     Function {
         /// The kind of the function.
@@ -138,16 +142,17 @@ pub enum ListWatchError {
     },
 }
 
-/// Describes the class of a failure. It determines the next request.
+/// Classifies a failure. The class determines the next request of the reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The server no longer has the version or the continue token. The next request must be a list.
+    /// The server no longer has the history after the resourceVersion, or the page of the continue token
+    /// (410). The next request must be a list.
     Expired,
-    /// The server has not reached the requested version.
+    /// The server has not reached the requested resourceVersion (504).
     TooLarge,
-    /// The server rejects the parameters, for example an unreadable version (400, 422). Or the
-    /// parameters are too long to be sent (414, 431).
+    /// The server rejects the parameters of the request, for example an invalid resourceVersion (400,
+    /// 422). Or the URL is too long (414, 431).
     Unsupported,
     /// The server is overloaded (429, or 503 with Retry-After). Retry after a delay.
     Overloaded,
@@ -229,7 +234,7 @@ impl ListWatchError {
         }
     }
 
-    /// Returns the delay that the server requires before the next request.
+    /// Returns the minimum delay before the next request, from the Retry-After of the response.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             ListWatchError::Status { retry_after, .. } => *retry_after,
@@ -241,22 +246,23 @@ impl ListWatchError {
         }
     }
 
-    /// Returns the message followed by the messages of all sources, on one line.
+    /// Returns the message, followed by the messages of all sources, on one line.
     ///
-    /// Use it for logs: `tracing::warn!("{}", error.with_causes())`.
+    /// Use this method for logs: `tracing::warn!("{}", error.with_causes())`.
     pub fn with_causes(&self) -> impl fmt::Display + '_ {
         WithCauses(self)
     }
 
     /// Creates the error of a list function.
     ///
-    /// An error of serde_json is replaced by its category and position, because its text contains a part
-    /// of the object.
+    /// An error of serde_json is replaced by its category and position, because its message can contain
+    /// a part of the object.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::List, source: without_quotes(source.into()) }
     }
 
-    /// Creates the error of a watch function. See [`ListWatchError::list_function`].
+    /// Creates the error of a watch function. Handles errors of serde_json like
+    /// [`ListWatchError::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
     }

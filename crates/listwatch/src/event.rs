@@ -22,16 +22,16 @@ pub enum WatchEvent<T> {
     Modified(Decoded<T>),
     /// An object was deleted, or no longer matches the selectors (DELETED).
     Deleted {
-        /// The identity of the object, with the version of the deletion.
+        /// The identity of the object, with the resourceVersion of the deletion.
         id: ObjectId,
-        /// The last state, if it could be decoded.
+        /// The last state of the object. `None` if it cannot be decoded.
         last: Option<Entry<T>>,
     },
-    /// The server has sent all events up to this version (BOOKMARK).
+    /// The server has sent all events up to this resourceVersion (BOOKMARK).
     Bookmark {
-        /// The version of the bookmark.
+        /// The resourceVersion of the bookmark.
         version: ResourceVersion,
-        /// True for the bookmark after the initial events of a streaming list.
+        /// True for the bookmark that marks the end of the initial events of a streaming list.
         initial_events_end: bool,
     },
 }
@@ -68,7 +68,7 @@ pub(crate) fn read<T: 'static>(
     objects: &ObjectReader<'_, T>,
 ) -> Result<WatchEvent<T>, FrameError> {
     let Some(Envelope { event_type, object }) = Envelope::scan(frame) else {
-        return Err(FrameError::Malformed("not a watch event in JSON"));
+        return Err(FrameError::Malformed("a line is not a watch event in JSON"));
     };
     let bytes = object.bytes();
     match &*event_type {

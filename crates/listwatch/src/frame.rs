@@ -1,4 +1,4 @@
-//! Splits the body of a watch into lines. Pure.
+//! Splits the body of a watch into lines. This module has no I/O.
 //!
 //! A watch is a sequence of JSON documents, and a newline follows each document. A document contains no
 //! newline, because JSON strings escape it and API servers write compact JSON.

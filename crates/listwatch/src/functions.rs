@@ -14,14 +14,14 @@ use crate::{
     transform::{self, Transform},
 };
 
-/// Represents a decoded page of a list.
+/// Represents a page of a list that a list function returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
     /// The objects of the page.
     pub items: Vec<T>,
-    /// The version of the list.
+    /// The resourceVersion of the list.
     pub version: ResourceVersion,
-    /// The token of the next page, or `None` on the last page.
+    /// The continue token of the next page, or `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -49,9 +49,11 @@ pub(crate) struct Functions<T> {
 impl<T: Object> ListWatch<T> {
     /// Creates a source from two functions, for example two calls of a `kube_client::Api`.
     ///
-    /// `list` returns the requested page, and `watch` returns the events after a version. Create their
-    /// errors with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These
-    /// functions keep the class of a `kube_client::Error`. The two functions must apply selectors.
+    /// `list` returns the requested page, and `watch` returns the events after a resourceVersion. Create
+    /// their errors with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These
+    /// constructors keep the class of a `kube_client::Error`. Both functions must apply the selectors,
+    /// because [`ListWatch::labels`], [`ListWatch::fields`] and [`ListWatch::options`] have no effect on
+    /// this source.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,
@@ -149,7 +151,7 @@ impl<K: Object> WatchEvent<K> {
     /// Converts an event of kube's watch.
     ///
     /// # Errors
-    /// Returns an ERROR event as [`ListWatchError::Status`].
+    /// Returns [`ListWatchError::Status`] for an ERROR event.
     pub fn from_kube(event: KubeWatchEvent<K>) -> Result<Self, ListWatchError> {
         Ok(match event {
             KubeWatchEvent::Added(object) => WatchEvent::Added(Decoded::Object(Entry::from_object(object))),

@@ -175,8 +175,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         self.stream::<Frames>(target, url, Some(vec![WatchEvent::Opened]), known)
     }
 
-    /// Returns the items of a response. `opened` is the first item when the server has accepted the
-    /// request.
+    /// Returns the items of a response. When the server has accepted the request, `opened` is the first
+    /// item.
     fn stream<R: BodyReader<T>>(
         self: &Arc<Self>,
         target: Target,
@@ -306,7 +306,7 @@ impl<T: Send + Sync + 'static> Http<T> {
             // decompression layers stop after the first member.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        tracing::debug!(%target, "request");
+        tracing::debug!(%target, "sending request");
         let response = self.client.send(request).await.map_err(connection)?;
         if response.status().is_success() {
             return Ok(response.into_body());

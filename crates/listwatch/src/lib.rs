@@ -1,10 +1,10 @@
 //! Lists and watches a Kubernetes resource. This crate is the layer between an API server and the
 //! reflector.
 //!
-//! A [`ListerWatcher`] returns one page of a list, or the events after a resourceVersion. [`ListWatch`]
-//! implements it with a [`kube_client::Client`]. It splits a response into objects while the bytes
-//! arrive, and decodes each object once. All failures are a [`ListWatchError`], and the
-//! [`class`](ListWatchError::class) of an error determines the next request.
+//! The trait [`ListerWatcher`] requests one page of a list, or the events after a resourceVersion.
+//! [`ListWatch`] implements the trait with a [`kube_client::Client`]. It splits a response into objects
+//! while the bytes arrive, and decodes each object once. Each failure is a [`ListWatchError`]. The
+//! reflector selects its next request by the [`class`](ListWatchError::class) of the error.
 //!
 //! ```no_run
 //! # async fn example(client: kube_client::Client) -> Result<(), kube_listwatch::ListWatchError> {
@@ -31,13 +31,14 @@
 //! ```
 //!
 //! # Invariants
-//! - This crate does not retry, and keeps no state between calls. The retry layer of a
-//!   `kube_client::Client` does not repeat a request of this crate ([`single_use_body`]).
-//! - Each object is decoded at most once. An unchanged object that a
-//!   [`CacheProbe`](kube_object::CacheProbe) returns is not decoded. The transform
-//!   ([`ListWatch::transform`]) also runs at most once, and before any other code reads the object.
-//! - The maximum object size ([`ListWatch::max_object_bytes`]) bounds the memory. The size of a response
-//!   does not.
+//! - This crate does not retry, and keeps no state between calls. Its requests have a
+//!   [`single_use_body`], so the retry layer of a `kube_client::Client` does not repeat a request
+//!   either.
+//! - Each object is decoded at most once. If a [`CacheProbe`](kube_object::CacheProbe) finds an
+//!   unchanged object in the cache, the object is not decoded. A [`transform`](ListWatch::transform)
+//!   also runs at most once for each object, before any other code reads the object.
+//! - The maximum object size ([`ListWatch::max_object_bytes`]) limits the memory for a response. The
+//!   size of the entire response does not matter.
 //! - No error, log line or `Debug` output contains the text of an object.
 
 mod decoded;

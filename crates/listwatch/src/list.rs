@@ -9,14 +9,15 @@ use crate::{
     split::{Segment, SplitError, Splitter},
 };
 
-/// Represents a part of one page. The parts have the order of the response.
+/// Represents a part of one page of a list. The parts arrive in the order of the response.
 #[derive(Debug)]
 pub enum ListPart<T> {
-    /// The items that one read completed.
+    /// The items that the last received bytes completed.
     Items {
-        /// The items whose identity is known.
+        /// The items with a readable name.
         items: Vec<Decoded<T>>,
-        /// The errors of items without a usable identity. The list then cannot prove a deletion.
+        /// The errors of items without a readable name. If this field is not empty, an object that is
+        /// missing in the list may still exist on the server.
         nameless: Vec<DecodeError>,
     },
     /// The page is complete.
@@ -26,9 +27,10 @@ pub enum ListPart<T> {
 /// Contains the metadata at the end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEnd {
-    /// The version of the list, equal on all pages. Empty if the server does not return a version.
+    /// The resourceVersion of the list. All pages of a list have the same resourceVersion. It is empty
+    /// if the server does not return one.
     pub version: ResourceVersion,
-    /// The token of the next page, or `None` on the last page.
+    /// The continue token of the next page, or `None` on the last page.
     pub next: Option<String>,
     /// The number of items after this page, if the server returns it.
     pub remaining: Option<u64>,

@@ -53,7 +53,8 @@ impl<T: Cached> ListWatch<T> {
 
     /// Lists and watches the objects of an `Api` whose type is known only at run time.
     ///
-    /// `resource` must be the resource of the `Api`, because an `Api` does not return it.
+    /// `resource` must be the resource with which `api` was created. An `Api` does not expose its
+    /// resource, so the caller must pass it again.
     pub fn dynamic(api: Api<T::Resource>, resource: &<T::Resource as Resource>::DynamicType) -> Self {
         let path = api.resource_url().to_owned();
         Self::at(api.into_client(), path, resource)
@@ -61,8 +62,9 @@ impl<T: Cached> ListWatch<T> {
 
     /// Lists and watches a resource with a client, like client-go's `NewListWatchFromClient`.
     ///
-    /// Use `&()` as the resource of a static type. Use `None` or an empty namespace for all namespaces
-    /// and for cluster-scoped resources. An empty field selector selects all objects.
+    /// For a static type such as `Pod`, pass `&()` as the resource. For all namespaces and for
+    /// cluster-scoped resources, pass `None` or an empty namespace. An empty field selector selects all
+    /// objects.
     pub fn from_client(
         client: Client,
         resource: &<T::Resource as Resource>::DynamicType,
@@ -121,8 +123,8 @@ impl<T: 'static> ListWatch<T> {
     /// Sets the maximum size of an object in bytes. The default is 16 MiB. A larger object causes
     /// [`ListWatchError::TooLong`].
     ///
-    /// With the feature `gzip` of kube-client, lists are compressed. Watches are never compressed. The
-    /// limit applies to the decompressed size, and decompression stops at the limit.
+    /// With the feature `gzip` of kube-client, the server can compress lists, but not watches. The limit
+    /// applies to the decompressed size, and decompression stops at the limit.
     #[must_use]
     pub fn max_object_bytes(self, limit: usize) -> Self {
         self.modify(|http| http.max_object_bytes = limit)
@@ -130,9 +132,9 @@ impl<T: 'static> ListWatch<T> {
 
     /// Keeps `metadata.managedFields`. By default, this crate removes them before it decodes an object.
     ///
-    /// Managed fields record which program owns which field, and are often half of an object. A program
-    /// needs them only if it computes server-side applies. If a program writes an object without managed
-    /// fields, kube-apiserver does not change its own.
+    /// Managed fields record the fields that each program owns, and are often half of an object. A
+    /// program needs them only if it computes server-side applies. The program can write an object
+    /// without managed fields: kube-apiserver then keeps the stored managed fields.
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
         self.modify(|http| http.context.keep_managed_fields = true)
@@ -142,13 +144,13 @@ impl<T: 'static> ListWatch<T> {
     /// `SetTransform`.
     ///
     /// Use a transform to remove unneeded fields and save memory. Several transforms run in the order of
-    /// their addition. A transform runs once for each decoded version of an object, and for the last
-    /// state of a deleted object. It does not run for an unchanged object of a list, or for a resync. It
-    /// cannot change the key, uid or version of an object. It runs on the task that reads the response,
-    /// so it must not block.
+    /// their addition. A transform runs once for each decoded state of an object, and for the last state
+    /// of a deleted object. It does not run for an unchanged object of a list, or for a resync. It
+    /// cannot change the key, uid or resourceVersion of an object. It runs on the task that reads the
+    /// response, so it must not block.
     ///
-    /// If a transform fails or panics, the object is undecodable. It is reported with its key and this
-    /// reason. The last decoded version stays cached and is marked stale.
+    /// If a transform fails or panics, the object counts as undecodable. The error contains the key of
+    /// the object and the reason. The last decoded state stays in the cache and is marked stale.
     #[must_use]
     pub fn transform(
         mut self,
@@ -165,14 +167,14 @@ impl<T: 'static> ListWatch<T> {
         })
     }
 
-    /// Requests each list in one response and ignores the page size of the reflector.
+    /// Requests each list in one response. The page size of the reflector then has no effect.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
         self.chunking = false;
         self
     }
 
-    /// Changes the HTTP source. Functions have no options, so the change is ignored for them.
+    /// Changes the HTTP source. Does not change a source from two functions, because it has no options.
     fn modify(mut self, change: impl FnOnce(&mut Http<T>)) -> Self {
         if let Source::Http(http) = &mut self.source {
             change(Arc::make_mut(http));
@@ -180,7 +182,7 @@ impl<T: 'static> ListWatch<T> {
         self
     }
 
-    /// Returns the path and query of a list, or `None` for functions.
+    /// Returns the path and query of a list. Returns `None` for a source from two functions.
     pub fn list_url(&self, request: &ListRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(self.chunked(request.clone()).url(&http.path, &http.options())),
@@ -188,7 +190,7 @@ impl<T: 'static> ListWatch<T> {
         }
     }
 
-    /// Returns the path and query of a watch, or `None` for functions.
+    /// Returns the path and query of a watch. Returns `None` for a source from two functions.
     pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(request.url(&http.path, &http.options())),
@@ -225,7 +227,8 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         }
     }
 
-    /// Functions support only lists and watches. They could ignore the parameters of a streaming list.
+    /// Returns `false` for a source from two functions, because such functions may ignore the parameters
+    /// of a streaming list.
     fn streams_lists(&self) -> bool {
         matches!(self.source, Source::Http(_))
     }
@@ -242,7 +245,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     fn path(&self) -> String {
         match &self.source {
             Source::Http(http) => http.path.clone(),
-            Source::Functions(_) => "(two functions)".to_owned(),
+            Source::Functions(_) => "(list and watch functions)".to_owned(),
         }
     }
 }

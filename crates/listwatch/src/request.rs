@@ -1,8 +1,9 @@
-//! The requests and their URLs. Pure.
+//! The requests and their URLs. This module has no I/O.
 //!
-//! The request types cannot express combinations that an API server rejects or misinterprets: a match
-//! without a version, a version without a match and with a limit, or a continue token with either.
-//! <https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter>
+//! The request types exclude combinations of parameters that an API server rejects or misinterprets: a
+//! `resourceVersionMatch` without a resourceVersion, a resourceVersion other than 0 with a limit but
+//! without a `resourceVersionMatch`, and a continue token with one of these parameters. See
+//! <https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter>.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kube_object::ResourceVersion;
 /// Represents a request for one page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListRequest {
-    /// The requested state.
+    /// The state that the list returns.
     pub at: ListAt,
     /// The maximum number of items. `None` requests the complete list in one response.
     pub limit: Option<u32>,
@@ -22,14 +23,14 @@ pub struct ListRequest {
 pub enum ListAt {
     /// The most recent state.
     Consistent,
-    /// Any state in the watch cache of the server, with no limit on its age. The server may ignore the
-    /// limit of items.
+    /// Any state in the watch cache of the server (`resourceVersion=0`), however old. The server may
+    /// ignore [`ListRequest::limit`].
     Any,
-    /// A state at least as new as this version.
+    /// A state at least as new as this resourceVersion.
     NotOlderThan(ResourceVersion),
-    /// The state at exactly this version.
+    /// The state at exactly this resourceVersion.
     Exactly(ResourceVersion),
-    /// The next page of an earlier list, by its continue token.
+    /// The next page of an earlier list, identified by the continue token of that list.
     Continue(String),
 }
 
@@ -38,27 +39,28 @@ pub enum ListAt {
 pub struct WatchRequest {
     /// The start of the watch.
     pub from: WatchFrom,
-    /// The duration after which the server ends the watch, rounded down to seconds. With `None`, the
-    /// server decides.
+    /// The duration after which the server closes the watch, rounded down to seconds. With `None`, the
+    /// server selects the duration.
     pub timeout: Option<Duration>,
-    /// Whether to request bookmarks.
+    /// Whether to request bookmarks. A streaming list always requests bookmarks.
     pub bookmarks: bool,
 }
 
 /// Describes the start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// The watch starts after this version. With an empty version, the server first sends the most
-    /// recent state as ADDED events. Some aggregated servers have only empty versions.
+    /// The watch starts after this resourceVersion. If the resourceVersion is empty, the server first
+    /// sends the most recent state as ADDED events. Some aggregated API servers return only empty
+    /// resourceVersions.
     Version(ResourceVersion),
-    /// The watch starts with a streaming list. The server sends a state as ADDED events, then a marked
-    /// bookmark, then later events. The state is at least as new as this version. `None` requests the
-    /// most recent state.
+    /// The watch starts with a streaming list. The server sends each object as an ADDED event, then a
+    /// bookmark that marks the end of the list, then later events. The list is at least as new as this
+    /// resourceVersion. `None` requests the most recent state.
     InitialEvents(Option<ResourceVersion>),
 }
 
-/// Contains the options of LIST and WATCH requests. Both use the same options, so both return the same
-/// objects.
+/// Contains the selectors and query parameters of a source. LIST and WATCH requests send the same
+/// options, so both select the same objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// A label selector in the syntax of the API: `app=web,tier!=cache`.

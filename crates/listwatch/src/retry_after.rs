@@ -5,18 +5,18 @@ use std::time::Duration;
 use http::{HeaderMap, header::RETRY_AFTER};
 use kube_client::core::Status;
 
-/// The maximum delay that a server can request with Retry-After. A server or a proxy that sends a very
-/// long delay must not stop a client.
+/// The maximum delay that a client accepts from Retry-After. A server or proxy that requires a very long
+/// delay must not stop the client.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Returns the minimum delay before the next request to a server that requested this delay: at most
-/// [`MAX_RETRY_AFTER`]. Returns zero if the server requested no delay.
+/// Returns the minimum delay before the next request, for the Retry-After of a response. Returns at most
+/// [`MAX_RETRY_AFTER`]. Returns zero if the response contained no Retry-After.
 pub fn delay_after(retry_after: Option<Duration>) -> Duration {
     retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)
 }
 
-/// Returns the delay of the Retry-After header. Returns `None` for a date, because kube-apiserver sends
-/// seconds.
+/// Returns the delay of the Retry-After header, in seconds. Returns `None` if the header is missing or
+/// contains a date. kube-apiserver sends seconds.
 pub fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))

@@ -6,12 +6,13 @@ use http_body::Body as HttpBody;
 use kube_client::{Client, client::Body};
 use tower::BoxError;
 
-/// Returns a request body that cannot be cloned, so that no retry layer sends the request twice.
+/// Returns a request body that cannot be cloned. A retry layer therefore cannot send the request twice.
 ///
-/// kube-client's retry layer (`Config::default_retry`, on by default) repeats a request up to 15 times after
-/// a response of 429, 503 or 504, and does not report it. The layer does not repeat a request whose body
-/// cannot be cloned. The constructors of [`Body`] create cloneable bodies, but the body of a response cannot
-/// be cloned. This function therefore passes `body` through a client that returns `body` as its response.
+/// The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request up to 15
+/// times after a response of 429, 503 or 504, and does not report it. The layer does not repeat a
+/// request whose body cannot be cloned. The constructors of [`Body`] create cloneable bodies, but the
+/// body of a response cannot be cloned. This function therefore passes `body` through a client that
+/// returns `body` as its response.
 ///
 /// # Errors
 /// Fails only if the runtime shuts down.
@@ -29,7 +30,7 @@ where
     let mut body = Some(body);
     let service = tower::service_fn(move |_: Request<Body>| {
         let response = body.take().map(Response::new);
-        async { response.ok_or_else(|| BoxError::from("the body was already used")) }
+        async { response.ok_or_else(|| BoxError::from("the request body was already sent")) }
     });
     // The client runs its service on a task. Dropping the client stops the task.
     let response = Client::new(service, "").send(Request::new(Body::empty())).await?;

@@ -9,15 +9,15 @@ use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, Watc
 
 /// Lists and watches objects, like client-go's `ListerWatcher`.
 ///
-/// Both streams are lazy: the first poll sends the request. A failed request is the first item. Dropping
-/// a stream ends the request. A stream ends after an error.
+/// Both methods return lazy streams: the first poll sends the request. If the request fails, the first
+/// item is the error. A stream ends after an error. Dropping a stream cancels its request.
 ///
 /// An implementation must not retry or block. The reflector decides on retries.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Returns the parts of one page while the response arrives. [`ListPart::End`] is the last item.
     ///
-    /// If `known` contains an object unchanged, the cached entry is returned and the object is not
-    /// decoded.
+    /// `known` searches the cache. If it finds a listed object unchanged, the stream returns the cached
+    /// entry, and the object is not decoded.
     fn list(
         &self,
         request: ListRequest,
@@ -26,10 +26,10 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 
     /// Returns the events of a watch. Each item contains the available events, and is never empty.
     ///
-    /// The first event is [`WatchEvent::Opened`], when the server has accepted the request. Until then,
-    /// the request can wait in a queue of the server. If a source does not send this event, the first
-    /// other event counts as the start of a streaming list, and the reflector never checks whether the
-    /// server was restored.
+    /// The first event is [`WatchEvent::Opened`]. Send it when the server has accepted the request,
+    /// because a request can wait in a queue of the server. If a source does not send `Opened`, the
+    /// reflector does not check whether the server was restored to an older state. A streaming list then
+    /// starts with its first other event.
     fn watch(
         &self,
         request: WatchRequest,
@@ -39,7 +39,7 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Returns whether this source supports [`InitialEvents`](crate::WatchFrom::InitialEvents).
     ///
     /// Return `false` if the source cannot send the bookmark after the initial events. The reflector
-    /// then requests only lists.
+    /// then does not request streaming lists.
     fn streams_lists(&self) -> bool {
         true
     }
@@ -50,17 +50,17 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
     }
 
     /// Returns the path of the resource, without a query, for error messages. The default is the name of
-    /// the type.
+    /// the Rust type of the source.
     fn path(&self) -> String {
         std::any::type_name::<Self>().to_owned()
     }
 }
 
-/// Describes which objects of a resource a source lists and watches.
+/// Describes the objects of a resource that a source lists and watches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// The namespace, or `None` for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
-    /// The selectors and parameters.
+    /// The selectors and further query parameters.
     pub options: ListOptions,
 }

@@ -1,4 +1,4 @@
-//! Splits the body of a list into items while the bytes arrive. Pure.
+//! Splits the body of a list into items while the bytes arrive. This module has no I/O.
 //!
 //! A list is one JSON object, `{"kind":..,"metadata":{..},"items":[..]}`. It can contain hundreds of
 //! megabytes. This module reads only the structure and the outlines of the items. It holds at most one

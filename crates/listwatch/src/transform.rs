@@ -13,7 +13,7 @@ use crate::Decoded;
 /// an object.
 pub(crate) type Transform<T> = Arc<dyn Fn(&mut T) -> Result<(), &'static str> + Send + Sync>;
 
-/// Decodes an object, then transforms it. The identity is read before both.
+/// Decodes an object, then transforms it. The identity of the object is read before both steps.
 pub(crate) struct Transforming<T> {
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) transform: Transform<T>,
@@ -43,7 +43,7 @@ pub(crate) fn apply_to_entry<T>(transform: &Transform<T>, mut entry: Entry<T>) -
     let transformed = match Arc::get_mut(&mut entry.object) {
         Some(object) => apply(transform, object),
         // Another owner of the object may have read it, or transformed it.
-        None => Err(DecodeError::Transform { reason: "the source shares the object" }),
+        None => Err(DecodeError::Transform { reason: "the source holds another reference to the object" }),
     };
     match transformed {
         Ok(()) => Decoded::Object(entry),

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Represents a deadline of the open request, or the end of a backoff.
+/// Identifies a timer of the open request or of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// Limits the duration of a page or a streaming list.
+    /// Limits the duration of one page of a list, or of an entire streaming list.
     List,
-    /// Limits the time between two initial events of a streaming list.
+    /// Limits the time between two ADDED events of a streaming list.
     InitialEvents,
-    /// Closes a watch that the server did not close in time.
+    /// Limits the duration of a watch that the server does not close after the requested duration.
     Watch,
-    /// Limits the time without events after the first bookmark of a watch.
+    /// Limits the time without an event or bookmark, after the first bookmark of a watch.
     Bookmark,
-    /// Limits the delay before the next attempt.
+    /// Fires when the delay before the next request has passed.
     Backoff,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Sets a deadline. Replaces its earlier time.
+    /// Starts a deadline. If the deadline is already running, restarts it.
     pub(crate) fn arm(&mut self, deadline: Deadline, at: Instant) {
         self.disarm(deadline);
         self.armed.push((at, deadline));

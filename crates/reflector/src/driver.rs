@@ -1,4 +1,4 @@
-//! `Reflector`: executes the outputs of the state machine. Only this module uses I/O and the clock.
+//! `Reflector`: executes the outputs of the state machine. Only the driver uses I/O and the clock.
 
 mod received;
 mod version_check;
@@ -73,45 +73,50 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    /// Sets the probe for the cache behind the sink. Lists then do not decode unchanged objects again.
+    /// Sets a probe that finds objects in the cache behind the sink. Lists then do not decode unchanged
+    /// objects again.
     #[must_use]
     pub fn cache_probe(mut self, known: Arc<dyn CacheProbe<T>>) -> Self {
         self.known = known;
         self
     }
 
-    /// Sets the options. Durations are clamped, as [`ReflectorOptions`] describes.
+    /// Sets the options. [`ReflectorOptions`] describes the limits for durations.
     #[must_use]
     pub fn options(mut self, options: ReflectorOptions) -> Self {
         self.options = options.bounded();
         self
     }
 
-    /// Sets a function for the failures of LIST and WATCH requests, like client-go's
+    /// Sets a function that receives the failures of LIST and WATCH requests, like client-go's
     /// `SetWatchErrorHandler`.
     ///
-    /// Timeouts count as failures. The function runs on the task of the reflector, so it must not block.
+    /// A timeout is also a failure. The function runs on the task of the reflector, so it must not
+    /// block.
     #[must_use]
     pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.reports.on_error = Some(Box::new(on_error));
         self
     }
 
-    /// Sets the channel for the status. The status in this channel outlives the reflector.
+    /// Sets the channel into which the reflector writes its status. Receivers of this channel can read
+    /// the last status after the reflector was dropped.
     #[must_use]
     pub fn status_in(mut self, status: watch::Sender<ReflectorStatus>) -> Self {
         self.reports.status = status;
         self
     }
 
-    /// Relists after each change of this number, for example because the source lost events.
+    /// Sets a channel that requests relists. After each change of the number in the channel, the
+    /// reflector relists. Use it for example if the source lost events.
     #[must_use]
     pub fn relist_on(mut self, requests: watch::Receiver<u64>) -> Self {
         self.relist = requests;
         self
     }
 
-    /// Shares the checks of the server's version with other reflectors of the same server.
+    /// Sets a [`ServerVersions`] that several reflectors of the same API server share. After a failure,
+    /// these reflectors then detect a restored server with one common request.
     #[must_use]
     pub fn server_versions(mut self, versions: ServerVersions) -> Self {
         self.server_versions = versions;
@@ -126,7 +131,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Runs until the sink is closed.
     ///
     /// # Cancel safety
-    /// Dropping the future closes the open request. Deltas that were pushed stay in the sink.
+    /// If the future is dropped, the open request is closed. Deltas that were already pushed stay in the
+    /// sink.
     pub async fn run(mut self) {
         self.options.streaming_lists &= self.source.streams_lists();
         let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
@@ -172,7 +178,7 @@ struct Driver<T, S> {
     reflector: Reflector<T, S>,
     machine: State,
     request: Request<T>,
-    /// The running check of the server's version. A new request cancels it.
+    /// The running request for the server's resourceVersion. A new list or watch cancels it.
     version_check: Option<BoxFuture<'static, ResourceVersion>>,
     /// The time of the last failure.
     failed_at: Instant,

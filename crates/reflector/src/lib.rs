@@ -21,26 +21,28 @@
 //! ```
 //!
 //! The function [`step`] decides on the next request. It is a state machine without I/O, clock or
-//! randomness. [`Reflector`] passes inputs to it and executes the outputs. The states:
+//! randomness. [`Reflector`] passes inputs to it and executes the outputs. These are the states:
 //!
-//! | State | Meaning | Transitions |
+//! | State | Meaning | The state changes if |
 //! |---|---|---|
-//! | [`State::Idle`] | The reflector is not started. | start |
-//! | [`State::Listing`] | A page of a list is open. | last page, failure, deadline |
-//! | [`State::Streaming`] | A streaming list is open. | end of the list, failure, deadline |
-//! | [`State::Watching`] | A watch is open. | end of the watch, failure, deadline, requested relist |
-//! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | backoff timer |
+//! | [`State::Idle`] | The reflector is not started. | the reflector starts |
+//! | [`State::Listing`] | A page of a list is open. | the last page is complete, the request fails or a deadline expires |
+//! | [`State::Streaming`] | A streaming list is open. | the list is complete, the request fails or a deadline expires |
+//! | [`State::Watching`] | A watch is open. | the watch closes or fails, a deadline expires or a relist is requested |
+//! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the backoff timer fires |
 //!
 //! # Invariants
-//! - Deltas are pushed in the order of the server's history. The position never passes an event that was
-//!   not delivered.
-//! - A retry waits for the backoff. A request is sent without a backoff only after a watch that lasted,
-//!   or once after a list failed because of its version, pages or transport. A server that responds
-//!   immediately cannot cause a loop.
-//! - A list is never older than the lists before it, except in a new epoch. An expired or too large
-//!   version starts a new epoch. Until a list succeeds, cached versions are not compared.
-//! - Each request has a deadline. Each failure is reported and retried, indefinitely.
-//! - Objects never enter the state machine. The reflector does not depend on handlers.
+//! - Deltas are pushed in the order in which the server made the changes. The [`Position`] never moves
+//!   past an event that was not delivered.
+//! - A retry waits for the backoff. Only some requests are sent without a backoff, for example the next
+//!   watch after a watch that was open for at least a second. `docs/reflector.md` lists them. At most
+//!   two lists follow each other without a backoff. A server that responds immediately therefore cannot
+//!   cause a loop of requests.
+//! - Each list is at least as new as the previous list, except in a new epoch. If a resourceVersion is
+//!   expired or too large, a new epoch starts. An equal resourceVersion then does not prove that a
+//!   cached object is unchanged, until a list succeeds.
+//! - Each request has a deadline. Each failure is reported. The reflector retries indefinitely.
+//! - The state machine does not contain objects. The reflector does not depend on handlers.
 //!
 //! `docs/reflector.md` contains the rules and a table of all transitions.
 

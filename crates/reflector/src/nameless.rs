@@ -3,11 +3,11 @@
 use kube_listwatch::Decoded;
 use kube_object::DecodeError;
 
-/// Moves the items without a name from `items` to the errors in `nameless`.
+/// Removes the items without a name from `items`, and adds an error for each of them to `nameless`.
 ///
-/// A source that is not a `ListWatch` of a server can return objects without a name. These objects would
-/// share one key, and the list would delete the other objects. A list with an error in `nameless` is
-/// incomplete and deletes nothing.
+/// A source that does not read from an API server can return objects without a name. These objects would
+/// share one key, and each would replace the previous object. A list with an error in `nameless` counts
+/// as incomplete, so it does not delete cached objects that are not listed.
 pub fn separate_nameless<T>(items: &mut Vec<Decoded<T>>, nameless: &mut Vec<DecodeError>) {
     let before = items.len();
     items.retain(|item| item.id().has_name());

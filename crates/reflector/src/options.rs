@@ -10,60 +10,65 @@ const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 /// The minimum delay before a retry.
 const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 
-/// Describes the state that the first list of a reflector returns.
+/// Selects the state that the first list of a reflector returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstList {
-    /// Any state in the watch cache of the server (`resourceVersion=0`). It does not read etcd.
+    /// Any state in the watch cache of the server (`resourceVersion=0`). The server does not read etcd
+    /// for such a list. A streaming list returns the most recent state instead.
     Any,
     /// The most recent state.
     Consistent,
-    /// The most recent state, in a new epoch. Use it for a sink that contains objects of an earlier
-    /// reflector, because the server can have been restored since then.
+    /// The most recent state, in a new epoch. Use it if the sink contains objects of an earlier
+    /// reflector, because the server may have been restored to an older state since then.
     Fresh,
 }
 
 /// Configures page sizes, timeouts and delays.
 ///
-/// A reflector clamps all durations to at most a day, timeouts to at least a second, and
-/// `backoff_initial` to at least 10 ms.
+/// A reflector limits all durations to a day. It raises timeouts to at least a second, `backoff_initial`
+/// to at least 10 ms, and `backoff_max` to at least `backoff_initial`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReflectorOptions {
-    /// The number of items per page. `None` uses pages of 500 for lists that read etcd, and requests
-    /// other lists in one response, because a limit bypasses the watch cache. A number applies to all
-    /// lists.
+    /// The number of items per page, for all lists. With `None`, lists that the server reads from etcd
+    /// have pages of 500 items. A list at a minimum resourceVersion is then requested in one response,
+    /// because a limit would bypass the watch cache.
     pub page_size: Option<u32>,
     /// The state that the first list returns.
     pub first_list: FirstList,
-    /// Whether to request streaming lists. They require little memory of the server, and continue as the
-    /// watch. If a server does not support streaming lists, the reflector immediately requests a list.
+    /// Whether to request streaming lists (`sendInitialEvents=true`) instead of lists. A streaming list
+    /// requires less memory on the server than a list, and continues as a watch. If the server does not
+    /// support streaming lists, the reflector immediately sends a LIST request.
     pub streaming_lists: bool,
-    /// The maximum time without an event within a streaming list. Then the reflector assumes that the
-    /// server does not support streaming lists.
+    /// The maximum time without an ADDED event within a streaming list. After this time, the reflector
+    /// assumes that the server does not support streaming lists.
     pub streaming_deadline: Duration,
-    /// The timeout of a page or a complete streaming list. The timeout of kube-apiserver is one minute.
+    /// The timeout of one page of a list, and of an entire streaming list. By default, kube-apiserver
+    /// itself aborts a LIST after one minute.
     pub list_deadline: Duration,
-    /// The minimum duration of a watch. Each watch requests a random duration between this and twice
-    /// this, to distribute the load of many clients.
+    /// The minimum duration of a watch. Each watch requests a random duration between this value and
+    /// twice this value. This distributes the load of many clients over time.
     pub watch_timeout: Duration,
-    /// The extra time of a watch after its requested duration. Then the reflector closes the watch.
+    /// The time that a watch may stay open after its requested duration. After this time, the reflector
+    /// closes the watch.
     pub watch_grace: Duration,
-    /// The maximum time without an event after the first bookmark of a watch. Then the reflector closes
-    /// the watch. A server sends a bookmark about every minute.
+    /// The maximum time without an event or bookmark, after the first bookmark of a watch. After this
+    /// time, the reflector closes the watch. A server sends a bookmark about every minute.
     pub bookmark_deadline: Duration,
     /// The first interval before a retry. Each failure doubles the interval. The delay is random between
     /// the interval and twice the interval. If a response contains Retry-After, the delay is at least
-    /// this time, up to 5 minutes.
+    /// that time. A Retry-After above 5 minutes counts as 5 minutes.
     pub backoff_initial: Duration,
-    /// The maximum interval.
+    /// The maximum interval before a retry. The delay is random between the interval and twice the
+    /// interval.
     pub backoff_max: Duration,
-    /// The time without failures after which the interval is reset.
+    /// The time without failures after which the interval is `backoff_initial` again.
     pub backoff_reset: Duration,
-    /// Whether to clear the cache if the resource no longer exists (404), for example because its CRD
-    /// was removed. Handlers then receive a deletion of each object, with an unknown final state. By
-    /// default, the objects stay cached, because the resource can return.
+    /// Whether to delete all objects from the cache if the resource no longer exists (404), for example
+    /// because its CRD was removed. Handlers then receive a deletion of each object, with an unknown
+    /// final state. By default, the objects stay cached, because the resource can exist again later.
     pub clear_when_gone: bool,
-    /// The seed of random delays and timeouts. `None` uses a random seed, so that replicas differ. A
-    /// number makes the delays reproducible.
+    /// The seed of random delays and timeouts. `None` uses a random seed, so that several processes do
+    /// not send their requests at the same time. A number makes the delays reproducible.
     pub seed: Option<u64>,
 }
 

@@ -1,4 +1,21 @@
 //! `ListPlan`: the parameters of the next list.
+//!
+//! The table contains the fields that each method of `ListPlan` sets. An empty cell means that the
+//! method does not change the field. `option` means a value of [`ReflectorOptions`]. `position` means
+//! that the method copies the field from the [`Position`].
+//!
+//! | Method | `at` | `fresh` | `unpaged` | `limits` | `immediate` |
+//! |---|---|---|---|---|---|
+//! | `first` | option | option | false | none | false |
+//! | `relist` | not older than the position | false | false | position | false |
+//! | `most_recent` | consistent | false | false | position | false |
+//! | `at_most_recent` | consistent | | false | | |
+//! | `without_reuse` | consistent | true | false | | |
+//! | `without_pages` | | | true | | |
+//! | `without_streaming` | | | | `no_streaming` | |
+//! | `without_watch_cache` | | | | `no_watch_cache` | |
+//! | `after_backoff` | | | false | | false |
+//! | `after_not_found` | consistent, if `at` is any | | false | | false |
 
 use kube_listwatch::{ListAt, ListRequest};
 use kube_object::ResourceVersion;
@@ -9,45 +26,31 @@ use crate::{FirstList, Position, ReflectorOptions};
 /// the server.
 const PAGE_SIZE: u32 = 500;
 
-/// Contains the limits of a server that the reflector detected from earlier requests.
+/// Contains the limits of a server that earlier requests revealed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ServerLimits {
-    /// True if the server returned pages for a list of any state. Such a server has no watch cache, so
-    /// all lists use pages.
+    /// True if the server split a list with `resourceVersion=0` into pages. Only a server without a
+    /// watch cache does this. The reflector then requests all lists in pages.
     pub no_watch_cache: bool,
-    /// True if a streaming list failed, and no watch lasted since. The next list does not stream.
+    /// True if a streaming list failed, and no watch was open for its full duration since. The next list
+    /// is then not a streaming list.
     pub no_streaming: bool,
 }
 
 /// Contains the parameters of a list, from its first to its last page.
-///
-/// The table contains the fields that each method sets. An empty cell means that the method does not
-/// change the field. `position` means that the method copies the field from the position.
-///
-/// | Method | `at` | `fresh` | `unpaged` | `limits` | `immediate` |
-/// |---|---|---|---|---|---|
-/// | `first` | option | option | false | none | false |
-/// | `relist` | not older than the position | false | false | position | false |
-/// | `most_recent` | consistent | false | false | position | false |
-/// | `at_most_recent` | consistent | | false | | |
-/// | `without_reuse` | consistent | true | false | | |
-/// | `without_pages` | | | true | | |
-/// | `without_streaming` | | | | `no_streaming` | |
-/// | `without_watch_cache` | | | | `no_watch_cache` | |
-/// | `after_backoff` | | | false | | false |
-/// | `after_not_found` | consistent, if `at` is any | | false | | false |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlan {
-    /// The requested state. Never a continue token.
+    /// The state that the list returns. This is never a continue token.
     pub at: ListAt,
-    /// True if the list starts a new epoch, so cached versions are not compared.
+    /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a cached
+    /// object is unchanged.
     pub fresh: bool,
-    /// Whether to request the list in one response, because its pages failed.
+    /// True if the list is requested in one response, because an earlier attempt in pages failed.
     pub unpaged: bool,
-    /// The limits of the server. See [`Position::limits`].
+    /// The limits of the server. The list does not use unsupported features.
     pub limits: ServerLimits,
-    /// True if this list immediately followed a failed list. If this list fails too, the next list
-    /// waits.
+    /// True if this list followed a failed list without a delay. If this list also fails, the next list
+    /// waits for the backoff.
     pub immediate: bool,
 }
 

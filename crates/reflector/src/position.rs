@@ -1,42 +1,46 @@
-//! `Position` in the server's history.
+//! `Position`: the resourceVersion up to which events were delivered.
 
 use kube_object::ResourceVersion;
 
 use crate::{ListPlan, ServerLimits};
 
-/// Represents a version up to which the reflector delivered all events, with facts about earlier requests.
+/// Represents the resourceVersion up to which the reflector delivered all events, with facts about
+/// earlier requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// The version of the last list, event or bookmark.
+    /// The resourceVersion of the last list, event or bookmark.
     pub version: ResourceVersion,
     /// True if the reflector delivered an event or a bookmark after the last list.
     pub moved: bool,
-    /// Whether the last list followed an expired version or an immediate retry, and no watch lasted
-    /// since. If a version expires in this state, the server may expire every version. The next list
-    /// then has a delay.
+    /// True if the last list started a new epoch or immediately followed a failed list, and no watch was
+    /// open for its full duration since. If a resourceVersion expires in this state, the server may
+    /// expire every resourceVersion. The next list then waits for the backoff.
     pub unstable: bool,
-    /// The sum of the weights of the watches that stalled at this version. See `StallKind`.
+    /// The sum of the weights of the watches without progress at this resourceVersion. A watch has
+    /// weight 6 if it was silent for its full duration, 1 if it was silent and shorter, and 4 if it
+    /// failed. At 12, the reflector relists.
     pub stall_weight: u8,
-    /// True if a watch failed after the last event, bookmark or list. The server may have been restored
-    /// to an older state since. The next watch then checks the version of the server.
+    /// True if a watch failed after the last event, bookmark or list, for example because of a broken
+    /// connection. The server may since have been restored to an older state. After it accepts the next
+    /// watch, the reflector compares the current resourceVersion of the server with this position.
     pub check_version: bool,
-    /// The limits of the server that earlier requests showed.
+    /// The limits of the server that earlier requests revealed.
     pub limits: ServerLimits,
 }
 
-/// A watch without progress, and its weight. Two silences, three failures, or a combination cause a
-/// relist.
+/// Describes a watch without progress, with its weight. The reflector relists at a sum of 12, for
+/// example after two silences or three failures.
 ///
-/// Without a relist, two faults would last indefinitely. A server accepts a watch from a future version
-/// and sends no events. If a server cannot decode an event, each watch fails at this event.
+/// Without a relist, two faults would last indefinitely. A server accepts a watch from a future
+/// resourceVersion and sends no events. If a server cannot decode an event, each watch fails at this
+/// event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StallKind {
     /// The watch failed, or closed within a second.
     Failure = 4,
-    /// The watch lasted and delivered no event.
+    /// The watch was open for its full duration and delivered no event.
     Silence = 6,
-    /// The watch closed early and delivered no event, possibly because of a proxy. Twelve of these equal
-    /// two silences.
+    /// The watch closed early and delivered no event, possibly because of a proxy.
     ShortSilence = 1,
 }
 
@@ -62,8 +66,8 @@ impl Position {
         Self { version, moved: true, stall_weight: 0, check_version: false, ..self }
     }
 
-    /// Returns the position after a watch that lasted its requested duration. Earlier failures are
-    /// forgotten.
+    /// Returns the position after a watch that was open for its requested duration. The history is then
+    /// stable again, and streaming lists are possible again.
     pub(crate) fn lasted(self) -> Self {
         let limits = ServerLimits { no_streaming: false, ..self.limits };
         Self { unstable: false, limits, ..self }
@@ -84,8 +88,8 @@ impl Position {
         Self { check_version: true, ..self }
     }
 
-    /// Returns whether the server at this version has not reached the position. Versions that are not
-    /// numbers cannot be compared.
+    /// Returns whether the server at this resourceVersion has not reached the position. If a
+    /// resourceVersion is not a number, it cannot be compared.
     pub(crate) fn is_ahead_of(&self, server: &ResourceVersion) -> bool {
         self.version > *server
     }

@@ -16,11 +16,13 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Reports a failed request or a timeout. `rejected` is true if the server rejects the list as
-    /// invalid, so that a retry does not help.
+    /// invalid. A retry then does not help.
     pub(crate) fn failed(&self, error: &ListWatchError, rejected: bool) {
         let class = error.class();
         match class {
-            ErrorClass::Expired => tracing::debug!(error = %error.with_causes(), "resourceVersion expired"),
+            ErrorClass::Expired => {
+                tracing::debug!(error = %error.with_causes(), "resourceVersion expired; relisting");
+            }
             _ if rejected => {
                 tracing::error!(error = %error.with_causes(), "server rejects the list; check selectors, namespace and options");
             }
@@ -40,7 +42,7 @@ impl Reports {
         }
     }
 
-    /// Reports a response.
+    /// Reports that a request succeeded.
     pub(crate) fn succeeded(&self) {
         self.status.send_if_modified(|status| {
             status.failing_since = None;
@@ -50,7 +52,7 @@ impl Reports {
     }
 
     pub(crate) fn undecodable(&self, id: &ObjectId, error: &DecodeError) {
-        tracing::warn!(%id, %error, "cannot decode object; the cached object is stale");
+        tracing::warn!(%id, %error, "cannot decode an object; an older cached state of the object is marked stale");
         self.status.send_modify(|status| status.undecodable += 1);
     }
 
@@ -64,7 +66,7 @@ impl Reports {
     }
 
     pub(crate) fn list_begun(&self, cause: RelistCause) {
-        tracing::debug!(?cause, "list started");
+        tracing::debug!(?cause, "starting a list");
         self.status.send_modify(|status| {
             status.lists += 1;
             status.relists += u64::from(!matches!(cause, RelistCause::Start | RelistCause::Retry));

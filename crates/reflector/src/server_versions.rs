@@ -1,4 +1,5 @@
-//! `ServerVersions`: shares checks of the server's version between reflectors.
+//! `ServerVersions`: detects a server that was restored to an older state, with one request for several
+//! reflectors.
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
@@ -10,26 +11,31 @@ use kube_object::ResourceVersion;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Shares checks of the version of one API server between the reflectors of a program.
+/// Lets several reflectors of one API server share a request for its current resourceVersion.
 ///
-/// After a failed connection, a reflector checks that the server has reached its version: a server that
-/// was restored from an older state accepts a watch from a later version, and sends no events. All
-/// reflectors of an API group that share this value send one request together. API groups do not share,
-/// because an aggregated API server has its own versions. Clones share their checks.
+/// A server that was restored to an older state accepts a watch from a later resourceVersion, but sends
+/// no events. To detect this, a reflector checks after a failed request that the server has reached the
+/// resourceVersion of the reflector. For this check, it requests the current resourceVersion of the
+/// server.
+///
+/// If reflectors have the same `ServerVersions` and the same API group, they send one request together.
+/// Reflectors of different API groups do not share a request, because an aggregated API server has
+/// separate resourceVersions. A clone shares the requests of the original.
 #[derive(Clone, Default)]
 pub struct ServerVersions(Arc<Mutex<HashMap<String, Check>>>);
 
-/// A check that runs or has completed.
+/// A request for the resourceVersion of the server that runs or has completed.
 struct Check {
     began: Instant,
     version: VersionCheck,
 }
 
-/// Returns the version of the server, or `None` if the request failed.
+/// Returns the current resourceVersion of the server, or `None` if the request failed.
 pub(crate) type VersionCheck = Shared<BoxFuture<'static, Option<ResourceVersion>>>;
 
 impl ServerVersions {
-    /// Returns a check of this API group that began after `failure`. Starts `request` if there is none.
+    /// Returns a check of this API group that started after `failure`. If there is no such check, starts
+    /// `request` as a new check.
     ///
     /// The request makes progress while one of its callers polls it.
     pub(crate) fn check(

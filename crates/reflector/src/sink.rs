@@ -5,9 +5,9 @@ use std::future::Future;
 use kube_object::Delta;
 use tokio::sync::mpsc;
 
-/// Reports that the receiver of the deltas was dropped. The reflector then stops.
+/// Reports that the receiver of the deltas was dropped. The reflector stops after this error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("sink is closed")]
+#[error("the receiver of the deltas was dropped")]
 pub struct SinkClosed;
 
 /// Receives the deltas of a reflector, in order.
@@ -15,18 +15,19 @@ pub struct SinkClosed;
 /// The DeltaFIFO of an informer implements this trait. For programs without an informer, the sender of a
 /// bounded `tokio::sync::mpsc` channel implements it.
 pub trait Sink<T>: Send {
-    /// Pushes deltas. Waits while the sink is full. The reflector does not read from the server during
-    /// this wait, so the server is subject to backpressure.
+    /// Pushes deltas. Waits while the sink is full. During this wait, the reflector does not read from
+    /// the server, so the server is subject to backpressure.
     ///
     /// # Errors
     /// Returns [`SinkClosed`] if the receiver was dropped.
     ///
     /// # Cancel safety
-    /// A reflector drops the future only if the reflector is dropped.
+    /// A reflector drops this future only if the future of [`Reflector::run`](crate::Reflector::run) is
+    /// dropped.
     fn push(&mut self, deltas: Vec<Delta<T>>) -> impl Future<Output = Result<(), SinkClosed>> + Send;
 
-    /// Waits until the receiver is dropped. The reflector then stops without a push. The default never
-    /// completes, so the reflector stops at the next push.
+    /// Waits until the receiver is dropped. The reflector then stops immediately. The default
+    /// implementation never completes, so the reflector stops only at the next push.
     ///
     /// # Cancel safety
     /// This method must be cancel safe. A reflector drops the future and calls the method again at each

@@ -25,29 +25,30 @@ pub enum State {
 /// Contains the data of [`State::Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listing {
-    /// The requested list.
+    /// The parameters of the list.
     pub plan: ListPlan,
-    /// The version of the first page. `None` until that page is complete.
+    /// The resourceVersion of the first page. `None` until the first page is complete.
     pub version: Option<ResourceVersion>,
     /// The continue token of the open page. `None` for the first page.
     pub token: Option<String>,
-    /// An earlier token, to detect tokens that repeat in a cycle. It is replaced whenever the number of
-    /// pages is a power of two (Brent's algorithm).
+    /// The continue token of an earlier page. It is compared with later tokens, to detect tokens that
+    /// repeat in a cycle. It is replaced each time the number of pages is a power of two (Brent's
+    /// algorithm).
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
-    /// True while all items have an identity.
+    /// True while all received items have a readable name.
     pub complete: bool,
 }
 
 /// Contains the data of [`State::Streaming`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Streaming {
-    /// The requested list.
+    /// The parameters of the list.
     pub plan: ListPlan,
     /// True if the server accepted the request, or sent an event.
     pub opened: bool,
-    /// True if a relist was requested during this list.
+    /// True if a relist was requested during this list. A list then follows this streaming list.
     pub relist: bool,
 }
 
@@ -58,25 +59,26 @@ pub struct Watching {
     pub position: Position,
     /// True if this watch delivered an event or a bookmark. Repeats do not count.
     pub delivered: bool,
-    /// True if this watch received a bookmark. The next event must then arrive before the bookmark deadline.
+    /// True if this watch received a bookmark. After a bookmark, each next event or bookmark must arrive
+    /// before the bookmark deadline.
     pub bookmarked: bool,
 }
 
 /// Contains the data of [`State::Waiting`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
-    /// The next request.
+    /// The request that follows the delay.
     pub then: AfterBackoff,
-    /// Whether the resource does not exist.
+    /// True if the reflector waits because the resource does not exist.
     pub suspended: bool,
 }
 
-/// Describes the request after a backoff.
+/// Describes the request that follows a backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AfterBackoff {
     /// A list.
     List {
-        /// The requested list.
+        /// The parameters of the list.
         plan: ListPlan,
         /// The reason for the list.
         cause: RelistCause,
@@ -92,36 +94,36 @@ pub enum Input<'a> {
     Start,
     /// The open page returned items.
     Items {
-        /// True if all these items have an identity.
+        /// True if all these items have a readable name.
         complete: bool,
     },
     /// The open page is complete.
     PageEnd {
-        /// The version of the page.
+        /// The resourceVersion of the list.
         version: &'a ResourceVersion,
-        /// The token of the next page.
+        /// The continue token of the next page. `None` for the last page.
         next: Option<&'a str>,
     },
     /// The server accepted the request of a streaming list or of a watch.
     Opened,
-    /// The current version of the server, after [`Output::CheckVersion`].
+    /// The current resourceVersion of the server arrived, after [`Output::CheckVersion`].
     ServerVersion(&'a ResourceVersion),
     /// The watch returned an event.
     Event {
         /// The kind of the event.
         kind: EventKind,
-        /// The version of the event.
+        /// The resourceVersion of the event.
         version: &'a ResourceVersion,
     },
     /// The watch closed without an error.
     WatchEnded(WatchEnd),
-    /// The open request failed. The duration is the Retry-After of the response.
+    /// The open request failed. The duration is the Retry-After of the response, if any.
     Failed(ErrorClass, Option<Duration>),
     /// A deadline fired.
     Fired(Deadline),
-    /// A relist was requested, for example because the source lost events. An open or planned list
-    /// satisfies the request, because no watch was open since its decision. A streaming list does not
-    /// satisfy the request, because it is a watch. The relist follows it.
+    /// A relist was requested, for example because the source lost events. If a list is open or planned,
+    /// this list satisfies the request. A streaming list does not satisfy the request, because it is a
+    /// watch whose events may also be lost. A list then follows the streaming list.
     Relist,
 }
 
@@ -138,70 +140,76 @@ pub enum EventKind {
     InitialEnd,
 }
 
-/// Describes the duration of a watch that closed without an error.
+/// Describes how long a watch was open before it closed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Less than a second. An immediate request could cause a loop.
+    /// The watch closed within a second. If the next request followed immediately, it could cause a
+    /// loop.
     Early,
-    /// Less than the requested duration.
+    /// The watch closed before its requested duration.
     Short,
-    /// The requested duration.
+    /// The watch closed after its requested duration.
     Full,
 }
 
-/// Represents an action for the driver. The driver executes the actions in order.
+/// Represents an action for the driver. The driver executes the actions of a transition in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Drop the open request and all deadlines, and request a page.
+    /// Drop the open request and all deadlines, and request a page of a list.
     List {
-        /// The page.
+        /// The request for the page.
         request: ListRequest,
-        /// True if the list starts a new epoch, so cached versions are not compared.
+        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
+        /// cached object is unchanged.
         fresh: bool,
     },
     /// Drop the open request and all deadlines, and request a streaming list.
     Stream {
-        /// The minimum version of the state. `None` requests the most recent state.
+        /// The minimum resourceVersion of the list. `None` requests the most recent state.
         not_older_than: Option<ResourceVersion>,
-        /// True if the list starts a new epoch, so cached versions are not compared.
+        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
+        /// cached object is unchanged.
         fresh: bool,
     },
-    /// Drop the open request and all deadlines, and watch after this version.
+    /// Drop the open request and all deadlines, and watch after this resourceVersion.
     Watch(ResourceVersion),
     /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum
-    /// delay, from Retry-After.
+    /// delay, from the Retry-After of a response.
     BackOff(Option<Duration>),
-    /// Request the current version of the server, beside the open watch. A later request cancels it.
+    /// Request the current resourceVersion of the server, while the watch stays open. The next list,
+    /// watch or backoff cancels this request.
     CheckVersion,
-    /// Set a deadline. Replaces its earlier time.
+    /// Start a deadline. If the deadline is already running, restart it.
     Arm(Deadline),
-    /// Remove a deadline.
+    /// Stop a deadline.
     Disarm(Deadline),
-    /// Deliver the input.
+    /// Push the objects or the bookmark of the input to the sink.
     Deliver,
-    /// Drop the input, because it is a repeat.
+    /// Drop the event of the input, because it was already delivered.
     Discard,
-    /// Push a delta without an object.
+    /// Push a delta that contains no object.
     Mark(Marker),
-    /// Count a list with this cause.
+    /// Count the start of a list with this cause.
     Count(RelistCause),
 }
 
-/// Represents a delta without an object.
+/// Represents a delta that contains no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marker {
-    /// The resource does not exist, and its cached objects are deleted.
+    /// The resource does not exist. The receiver deletes all cached objects.
     Clear,
     /// A list starts.
     Begin {
-        /// True if the list starts a new epoch, so cached versions are not compared.
+        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
+        /// cached object is unchanged.
         fresh: bool,
     },
     /// A list is complete.
     End {
-        /// The version of the list.
+        /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// True if all items have an identity. If so, objects that are not listed are deleted.
+        /// True if all items have a readable name. The receiver then deletes cached objects that are not
+        /// listed.
         complete: bool,
     },
 }

@@ -9,53 +9,57 @@ use crate::WatchEnd;
 
 /// Describes the phase, counts and failures of a reflector. Never contains the text of an object.
 ///
-/// `Display` prints a line about lists and watches. If there are any, it also prints lines about
-/// unreadable objects and the last failure.
+/// `Display` prints one line with the numbers of lists and watches. Further lines report undecodable
+/// objects and the last failure, if there are any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
     /// The current phase.
     pub phase: Phase,
-    /// Whether the cache was cleared because the resource does not exist. The next complete list resets
-    /// it. See [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
+    /// Whether the cache was cleared because the resource does not exist. The next complete list sets
+    /// the field to `false`. See
+    /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
     pub cleared: bool,
-    /// The number of started lists, including the first list. The pages of a list count once.
+    /// The number of started lists, including the first list. A list with several pages counts once.
     pub lists: u64,
-    /// The number of lists other than the first list and retries.
+    /// The number of started lists, without lists whose cause is [`RelistCause::Start`] or
+    /// [`RelistCause::Retry`].
     pub relists: u64,
-    /// The cause of the last list.
+    /// The cause of the last list. `None` before the first list.
     pub last_relist: Option<RelistCause>,
     /// The number of lists for each cause.
     pub lists_by_cause: BTreeMap<RelistCause, u64>,
-    /// The number of requested streaming lists. `lists` includes this number.
+    /// The number of requested streaming lists. `lists` also counts them.
     pub streams: u64,
-    /// The number of requested watches, without streaming lists that continue as a watch.
+    /// The number of requested watches. A streaming list that continues as a watch does not count.
     pub watches: u64,
     /// The number of closed watches for each cause, including watches that could not be opened. A
-    /// streaming list counts only after the end of its list.
+    /// streaming list counts only if it continued as a watch.
     pub restarts: BTreeMap<RestartCause, u64>,
-    /// The time of the last object event, including repeats.
+    /// The time of the last event with an object, including dropped events.
     pub last_event: Option<Instant>,
     /// The time of the last bookmark.
     pub last_bookmark: Option<Instant>,
-    /// The number of events that were dropped as repeats.
+    /// The number of dropped events. The reflector drops an event if its resourceVersion is not newer
+    /// than the last delivered event.
     pub repeats: u64,
-    /// The number of undecodable objects.
+    /// The number of received objects that could not be decoded.
     pub undecodable: u64,
-    /// The number of list items without a usable identity.
+    /// The number of list items without a readable name.
     pub nameless: u64,
     /// The number of failed requests, including timeouts.
     pub errors: u64,
-    /// The last failure with its causes and the URL. A success does not remove the text.
+    /// The message of the last failure, with its causes and the URL. A success does not remove the
+    /// message.
     pub last_error: Option<String>,
     /// The time of the last failure.
     pub last_error_at: Option<Instant>,
-    /// The class of the last failure. `None` after a success.
+    /// The class of the last failure. `None` if a request has succeeded since.
     pub failing: Option<ErrorClass>,
-    /// Whether the server rejected the last plain list as invalid (400, 422), for example because of an
-    /// unknown field selector. A retry is useful only after a change of the server.
+    /// Whether the server rejected the last LIST request as invalid (400, 422), for example because of
+    /// an unknown field selector. Retries succeed only after a change of the server.
     pub rejected: bool,
-    /// The time of the first failure since the last success. `None` after a success.
+    /// The time of the first failure since the last success. `None` if no request is failing.
     pub failing_since: Option<Instant>,
 }
 
@@ -65,13 +69,14 @@ pub enum Phase {
     /// The reflector is not started.
     #[default]
     Idle,
-    /// A list is open.
+    /// A list or a streaming list is open.
     Listing,
     /// A watch is open.
     Watching,
     /// The reflector waits for the backoff.
     Waiting,
-    /// The resource does not exist. The reflector retries with a backoff.
+    /// The reflector waits because the resource does not exist. It checks with a backoff whether the
+    /// resource exists again.
     Suspended,
     /// The reflector stopped.
     Stopped,
@@ -84,28 +89,31 @@ pub enum RelistCause {
     Start,
     /// The previous list failed or was incomplete.
     Retry,
-    /// The server no longer has the version or the page (410).
+    /// The server no longer has the history after the resourceVersion, or the page of the continue token
+    /// (410).
     Expired,
-    /// The server has not reached the version.
+    /// The server has not reached the requested resourceVersion.
     TooLarge,
-    /// The resource did not exist (404).
+    /// A watch failed because the resource did not exist (404).
     NotFound,
-    /// The watch made no progress, or had no version to resume from.
+    /// Several watches made no progress, or there was no resourceVersion from which a watch could
+    /// resume.
     Stuck,
-    /// A relist was requested.
+    /// The program requested a relist.
     Requested,
 }
 
-/// Describes the cause of the end of a watch.
+/// Describes the reason why a watch closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RestartCause {
-    /// The server closed the watch after the requested duration.
+    /// The server closed the watch after its requested duration.
     Ended,
-    /// The watch closed before the requested duration.
+    /// The server closed the watch without an error before its requested duration.
     EndedEarly,
-    /// A deadline closed the silent watch.
+    /// The reflector closed the watch after a deadline. Either no event or bookmark arrived in time, or
+    /// the server did not close the watch in time.
     Silent,
-    /// A relist was requested.
+    /// The program requested a relist.
     Requested,
     /// The watch failed or could not be opened.
     Failed(ErrorClass),
@@ -162,32 +170,36 @@ impl fmt::Display for RestartCause {
 impl fmt::Display for ReflectorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} lists{}", self.lists, Causes(&self.lists_by_cause))?;
-        write!(f, ", {} watches restarted{}", self.restarts.values().sum::<u64>(), Causes(&self.restarts))?;
+        write!(f, ", {} watches closed{}", self.restarts.values().sum::<u64>(), Causes(&self.restarts))?;
         if self.cleared {
             f.write_str("\ncleared because the resource does not exist")?;
         }
         if self.repeats + self.undecodable + self.nameless > 0 {
-            write!(f, "\n{} undecodable objects, {} without identity", self.undecodable, self.nameless)?;
-            write!(f, ", {} repeats", self.repeats)?;
+            write!(
+                f,
+                "\n{} undecodable objects, {} list items without a name",
+                self.undecodable, self.nameless
+            )?;
+            write!(f, ", {} repeated events", self.repeats)?;
         }
         let Some(error) = &self.last_error else { return Ok(()) };
         let ago = self.last_error_at.map_or(0, |at| at.elapsed().as_secs());
         let state = match (self.failing, self.rejected) {
             (None, _) => "recovered",
             (Some(_), true) => "rejected by the server",
-            (Some(_), false) => "failing",
+            (Some(_), false) => "retrying",
         };
-        write!(f, "\n{} errors, {state}; the last {ago} s ago: {error}", self.errors)
+        write!(f, "\n{} failed requests, {state}; last failure {ago} s ago: {error}", self.errors)
     }
 }
 
-/// Prints counts by cause in brackets, or an empty text without counts.
+/// Prints the counts of all causes in brackets, or an empty text if there are no counts.
 struct Causes<'a, C>(&'a BTreeMap<C, u64>);
 
 impl<C: fmt::Display> fmt::Display for Causes<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (cause, count)) in self.0.iter().enumerate() {
-            write!(f, "{}{count} {cause}", if at == 0 { " (" } else { ", " })?;
+            write!(f, "{}{cause}: {count}", if at == 0 { " (" } else { ", " })?;
         }
         if self.0.is_empty() { Ok(()) } else { f.write_str(")") }
     }

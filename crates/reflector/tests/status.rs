@@ -90,7 +90,7 @@ async fn list_without_last_part_is_error() {
     let fake = Fake::new(|n, _| if n == 0 { vec![items(&["a@1"])] } else { list(&[], "5") }, |_, _| hangs());
     let run = run(&fake);
     seconds(10).await;
-    assert_eq!(run.errors(), ["LIST function failed: the list stream closed before its last part"]);
+    assert_eq!(run.errors(), ["LIST function failed: the stream of the list closed before ListPart::End"]);
     assert_eq!(run.taken(), ["begin", "page a@1", "begin", "page ", "end 5"]);
 }
 

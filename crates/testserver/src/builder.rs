@@ -15,7 +15,7 @@ use crate::storage::log::{Retention, Window};
 
 const HISTORY: Window = Window { events: 65_536, age: None };
 
-/// Configures a server. Created by [`Server::builder`].
+/// Configures a server. [`Server::builder`] creates the builder.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServerBuilder(Config, Option<FaultPlan>);
@@ -60,29 +60,34 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the number of retained events of each resource, for watches and paged lists. Default: 65,536.
+    /// Sets the number of events that the server keeps for each resource. Watches and paged lists read
+    /// these events. Default: 65,536.
     ///
-    /// The server drops older events. A watch fails with 410 if it has not read an event before the event
-    /// expires. With 0, each watch fails. Each event holds the previous state of its object, and the
-    /// limit does not count bytes. A program that often writes large objects can set a lower limit.
+    /// The server drops older events. If the server drops an event before a watch has read it, the watch
+    /// fails with 410. With 0, a watch fails at the next event. Each event holds the previous state of
+    /// its object, and the limit does not count bytes. Set a lower limit if a program often writes large
+    /// objects.
     pub fn history(mut self, events: usize) -> Self {
         self.0.retention.watches.events = events;
         self.0.retention.lists.events = events;
         self
     }
 
-    /// Sets the age at which events expire, for watches and for lists. Default: never.
+    /// Sets the age at which events expire, for watches and for lists. Default: events do not expire by
+    /// age.
     pub fn expire_after(self, age: Duration) -> Self {
         self.expire_watches_after(age).expire_lists_after(age)
     }
 
-    /// Sets the age at which events expire for watches, like in a busy watch cache. Default: never.
+    /// Sets the age at which events expire for watches, like in a busy watch cache. Default: events do
+    /// not expire by age.
     pub fn expire_watches_after(mut self, age: Duration) -> Self {
         self.0.retention.watches.age = Some(age);
         self
     }
 
-    /// Sets the age at which versions expire for lists and for their further pages. Default: never.
+    /// Sets the age at which a resourceVersion expires for lists, and for further pages of older lists.
+    /// Default: resourceVersions do not expire by age.
     ///
     /// kube-apiserver compacts etcd every five minutes.
     pub fn expire_lists_after(mut self, age: Duration) -> Self {
@@ -90,8 +95,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the response to `sendInitialEvents`. `false` simulates a server without the feature gate
-    /// WatchList. Default: `true`.
+    /// Sets the response to streaming lists (`sendInitialEvents`). `false` simulates a server without
+    /// the feature gate WatchList. Default: `true`.
     pub fn streaming_lists(mut self, mode: impl Into<StreamingLists>) -> Self {
         self.0.streaming_lists = mode.into();
         self
@@ -104,46 +109,49 @@ impl ServerBuilder {
         self
     }
 
-    /// Enables `shardSelector`, like the feature gate ShardedListAndWatch. Otherwise, the server
-    /// ignores the parameter. Default: `false`.
+    /// Sets whether the server supports `shardSelector`, like with the feature gate ShardedListAndWatch.
+    /// Otherwise, the server ignores the parameter. Default: `false`.
     pub fn sharded_lists(mut self, on: bool) -> Self {
         self.0.sharded_lists = on;
         self
     }
 
-    /// Serves reads from a watch cache. Default: `true`.
+    /// Sets whether reads use a watch cache. Default: `true`.
     ///
-    /// `false` simulates a server with `--watch-cache=false`. It also splits lists at version 0 into
-    /// pages, and sends only the bookmark after an initial state.
+    /// `false` simulates a server with `--watch-cache=false`. Such a server also splits a list with
+    /// `resourceVersion=0` into pages. It sends only one bookmark, at the end of the initial state of a
+    /// streaming list.
     pub fn watch_cache(mut self, on: bool) -> Self {
         self.0.watch_cache = on;
         self
     }
 
-    /// Enables the garbage collector. It deletes objects without remaining owners, and handles the
+    /// Enables the garbage collector. It deletes objects whose owners no longer exist, and handles the
     /// finalizers `orphan` and `foregroundDeletion`. Default: `false`, like an API server without
     /// controllers.
     ///
-    /// The collector runs within each write, before the response.
+    /// The collector runs within each write, before the server sends the response.
     pub fn garbage_collector(mut self, on: bool) -> Self {
         self.0.garbage_collector = on;
         self
     }
 
-    /// Tracks field ownership in `managedFields` from the creation of an object. Default: `true`.
+    /// Sets whether `managedFields` records the owners of fields from the creation of an object.
+    /// Default: `true`.
     ///
-    /// Set `false` for load tests: writes are faster, and objects are smaller. Like on the real server,
-    /// the first apply of an object always starts the tracking.
+    /// Set `false` for load tests: writes are faster, and objects are smaller. The first server-side
+    /// apply of an object always starts the record, like on kube-apiserver.
     pub fn field_ownership(mut self, on: bool) -> Self {
         self.0.field_ownership = on;
         self
     }
 
-    /// Adds a user with a bearer token. Default: no users, and all requests are permitted.
+    /// Adds a user with a bearer token. Default: no users, and the server permits all requests.
     ///
     /// If a user exists, the server rejects an unknown token with 401, and a missing right with 403. A
-    /// request without a token belongs to the user `system:anonymous`, who has no rights. Call this
-    /// once for each user. [`Server::access`] can change users and rights at run time.
+    /// request without a token belongs to the user `system:anonymous`, which may only read health and
+    /// version. Call this method once for each user. [`Server::access`] can change users and rights at
+    /// run time.
     pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
         let groups: &[&str] = match rights {
             Rights::All => &[MASTERS],
@@ -153,13 +161,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the plan for random faults, from the first request. Default: none.
+    /// Sets a plan of random faults, which starts with the first request. Default: no plan.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
         self.1 = Some(plan);
         self
     }
 
-    /// Creates the server. It contains only the four initial namespaces.
+    /// Creates the server. It contains only the namespaces `default`, `kube-node-lease`, `kube-public`
+    /// and `kube-system`.
     pub fn build(self) -> Server {
         let shared = Arc::new(Shared::new(self.0));
         crate::write::namespaces::populate(&shared);

@@ -13,9 +13,9 @@ pub enum Clock {
     /// The system clock.
     #[default]
     Wall,
-    /// A constant time. Repeated runs then produce identical bytes.
+    /// A constant time. Two executions of a test then produce identical bytes.
     Fixed(Timestamp),
-    /// Starts at this time and advances with tokio's time, which tests can pause.
+    /// A clock that starts at this time and advances with tokio's time. Tests can pause tokio's time.
     Tokio(Timestamp),
 }
 

@@ -12,13 +12,14 @@ mod request;
 
 pub use request::{Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase};
 
-/// The maximum number of requests in the journal. A new request replaces the oldest one.
+/// The maximum number of requests in the journal. In a full journal, a new request replaces the oldest
+/// request.
 pub const JOURNAL_CAPACITY: usize = 16_384;
 
 /// Records the last [`JOURNAL_CAPACITY`] requests of a server.
 ///
-/// A record contains the URL and a few headers, but not the body. A record typically has some hundred
-/// bytes.
+/// A record contains the URL and a few headers, but not the body. It typically needs a few hundred bytes
+/// of memory.
 #[derive(Debug)]
 pub struct Journal {
     started: Instant,
@@ -37,7 +38,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// Marks a position in the journal. [`Journal::since`] returns the later requests.
+/// Marks a position in the journal. [`Journal::since`] returns the requests after this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JournalMark(u64);
 
@@ -79,14 +80,14 @@ impl Journal {
         }
     }
 
-    /// Returns the last request for which `wanted` returns true.
+    /// Returns the last request in the journal for which `wanted` returns true.
     pub fn last(&self, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
         // Without the lock, because the predicate may read the journal.
         let kept = self.kept(JournalMark(0));
         kept.into_iter().rev().find(|request| wanted(request)).map(Arc::unwrap_or_clone)
     }
 
-    /// Returns the number of requests without a response whose clients still wait.
+    /// Returns the number of requests whose clients still wait for a response.
     pub fn unanswered(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
     }
@@ -102,7 +103,7 @@ impl Journal {
         self.since(JournalMark(0))
     }
 
-    /// Returns the current position. Later requests follow it.
+    /// Returns a mark for the current position. Later requests are after this mark.
     pub fn mark(&self) -> JournalMark {
         JournalMark(self.ring.lock().next())
     }
@@ -112,7 +113,7 @@ impl Journal {
         self.kept(mark).into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
-    /// Returns the number of requests for which `wanted` returns true.
+    /// Returns the number of requests in the journal for which `wanted` returns true.
     pub fn count_where(&self, wanted: impl Fn(&Request) -> bool) -> usize {
         self.count_since(JournalMark(0), wanted)
     }
@@ -122,18 +123,20 @@ impl Journal {
         self.kept(mark).iter().filter(|request| wanted(request)).count()
     }
 
-    /// Returns the number of requests with this verb and this resource (plural).
+    /// Returns the number of requests in the journal with this verb and this plural name of the
+    /// resource.
     pub fn count(&self, verb: Verb, resource: &str) -> usize {
         self.count_where(|request| request.info.verb == verb && request.info.resource == resource)
     }
 
-    /// Waits for a request after `mark` for which `wanted` returns true, and returns the oldest one.
+    /// Waits for a request after `mark` for which `wanted` returns true. If several requests match,
+    /// returns the oldest request.
     ///
-    /// `wanted` runs again when a request changes, so it can also check the outcome. This waits
-    /// indefinitely if no request matches. Use a timeout.
+    /// `wanted` runs again when a request changes, so it can also check the outcome. If no request
+    /// matches, this method waits indefinitely. Use a timeout.
     ///
     /// # Cancel safety
-    /// Cancel safe: waiting does not change any state.
+    /// If the future is dropped, the journal does not change.
     pub async fn wait_for(&self, mark: JournalMark, wanted: impl Fn(&Request) -> bool) -> Request {
         let mut changed = self.changed.subscribe();
         loop {
@@ -151,7 +154,7 @@ impl Journal {
         self.ring.lock().since(mark)
     }
 
-    /// Removes all requests. The numbers of later requests continue.
+    /// Removes all requests. The numbers of later requests continue after the removed requests.
     pub fn clear(&self) {
         let mut ring = self.ring.lock();
         ring.first = ring.next();

@@ -1,17 +1,18 @@
 //! Runs a Kubernetes API server in memory, for tests, examples and programs without a cluster.
 //!
-//! Within its scope, clients that list, watch and write cannot distinguish it from kube-apiserver 1.36:
+//! Within its scope, clients that list, watch and write cannot distinguish it from kube-apiserver 1.36.
+//! It supports:
 //!
-//! - LIST with all resourceVersion modes, pages and selectors.
-//! - WATCH with replay, bookmarks, expiry and streaming lists.
-//! - Writes with conflicts, `/status`, generations and finalizers.
-//! - The usual built-in kinds, and CRDs as soon as they are created.
-//! - The exact error responses.
+//! - LIST with all values of resourceVersion, pages and selectors.
+//! - WATCH with replay of past events, bookmarks, expiry and streaming lists.
+//! - Writes with conflicts, `/status`, `metadata.generation` and finalizers.
+//! - The usual built-in kinds, and the kinds of CRDs as soon as a CRD is created.
+//! - The exact error responses of kube-apiserver.
 //!
-//! Custom resources are validated, defaulted and pruned by their schemas. Specs of built-in kinds are not
-//! validated, and few of their fields are defaulted. Authorization uses the server's own rules
-//! ([`Access`]), not RBAC objects. The server runs no controllers; it only deletes the content of
-//! namespaces and CRDs that are being deleted.
+//! The server validates, defaults and prunes custom resources by their schemas. It does not validate the
+//! specs of built-in kinds, and it sets only a few of their defaults. Requests are authorized by the
+//! rules of [`Access`], not by RBAC objects. The server runs no controllers. It only deletes the content
+//! of namespaces and CRDs that are being deleted.
 //!
 //! ```
 //! use kube_testserver::Server;
@@ -27,22 +28,24 @@
 //!
 //! # Invariants
 //!
-//! - All resources share one revision. A write raises the revision by one if it changes an object.
-//! - The log and the objects agree: the objects at a revision are the current objects with all later events
-//!   undone.
-//! - The bytes of an object are written once and shared by all lists and watches. No watch has its own
-//!   queue.
-//! - No lock is held across an await, and no task remains after a [`Listening`] is dropped.
+//! - All resources share one revision. If a write changes an object, the revision increases by one.
+//! - The current objects with all events after a revision undone are exactly the objects at this
+//!   revision.
+//! - The bytes of an object are written once, and all lists and watches share them. A watch does not
+//!   have a separate queue of events.
+//! - A lock is never held across an await. After a [`Listening`] is dropped, none of its tasks remains.
 //!
 //! # Memory
 //!
-//! - Each resource keeps as much history as [`ServerBuilder::history`] sets and a [`Lag`] needs. The bound
-//!   is a number of events, not of bytes. A deleted CRD keeps its history until compaction, because a
-//!   restore may bring it back.
-//! - Each watch holds at most 256 frames and 1,024 commands of a test. The initial state of a watch or a
-//!   list holds references to stored objects, and a slow reader keeps those objects in memory.
-//! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents. Faults, users and
-//!   rules stay in memory until they are removed. Clients hold the tokens of paged lists.
+//! - The history of each resource contains at most [`ServerBuilder::history`] events, and the events
+//!   that a [`Lag`] requires. The limit is a number of events, not of bytes. The history of a deleted
+//!   CRD stays until it is compacted, because [`Server::restore`] can restore the CRD.
+//! - Each watch holds at most 256 frames, and at most 1,024 commands and 1,024 event faults of a test.
+//!   The initial state of a watch or a list refers to stored objects. If the client reads slowly, these
+//!   objects stay in memory.
+//! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents. Faults, users
+//!   and rules stay in memory until they are removed. A paged list needs no memory between two pages,
+//!   because the client holds the continue token.
 //!
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
 

@@ -20,32 +20,35 @@ const NOBODY: &str = "nobody";
 /// Run a Kubernetes API server in memory.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Listen on this port of 127.0.0.1; 0 picks a free port.
+    /// Listen on this port of 127.0.0.1. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Write a kubeconfig to this file when the server is ready. Only the owner can read a new file.
+    /// Write a kubeconfig to this file when the server is ready. If the file is new, only its owner can
+    /// read it.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// Serve TLS, with a certificate authority that the kubeconfig contains.
+    /// Serve HTTPS. The kubeconfig contains the certificate of the authority.
     #[arg(long)]
     tls: bool,
-    /// Require bearer tokens. The default context of the kubeconfig has all rights; the context `nobody`
-    /// has no rights. Go clients send tokens over TLS only.
+    /// Require bearer tokens. The default context of the kubeconfig has all rights. The context `nobody`
+    /// has only the rights of every user, for example to read the version. This option requires --tls,
+    /// because Go clients send tokens only over TLS.
     #[arg(long, requires = "tls")]
     users: bool,
-    /// Drop history after this many seconds. Without this option, only the number of events is bounded.
+    /// Expire events that are older than this number of seconds. Without this option, the server limits
+    /// only the number of events.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     expire_after: Option<Duration>,
-    /// Send bookmarks at this interval, in seconds.
+    /// Send bookmarks on idle watches at this interval, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, allow_negative_numbers = true)]
     bookmark_period: Duration,
-    /// Seed the random generator with this number.
+    /// Use this seed for uids, generated names and the simulated workload.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Delete objects whose owners no longer exist, like the garbage collector of a cluster.
     #[arg(long)]
     garbage_collector: bool,
-    /// Simulate a workload that writes at this interval, in milliseconds.
+    /// Simulate the writes of a cluster. The value is the interval between two writes in milliseconds.
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     workload: Option<u64>,
 }
@@ -53,10 +56,10 @@ struct Flags {
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     let duration = Duration::try_from_secs_f64(number).ok().filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| "the duration must be above 0 and not too large".to_owned())
+    duration.ok_or_else(|| "the duration must be greater than 0 and less than 2^64 seconds".to_owned())
 }
 
-/// Lists the reasons why the program fails.
+/// Describes the reason why the program failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("failed to install the signal handlers: {0}")]

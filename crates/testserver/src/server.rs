@@ -14,9 +14,10 @@ use crate::state::Shared;
 
 /// Represents an API server in memory. A clone is a handle to the same server.
 ///
-/// Requests reach it without a socket through [`Server::service`] or over TCP through [`Server::listen`].
-/// The methods `create`, `get`, `update`, ... execute the same code as requests. They are synchronous and not
-/// recorded in the journal, and faults, users and rules do not apply to them.
+/// Clients connect without a socket through [`Server::service`], or over TCP through [`Server::listen`].
+/// Methods such as [`Server::create`] and [`Server::get`] execute the same code as requests. These
+/// methods are synchronous. The journal does not record them, and faults, users and rules do not apply
+/// to them.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
@@ -41,13 +42,13 @@ impl Server {
         ServerBuilder::default()
     }
 
-    /// Returns the server as a [`tower::Service`], for `kube_client::Client::new(server.service(),
-    /// "default")`.
+    /// Returns the server as a [`tower::Service`]. Create a client with
+    /// `kube_client::Client::new(server.service(), "default")`.
     pub fn service(&self) -> ApiService {
         self.primary_replica().service()
     }
 
-    /// Serves HTTP/1.1 and HTTP/2 (with prior knowledge) on a TCP address; port 0 picks a free port.
+    /// Serves HTTP/1.1 and HTTP/2 (with prior knowledge) on a TCP address. Port 0 selects a free port.
     ///
     /// # Errors
     /// Returns the I/O error if the address cannot be bound.
@@ -58,10 +59,10 @@ impl Server {
         self.primary_replica().listen(addr).await
     }
 
-    /// Serves HTTPS on a TCP address; client and server negotiate HTTP/2 or HTTP/1.1.
+    /// Serves HTTPS on a TCP address. The client and the server negotiate HTTP/2 or HTTP/1.1.
     ///
-    /// The certificate is signed by a certificate authority that is created for it.
-    /// [`Listening::kubeconfig`] contains that authority.
+    /// A new certificate authority signs the certificate. [`Listening::kubeconfig`] contains the
+    /// certificate of this authority.
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound, or if no certificate can be created.
@@ -72,14 +73,14 @@ impl Server {
         self.primary_replica().listen_tls(addr).await
     }
 
-    /// Returns the latest resourceVersion.
+    /// Returns the latest resourceVersion of the server.
     pub fn resource_version(&self) -> u64 {
         self.shared.revision()
     }
 
     /// Waits until `look` returns a value. Calls `look` immediately and after each write.
     ///
-    /// The future never completes if `look` never returns a value; wrap it in a timeout.
+    /// If `look` never returns a value, the future never completes. Use a timeout.
     ///
     /// # Cancel safety
     /// The future does not change any state. It can be dropped at any time.

@@ -30,14 +30,15 @@ pub(crate) struct Served {
 /// The served kinds by path.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// By group, then version, then plural. Groups and versions without resources are not included.
+    /// The kinds by group, then version, then plural name. Groups and versions without resources are not
+    /// included.
     groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
-    /// The table of each CRD by the uid of the CRD, whether it is served or not. Tables of deleted CRDs
-    /// stay, because a restore may bring them back.
+    /// The table of each CRD by the uid of the CRD, even if the CRD is not served. Tables of deleted
+    /// CRDs stay, because a restore can restore the CRD.
     custom: BTreeMap<Box<str>, TableId>,
     /// The latest table of each group and plural.
     latest: BTreeMap<(Box<str>, Box<str>), TableId>,
-    /// The group of a CRD that was deleted in this step: other CRDs may now use its names.
+    /// The group of a CRD that was deleted in this step. Other CRDs of the group may now use its names.
     pub freed: Option<String>,
 }
 
@@ -60,8 +61,8 @@ impl Registry {
         self.groups.retain(|_, versions| !versions.is_empty());
     }
 
-    /// Returns the table of a CRD by its uid. If it has none, `make` creates it and receives the table of
-    /// the previous CRD with the same name.
+    /// Returns the table of a CRD by its uid. If the CRD has no table, `make` creates the table. `make`
+    /// receives the table of the previous CRD with the same name.
     pub(crate) fn custom_table(
         &mut self,
         crd: &str,
@@ -127,11 +128,11 @@ pub(crate) struct State {
     pub store: Store,
     pub registry: Registry,
     pub namespaces: Served,
-    /// `None` if the garbage collector is switched off.
+    /// The garbage collector. `None` if it is disabled.
     pub collector: Option<Collector>,
 }
 
-/// The configuration of a server; see the methods of `ServerBuilder`.
+/// The configuration of a server. The methods of `ServerBuilder` describe the fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub clock: RunningClock,
@@ -167,7 +168,8 @@ pub(crate) struct Shared {
     pub recent: Recent,
 }
 
-/// A read waits this long for a revision that has not been reached, then it is rejected as too large.
+/// The maximum time that a read waits until the server reaches a revision. Then the server rejects the
+/// revision as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
 impl Shared {
@@ -240,7 +242,7 @@ impl Shared {
         result
     }
 
-    /// Drops expired history; required before reads that depend on it.
+    /// Drops expired history. Call this method before a read that depends on expiry.
     pub(crate) fn age(&self) {
         if self.read(|state| state.store.ages()) {
             self.write(|state| state.store.age());
@@ -264,7 +266,8 @@ impl Shared {
         self.revision.subscribe()
     }
 
-    /// Wakes the tasks that wait for a revision although it is unchanged: a watch cache has moved.
+    /// Wakes the tasks that wait for a revision, because a watch cache has advanced without a new
+    /// revision.
     pub(crate) fn stir(&self) {
         self.revision.send_modify(|_| {});
     }

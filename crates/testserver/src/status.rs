@@ -1,13 +1,13 @@
 //! `Status`: the error responses of the API server, with the exact messages of kube-apiserver.
 //!
-//! Each kind of error has one constructor, so that each message is written once.
+//! Each kind of error has one constructor. Each message is therefore written once.
 
 use bytes::Bytes;
 use serde::Serialize;
 
 /// Holds an error response of the API server: code, reason, message, details and causes.
 ///
-/// The type is one pointer in size. It serialises to the exact body that kube-apiserver sends.
+/// The value has the size of one pointer. It serialises to the exact body that kube-apiserver sends.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {}", .0.code, .0.message)]
 pub struct Status(Box<Failure>);
@@ -50,7 +50,7 @@ struct Details {
     retry_after_seconds: Option<u32>,
 }
 
-/// One of the causes in the response for an invalid object.
+/// One of the causes in the 422 response for an invalid object.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -75,12 +75,13 @@ impl Cause {
         Self::new("FieldValueForbidden", format!("Forbidden: {text}"), field)
     }
 
-    /// `shown` is the value as Go prints it: strings include their quotes.
+    /// Reports an invalid value. `shown` is the value as Go formats it, for example a text with
+    /// quotation marks.
     pub(crate) fn invalid(field: &str, shown: &str, text: &str) -> Self {
         Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
 
-    /// Reports a value of the wrong type; `shown` as in `invalid`.
+    /// Reports a value of a wrong type. `shown` is the value as Go formats it.
     pub(crate) fn wrong_type(field: &str, shown: &str, text: &str) -> Self {
         Self::new("FieldValueTypeInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
@@ -98,7 +99,7 @@ impl Cause {
         Self::new("FieldValueTooMany", text, field)
     }
 
-    /// Moves the cause into an enclosing object; `prefix` is the path of that object.
+    /// Moves the cause into an enclosing object. `prefix` is the path of the enclosing object.
     pub(crate) fn under(mut self, prefix: &str) -> Self {
         self.field = format!("{prefix}.{}", self.field);
         self
@@ -114,14 +115,15 @@ impl Cause {
         Self::not_supported(field, &format!("{value:?}"), supported)
     }
 
-    /// Reports a value outside the supported set; `shown` as in `invalid`.
+    /// Reports a value that is not one of the supported values. `shown` is the value as Go formats it.
     pub(crate) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
         let text = format!("Unsupported value: {shown}: supported values: {}", list.join(", "));
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    /// `text` is the entire message, for sets with unquoted values and for values that are lists.
+    /// Reports an unsupported value. `text` is the entire message. Use it for values that Go formats
+    /// without quotation marks, and for lists.
     pub(crate) fn unsupported_list(field: &str, text: String) -> Self {
         Self::new("FieldValueNotSupported", text, field)
     }
@@ -137,7 +139,7 @@ impl Cause {
     }
 }
 
-/// A resource as it appears in messages: `pods` or `deployments.apps`.
+/// A resource in the notation of messages: `pods` or `deployments.apps`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'a> {
     pub group: &'a str,
@@ -187,13 +189,13 @@ impl Status {
         self
     }
 
-    /// Adds details, which may be empty.
+    /// Adds empty details if the status has none.
     pub(crate) fn detailed(mut self) -> Self {
         self.0.details.get_or_insert_default();
         self
     }
 
-    /// Sets `details.retryAfterSeconds` and the header `Retry-After`, in seconds.
+    /// Sets `details.retryAfterSeconds` and the header `Retry-After` to this number of seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.0.details.get_or_insert_default().retry_after_seconds = Some(seconds);
@@ -205,12 +207,13 @@ impl Status {
         self.0.code
     }
 
-    /// Returns the reason as one word, such as `NotFound`; empty if the server sends none.
+    /// Returns the reason, which is one word such as `NotFound`. The reason is empty if kube-apiserver
+    /// sends no reason for the error.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// Returns the message for humans.
+    /// Returns the error message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -235,12 +238,13 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An unexpected failure of the real server, which has no reason.
+    /// Creates a status with code 500 and without a reason, for an unexpected failure of the real
+    /// server.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// Creates a 500 with the reason InternalError, for example for a storage failure.
+    /// Creates a status with code 500 and the reason InternalError, for example for a storage failure.
     pub fn internal_error(detail: &str) -> Self {
         let details = Details { causes: vec![Cause::new("", detail, "")], ..Details::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {detail}")).with(details)
@@ -254,18 +258,18 @@ impl Status {
         Self::new(429, "TooManyRequests", message).with(details)
     }
 
-    /// Creates a 410 (Gone) for an expired resourceVersion. As a watch response or an ERROR event, it makes
-    /// the client list again.
+    /// Creates a status with code 410 and the reason Expired, for an expired resourceVersion. If a watch
+    /// fails with this status, its client lists again.
     pub fn expired() -> Self {
         Self::new(410, "Expired", "too old resource version")
     }
 
-    /// Rejects to read an object that cannot be decoded.
+    /// Creates the response to a read of an object that cannot be decoded.
     pub(crate) fn undecodable() -> Self {
         Self::internal(UNDECODABLE)
     }
 
-    /// The same error in a watch.
+    /// Creates the ERROR event of a watch for an object that cannot be decoded.
     pub(crate) fn undecodable_event() -> Self {
         Self::internal_error(UNDECODABLE)
     }
@@ -274,7 +278,7 @@ impl Status {
         Self::new(404, "NotFound", format!("{what} \"{name}\" not found")).with(what.details(name))
     }
 
-    /// The group and version exist, but the resource or subresource does not.
+    /// Creates the response if the group and version exist, but the resource or subresource does not.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .with(Details::default())
@@ -402,7 +406,7 @@ impl Status {
         Self::new(410, "Expired", format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// The same error, without a watch cache in front of etcd.
+    /// Rejects a watch from a revision whose events were dropped, on a server without a watch cache.
     pub(crate) fn watch_compacted() -> Self {
         Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
     }
@@ -411,7 +415,8 @@ impl Status {
         Self::new(410, "Expired", "The resourceVersion for the provided list is too old.")
     }
 
-    /// Rejects a page whose snapshot was dropped; `token` continues without consistency.
+    /// Rejects a page whose snapshot was dropped. With `token`, the client can continue the list without
+    /// consistency.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut status = Self::new(
             410,
@@ -426,7 +431,7 @@ impl Status {
         status
     }
 
-    /// Creates a 401 for missing or wrong credentials.
+    /// Creates a status with code 401 and the reason Unauthorized, for missing or wrong credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }

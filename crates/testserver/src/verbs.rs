@@ -15,21 +15,22 @@ use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
 impl Server {
-    /// Creates an object, like a POST to its collection. `apiVersion` and `kind` are required. The default
-    /// namespace is `default`.
+    /// Creates an object, like a POST to its collection. `object` must contain `apiVersion` and `kind`.
+    /// The default namespace is `default`.
     ///
     /// # Errors
-    /// Returns the status that the server would return.
+    /// Returns the status with which the server would reject the request.
     pub fn create(&self, object: Value) -> Result<Value, Status> {
         let (target, object) = self.place(object)?;
         let written = write::create(&self.shared, &target, object, &WriteOptions::default())?;
         Ok(parsed(&written.bytes(&encoder(&target))))
     }
 
-    /// Replaces an object, like a PUT. If the object has a resourceVersion, only that version is replaced.
+    /// Replaces an object, like a PUT. If `object` contains a resourceVersion, the stored object must
+    /// have the same resourceVersion. Otherwise, the update fails with 409 (Conflict).
     ///
     /// # Errors
-    /// Returns the status that the server would return.
+    /// Returns the status with which the server would reject the request.
     pub fn update(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Main)
     }
@@ -37,16 +38,16 @@ impl Server {
     /// Replaces the status of an object, like a PUT to `/status`.
     ///
     /// # Errors
-    /// Returns the status that the server would return.
+    /// Returns the status with which the server would reject the request.
     pub fn update_status(&self, object: Value) -> Result<Value, Status> {
         self.put(object, Part::Status)
     }
 
-    /// Creates or replaces an object, and then its status if it contains one. This is not a server-side
-    /// apply.
+    /// Creates or replaces an object. If `object` contains a status, then also replaces the status. This
+    /// is not a server-side apply.
     ///
     /// # Errors
-    /// Returns the status that the server would return for the first write that fails.
+    /// If a write fails, returns the status with which the server would reject the request.
     pub fn apply(&self, object: Value) -> Result<Value, Status> {
         let status = object.get("status").cloned();
         let mut stored = match self.create(object.clone()) {
@@ -63,10 +64,10 @@ impl Server {
         Ok(stored)
     }
 
-    /// Applies a merge patch to an object, like a PATCH.
+    /// Applies a merge patch to an object, like a PATCH. The default namespace is `default`.
     ///
     /// # Errors
-    /// Returns the status that the server would return.
+    /// Returns the status with which the server would reject the request.
     pub fn patch(
         &self,
         api_version: &str,
@@ -83,10 +84,10 @@ impl Server {
         Ok(parsed(&written.bytes(&encoder(&target))))
     }
 
-    /// Returns an object.
+    /// Returns an object. The default namespace is `default`.
     ///
     /// # Errors
-    /// Returns NotFound if the object or its kind does not exist.
+    /// Returns a status with the reason NotFound if the object or its kind does not exist.
     pub fn get(
         &self,
         api_version: &str,
@@ -102,10 +103,10 @@ impl Server {
     }
 
     /// Deletes an object immediately (grace period 0), like a DELETE. An object with finalizers remains,
-    /// marked as deleted.
+    /// with a `deletionTimestamp`, until its finalizers are removed. The default namespace is `default`.
     ///
     /// # Errors
-    /// Returns the status that the server would return.
+    /// Returns the status with which the server would reject the request.
     pub fn delete(
         &self,
         api_version: &str,
@@ -156,10 +157,10 @@ impl Server {
         Ok(Target { served, namespace, name: name.into() })
     }
 
-    /// Lists the objects of a kind, in all namespaces or in one, ordered by key.
+    /// Lists the objects of a kind, ordered by namespace and name. `None` selects all namespaces.
     ///
     /// # Errors
-    /// Returns NotFound for an unknown kind.
+    /// Returns a status with the reason NotFound if the kind does not exist.
     pub fn list(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, Status> {
         let target = self.target(api_version, kind, None, "")?;
         let (prefix, encoder, table) = (prefix(namespace), encoder(&target), target.served.table);
@@ -169,10 +170,10 @@ impl Server {
         Ok(entries.iter().map(|entry| parsed(&encoder.object(entry))).collect())
     }
 
-    /// Counts the objects of a kind, in all namespaces or in one.
+    /// Counts the objects of a kind. `None` selects all namespaces.
     ///
     /// # Errors
-    /// Returns NotFound for an unknown kind.
+    /// Returns a status with the reason NotFound if the kind does not exist.
     pub fn count(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<usize, Status> {
         let target = self.target(api_version, kind, None, "")?;
         let prefix = prefix(namespace);

@@ -1,8 +1,10 @@
-//! Simulates a live cluster: the writes of a scheduler, kubelets and controllers, for examples and demos.
+//! Simulates the writes of a live cluster for examples and demos, as if from a scheduler, kubelets and
+//! controllers.
 //!
-//! The workload has two namespaces, three nodes and three apps. Pods are created as pending, assigned to a
-//! node, become ready, change, are deleted, and are created again with the same name. The EndpointSlice of
-//! each app follows. Equal seeds produce equal sequences of writes, one per period of tokio time.
+//! The workload has two namespaces, three nodes and three apps. It creates Pods as pending, assigns them
+//! to nodes, makes them ready, changes them, deletes them, and creates them again with the same names.
+//! It also updates the EndpointSlice of each app. Equal seeds produce equal sequences of writes, with
+//! one step per period of tokio's time.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -26,21 +28,22 @@ const APPS: [App; 3] = [
 ];
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// Configures a simulated workload: a seed, and the time between two writes.
+/// Writes to a server like the components of a live cluster. It has a seed, and a period between two
+/// steps.
 #[derive(Clone, Debug)]
 pub struct Workload {
     rng: fastrand::Rng,
     period: Duration,
 }
 
-/// Holds a running workload, which stops when the handle is dropped.
+/// Holds a running workload. The workload stops when the handle is dropped.
 #[derive(Debug)]
 pub struct WorkloadHandle {
     task: JoinHandle<()>,
 }
 
 impl WorkloadHandle {
-    /// Stops the workload and waits until its task has stopped.
+    /// Stops the workload, and waits until its task has stopped.
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the workload still stops.
@@ -58,13 +61,13 @@ impl Drop for WorkloadHandle {
 }
 
 impl Workload {
-    /// Creates a workload that writes once per `period`, which is at least one millisecond.
+    /// Creates a workload with one step per `period`. The minimum period is one millisecond.
     pub fn new(seed: u64, period: Duration) -> Self {
         Self { rng: fastrand::Rng::with_seed(seed), period: period.max(Duration::from_millis(1)) }
     }
 
-    /// Creates the initial state immediately: namespaces, nodes, Deployments, Services, running Pods,
-    /// EndpointSlices. Objects that exist are left unchanged.
+    /// Creates the initial state: namespaces, nodes, Deployments, Services, running Pods and
+    /// EndpointSlices. Existing objects are left unchanged, except for Pods and EndpointSlices.
     pub fn populate(&mut self, server: &Server) {
         for name in ["shop", "ops"] {
             create(server, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -85,10 +88,11 @@ impl Workload {
         }
     }
 
-    /// Populates the server, then writes in a separate task until the handle is stopped or dropped.
+    /// Creates the initial state, and then starts a task that writes until the handle is stopped or
+    /// dropped.
     ///
     /// # Panics
-    /// Panics outside a tokio runtime.
+    /// Panics outside of a Tokio runtime.
     pub fn start(mut self, server: &Server) -> WorkloadHandle {
         self.populate(server);
         let server = server.clone();
@@ -104,7 +108,7 @@ impl Workload {
         WorkloadHandle { task }
     }
 
-    /// Changes one Pod: usually a Pod that is not running yet, otherwise any Pod.
+    /// Changes one Pod, and updates the EndpointSlice of its app. Prefers a Pod that is not running yet.
     pub fn step(&mut self, server: &Server) {
         let everything = || APPS.iter().flat_map(|app| (0..app.replicas).map(move |ordinal| (app, ordinal)));
         let on_the_way: Vec<_> =
@@ -276,7 +280,7 @@ fn create(server: &Server, object: Value) {
 /// A write is rejected if another client wrote first; the workload ignores it.
 fn note(done: &Result<(), Status>) {
     if let Err(status) = done {
-        tracing::debug!(%status, "workload write rejected");
+        tracing::debug!(%status, "the server rejected a write of the workload");
     }
 }
 

@@ -48,15 +48,15 @@ fn invalid_flag_error_contains_flag_and_value() {
     for (flags, error) in [
         (
             &["--bookmark-period=nan"][..],
-            "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must be above 0 and not too large",
+            "invalid value 'nan' for '--bookmark-period <SECONDS>': the duration must be greater than 0 and less than 2^64 seconds",
         ),
         (
             &["--bookmark-period=-1"],
-            "invalid value '-1' for '--bookmark-period <SECONDS>': the duration must be above 0 and not too large",
+            "invalid value '-1' for '--bookmark-period <SECONDS>': the duration must be greater than 0 and less than 2^64 seconds",
         ),
         (
             &["--expire-after", "1e300"],
-            "invalid value '1e300' for '--expire-after <SECONDS>': the duration must be above 0 and not too large",
+            "invalid value '1e300' for '--expire-after <SECONDS>': the duration must be greater than 0 and less than 2^64 seconds",
         ),
         (
             &["--expire-after", "soon"],

@@ -25,7 +25,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             }
             Some(Err(error)) => self.failed(&error),
             None => {
-                self.failed(&ListWatchError::list_function("the list stream closed before its last part"));
+                self.failed(&ListWatchError::list_function(
+                    "the stream of the list closed before ListPart::End",
+                ));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Checks the version of the server after a failure.
+//! Compares the current resourceVersion of the server with the position, after a failure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +10,12 @@ use tokio::time::{sleep, timeout};
 use super::{Driver, Reflector};
 use crate::{Sink, server_versions::group_of};
 
-/// The minimum delay before a failed check of the server's version is repeated.
+/// The minimum delay before a failed check of the server's resourceVersion is repeated.
 const MIN_CHECK_DELAY: Duration = Duration::from_secs(5);
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
-    /// Starts a check of the server's version, or joins the check of another reflector. A failed check is
-    /// repeated while the watch is open.
+    /// Requests the current resourceVersion of the server, or joins the request of another reflector. A
+    /// failed request is repeated while the watch is open.
     pub(super) fn check_version(&mut self) {
         let Reflector { source, server_versions, options, .. } = &self.reflector;
         let (source, versions) = (Arc::clone(source), server_versions.clone());
@@ -35,7 +35,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 }
 
-/// Requests one object of the current state, and returns the version of the list.
+/// Requests one object of the most recent state, and returns the resourceVersion of the list.
 async fn current_version<T: Send + Sync + 'static>(
     source: Arc<dyn ListerWatcher<T>>,
     within: Duration,
@@ -48,7 +48,7 @@ async fn current_version<T: Send + Sync + 'static>(
                 Ok(ListPart::Items { .. }) => {}
                 Ok(ListPart::End(end)) => return Some(end.version),
                 Err(error) => {
-                    tracing::debug!(error = %error.with_causes(), "cannot check the version of the server; retrying");
+                    tracing::debug!(error = %error.with_causes(), "cannot read the current resourceVersion of the server; retrying");
                     return None;
                 }
             }

@@ -74,7 +74,7 @@ impl Attributes {
         Self::Resource(attributes)
     }
 
-    /// Creates the rejection for `user`.
+    /// Creates the 403 response for `user`.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         match self {
             Self::Resource(attributes) => attributes.forbidden(user),
@@ -101,7 +101,7 @@ impl ResourceAttributes {
         }
     }
 
-    /// Creates the rejection for a user without the right.
+    /// Creates the 403 response for `user`, which lacks the right to the resource.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         let Self { verb, group, resource, subresource, namespace, name } = self;
         let subresource = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };

@@ -12,13 +12,14 @@ use crate::status::Status;
 
 /// Controls the users and rules of a server. Changes apply to later requests, but not to open watches.
 ///
-/// - Without users, every request is permitted unless a rule denies it.
-/// - After the first user was added, the server rejects an unknown bearer token with 401. A request without
-///   a token belongs to the user `system:anonymous`, who has no rights.
-/// - A user may execute a request if a rule allows it and no rule denies it. The server rejects other
-///   requests with 403.
-/// - Members of `system:masters` have all rights. Every user may read health, version and discovery,
-///   and review its own rights. These rights need no rule, but rules can deny them.
+/// - Without users, the server permits every request that no rule denies.
+/// - After the first user is added, the server rejects an unknown bearer token with 401. A request
+///   without a token belongs to the user `system:anonymous`.
+/// - The server permits a request if a rule allows it and no rule denies it. Otherwise, the server
+///   rejects the request with 403.
+/// - Some rights need no rule, but rules can deny them. Members of `system:masters` have all rights. All
+///   users, including `system:anonymous`, may read health and version. All users with a token may also
+///   read discovery and review their own rights.
 ///
 /// A clone is another handle to the same users and rules.
 #[derive(Clone, Debug)]
@@ -35,7 +36,8 @@ struct AccessLists {
     rules: Vec<(RuleId, Rule)>,
 }
 
-/// Identifies an added rule. [`Access::remove_rule`] requires it.
+/// Identifies a rule. [`Access::add_rule`] returns the identifier, and [`Access::remove_rule`] requires
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(u64);
 
@@ -63,23 +65,24 @@ impl Access {
         Self(Arc::new(RwLock::new(lists)))
     }
 
-    /// Adds a user with a bearer token and groups. The user is also a member of `system:authenticated`.
+    /// Adds a user with a bearer token and groups. The user also becomes a member of
+    /// `system:authenticated`.
     ///
-    /// A user may have several tokens. A token belongs to the user for which it was last added.
+    /// A user may have several tokens. If a token is added for two users, it belongs to the second user.
     pub fn add_user(&self, token: &str, name: &str, groups: &[&str]) {
         let mut lists = self.0.write();
         lists.open = false;
         lists.users.add(token, name, groups);
     }
 
-    /// Removes the tokens of a user. Later requests with them are rejected with 401. Returns false for
-    /// an unknown user.
+    /// Removes a user with all its tokens. The server rejects later requests with these tokens with 401.
+    /// Returns false if the user does not exist.
     pub fn remove_user(&self, name: &str) -> bool {
         self.0.write().users.remove(name)
     }
 
-    /// Sets whether requests without a token belong to `system:anonymous`. Otherwise, the server
-    /// rejects them with 401. Default: `true`.
+    /// Sets whether the server accepts requests without a token, as the user `system:anonymous`.
+    /// Otherwise, the server rejects them with 401. Default: `true`.
     pub fn allow_anonymous(&self, on: bool) {
         self.0.write().anonymous = on;
     }
@@ -101,7 +104,7 @@ impl Access {
         lists.rules.len() < before
     }
 
-    /// Removes all added rules.
+    /// Removes all rules that were added.
     pub fn clear_rules(&self) {
         self.0.write().rules.clear();
     }

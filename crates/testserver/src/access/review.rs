@@ -33,15 +33,15 @@ pub(crate) struct Review {
 /// The query of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReviewQuery {
-    /// The user name and groups of the client.
+    /// The query for the user name and groups of the client.
     UserInfo,
-    /// A right of the client.
+    /// The query for one right of the client.
     SelfAccess,
-    /// The rules of the client in a namespace.
+    /// The query for the rules of the client in a namespace.
     SelfRules,
-    /// A right of any user.
+    /// The query for one right of any user.
     Access,
-    /// A right of any user in the namespace of the review.
+    /// The query for one right of any user in the namespace of the review.
     LocalAccess,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Review> {
     REVIEWS.iter()
 }
 
-/// Returns the review of a path, in any scope.
+/// Returns the kind of review that a path addresses, with or without a namespace.
 pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
     all().find(|review| {
         let kind = &review.kind;
@@ -305,7 +305,7 @@ impl AccessReviewSpec {
 }
 
 impl ReviewedPath {
-    /// Formats the path like Go.
+    /// Formats the path like Go's decoder.
     fn in_go_syntax(&self) -> String {
         format!("{{\"Path\":{:?},\"Verb\":{:?}}}", self.path, self.verb)
     }

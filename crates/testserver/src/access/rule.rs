@@ -3,10 +3,11 @@
 use crate::access::attributes::{Attributes, ResourceAttributes};
 use crate::access::users::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
-/// Allows or denies requests, after it is added with [`Access::add_rule`](crate::Access::add_rule).
+/// Represents a rule that allows or denies requests. [`Access::add_rule`](crate::Access::add_rule) adds
+/// the rule to a server.
 ///
-/// A part that is not set matches everything. For example, `Rule::deny().verbs(&["watch"])` denies all
-/// watches to all users.
+/// A condition that is not set matches every request. For example, `Rule::deny().verbs(&["watch"])`
+/// denies all watches to all users.
 ///
 /// ```
 /// use kube_testserver::{Rule, Server};
@@ -51,7 +52,8 @@ impl Rule {
         Self::new(Effect::Allow)
     }
 
-    /// Creates a rule that denies requests. It takes precedence over all rules that allow them.
+    /// Creates a rule that denies requests. It takes precedence over each rule that allows the same
+    /// request.
     pub fn deny() -> Self {
         Self::new(Effect::Deny)
     }
@@ -72,23 +74,24 @@ impl Rule {
     }
 
     /// Restricts the rule to these users. If [`groups`](Self::groups) is also set, the rule applies to
-    /// both: the users, and the members of the groups. Default: all users.
+    /// these users and to the members of the groups. Default: all users.
     pub fn users(mut self, names: &[&str]) -> Self {
         self.users = owned(names);
         self
     }
 
     /// Restricts the rule to the members of these groups. If [`users`](Self::users) is also set, the
-    /// rule applies to both. Default: all users.
+    /// rule applies to the members of the groups and to these users. Default: all users.
     pub fn groups(mut self, groups: &[&str]) -> Self {
         self.groups = owned(groups);
         self
     }
 
-    /// Restricts the rule to these verbs. Default: all verbs.
+    /// Restricts the rule to these verbs. `*` matches every verb. Default: all verbs.
     ///
-    /// The verbs of resources are `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` and
-    /// `deletecollection`. The verbs of paths are the HTTP methods in lower case. `*` matches every verb.
+    /// The verbs of requests for resources are `get`, `list`, `watch`, `create`, `update`, `patch`,
+    /// `delete` and `deletecollection`. The verbs of requests for other paths are the HTTP methods in
+    /// lower case.
     pub fn verbs(mut self, verbs: &[&str]) -> Self {
         self.verbs = owned(verbs);
         self
@@ -103,32 +106,35 @@ impl Rule {
 
     /// Restricts the rule to these resources, by plural name. Default: all resources and subresources.
     ///
-    /// `pods` does not include subresources. `pods/status` is a subresource, `*/scale` is a subresource
-    /// of all resources, and `*` matches all resources and subresources.
+    /// `pods` does not include the subresources of pods. `pods/status` matches only this subresource,
+    /// and `*/scale` matches the subresource `scale` of all resources. `*` matches all resources and
+    /// subresources.
     pub fn resources(mut self, resources: &[&str]) -> Self {
         self.resources = owned(resources);
         self
     }
 
-    /// Restricts the rule to these namespaces and their namespace objects. Default: all
-    /// namespaces and cluster-scoped objects.
+    /// Restricts the rule to objects in these namespaces, and to the `Namespace` objects with these
+    /// names. Default: all namespaces and cluster-scoped objects.
     pub fn namespaces(mut self, namespaces: &[&str]) -> Self {
         self.namespaces = owned(namespaces);
         self
     }
 
-    /// Restricts the rule to objects with these names. Default: all requests.
+    /// Restricts the rule to objects with these names. Default: all names, and requests without a name.
     ///
-    /// A list or watch has a name if its field selector selects one `metadata.name`.
+    /// A list or watch matches if its field selector requires one of these names as `metadata.name`.
     pub fn names(mut self, names: &[&str]) -> Self {
         self.names = owned(names);
         self
     }
 
-    /// Restricts the rule to these paths, such as `/metrics`, or `/logs/*` for a prefix.
+    /// Restricts the rule to these paths outside of resources, such as `/metrics`. `/logs/*` matches all
+    /// paths that start with `/logs/`.
     ///
-    /// A rule with paths does not match resources. A rule with resources, API groups, namespaces or
-    /// names does not match paths. Other rules match both.
+    /// A rule with paths does not match requests for resources. A rule with resources, API groups,
+    /// namespaces or names matches only requests for resources. A rule without these conditions matches
+    /// both.
     pub fn paths(mut self, paths: &[&str]) -> Self {
         self.paths = owned(paths);
         self

@@ -14,7 +14,8 @@ use crate::status::Status;
 pub enum Rights {
     /// All rights, as a member of the group `system:masters`.
     All,
-    /// Only the rights of every user: version, health, discovery, and reviews of the user's own rights.
+    /// Only the rights that every user has: to read version, health and discovery, and to review its own
+    /// rights.
     None,
 }
 
@@ -41,7 +42,7 @@ impl User {
     }
 }
 
-/// The users by token.
+/// The users, by their tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Users(BTreeMap<String, User>);
 
@@ -71,7 +72,7 @@ impl Users {
         self.0.is_empty()
     }
 
-    /// Returns the token of a user with all rights.
+    /// Returns the token of a user with all rights, if such a user exists.
     pub(crate) fn admin_token(&self) -> Option<&str> {
         self.0.iter().find(|(_, user)| user.is_in(MASTERS)).map(|(token, _)| token.as_str())
     }

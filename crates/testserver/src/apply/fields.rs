@@ -21,7 +21,7 @@ impl FieldSet {
         read(map).map(Self)
     }
 
-    /// Returns the set of stored FieldsV1, without validation.
+    /// Creates a set from FieldsV1 of a stored object, without validation.
     pub(crate) fn stored(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(Self(map)),

@@ -21,7 +21,7 @@ impl Operation {
     }
 }
 
-/// A manager of fields. For an apply, the version does not distinguish managers.
+/// Identifies a manager of fields. For an apply, the API version is not part of the identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manager {
     pub name: String,
@@ -54,7 +54,7 @@ impl Manager {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub manager: Manager,
-    /// The time in RFC 3339. Empty if unknown.
+    /// The time of the last change in RFC 3339. Empty if it is unknown.
     pub time: String,
     pub fields: FieldSet,
 }

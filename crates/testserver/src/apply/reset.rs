@@ -1,4 +1,4 @@
-//! The fields that a write to a part of an object does not own, because it does not change them.
+//! The fields that a write to a part of an object cannot own, because the write does not change them.
 
 use std::sync::LazyLock;
 

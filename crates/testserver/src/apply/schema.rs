@@ -11,18 +11,18 @@ use serde_json::Value;
 pub(crate) struct Schema {
     /// True if an object is atomic. One manager then owns all fields of the object.
     pub atomic: bool,
-    /// The ownership of a list.
+    /// The ownership of the items of a list.
     pub list: List,
-    /// The strategy of a strategic merge patch.
+    /// The way in which a strategic merge patch changes the value.
     pub patch: Strategy,
     /// True if the real server always adds an empty value to the enclosing object.
     pub always: bool,
     pub scalar: Option<Scalar>,
-    /// The fields of an object with specific rules.
+    /// The fields of an object that have specific rules.
     pub fields: BTreeMap<Box<str>, Arc<Schema>>,
-    /// The other keys of an object.
+    /// The rules for the keys of an object that are not in `fields`.
     pub others: Others,
-    /// The items of a list.
+    /// The rules for the items of a list.
     pub items: Option<Arc<Schema>>,
 }
 
@@ -49,10 +49,10 @@ pub(crate) struct Key {
 /// The strategy of a strategic merge patch for a list or an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// Replaces lists, merges objects.
+    /// Replaces a list, and merges an object.
     #[default]
     Plain,
-    /// Replaces lists and objects.
+    /// Replaces a list or an object.
     Replace,
     /// Merges a list of values.
     Values,
@@ -72,12 +72,12 @@ pub(crate) enum Scalar {
 /// The meaning of keys that are not in `fields`.
 #[derive(Debug, Default)]
 pub(crate) enum Others {
-    /// Fields without specific rules.
+    /// The other keys are fields without specific rules.
     #[default]
     Fields,
-    /// Entries of a map.
+    /// The other keys are entries of a map. Each value has these rules.
     Entries(Arc<Schema>),
-    /// Entries of a map with any values.
+    /// The other keys are entries of a map with any values.
     Anything,
     /// Other keys are invalid.
     Unknown,

@@ -20,7 +20,8 @@ use crate::write::options::FieldValidation;
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub object: Object,
-    /// Takes fields from their owners instead of returning a conflict.
+    /// True if the apply takes conflicting fields from their owners. Otherwise, the apply returns a
+    /// conflict.
     pub force: bool,
 }
 

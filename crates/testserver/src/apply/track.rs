@@ -19,7 +19,7 @@ pub(crate) struct Write<'a> {
     pub part: Part,
     /// The field manager. Empty if the request does not set it.
     pub manager: &'a str,
-    /// The time of the write.
+    /// The time of the write, for the entry of the manager.
     pub now: &'a str,
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn accept(crd: &mut Object, taken: &AcceptedNames, now: &str) -> bool
     changed
 }
 
-/// The reason and the message of a conflict.
+/// The reason and the message of a name conflict. `None` if there is no conflict.
 type Conflict = Option<(&'static str, String)>;
 
 fn names(wanted: &Value, had: &Value, taken: &AcceptedNames, conflict: &mut Conflict) -> Value {

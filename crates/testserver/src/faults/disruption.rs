@@ -13,39 +13,45 @@ use crate::storage::watch_cache::{CacheId, Lag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disruption {
-    /// Removes all history, for lists and for watches.
+    /// Removes all history, for lists and for watches. See [`Server::compact`](crate::Server::compact).
     Compact,
-    /// Compacts etcd up to the current version. Older versions, and further pages of older lists, are
-    /// expired. Watches continue from the watch cache.
+    /// Compacts etcd up to the current resourceVersion. See
+    /// [`Server::expire_lists`](crate::Server::expire_lists).
     ExpireLists,
-    /// Removes all events from the watch cache. No watch can start from an older version. Lists of older
-    /// versions still work.
+    /// Removes all events from the watch cache. See
+    /// [`Server::expire_watches`](crate::Server::expire_watches).
     ExpireWatches,
-    /// Closes every open watch with an Expired ERROR event. The client must list again.
+    /// Closes every open watch with an ERROR event that reports Expired (410). The clients must list
+    /// again.
     FailWatches,
-    /// Restarts the server: watches break, and the watch cache starts with the current state.
+    /// Restarts the server. Its watches break, and its watch cache starts with the current state. See
+    /// [`Server::restart`](crate::Server::restart).
     Restart,
-    /// Restores etcd from a backup: the last writes are lost, and their versions are used again.
+    /// Restores etcd from a backup. The last writes are lost, and the server uses their resourceVersions
+    /// again. See [`Server::restore`](crate::Server::restore).
     Restore {
-        /// The number of lost revisions. It is smaller if the history is shorter.
+        /// The number of revisions to lose. If the history is shorter, the server restores the oldest
+        /// revision in the history.
         back: u64,
     },
-    /// Restores etcd with `etcdutl snapshot restore --bump-revision --mark-compacted`. Versions continue
-    /// after all used ones, and all history is expired.
+    /// Restores etcd like `etcdutl snapshot restore --bump-revision --mark-compacted`. All history is
+    /// expired. If `bump` is greater than `back`, no resourceVersion is used twice. See
+    /// [`Server::restore_bumped`](crate::Server::restore_bumped).
     RestoreBumped {
-        /// The number of lost revisions. It is smaller if the history is shorter.
+        /// The number of revisions to lose. If the history is shorter, the server restores the oldest
+        /// revision in the history.
         back: u64,
-        /// The increase of the revision after the restored one.
+        /// The number that is added to the restored revision.
         bump: u64,
     },
-    /// Sets the lag of the watch cache.
+    /// Sets the lag of the watch cache behind etcd.
     Lag(Lag),
-    /// Moves the clock of the timestamps in objects. Timers are not affected.
+    /// Moves the clock for the timestamps in objects. Timers are not affected.
     JumpClock(SignedDuration),
 }
 
 impl Disruption {
-    /// Returns the kind of this disruption, without its parameters.
+    /// Returns the kind of this disruption, without the parameters.
     pub fn kind(self) -> FaultKind {
         match self {
             Self::Compact => FaultKind::Compact,

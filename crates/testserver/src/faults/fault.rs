@@ -8,33 +8,35 @@ use tokio::time::Duration;
 use crate::faults::disruption::Disruption;
 use crate::status::Status;
 
-/// Selects how much of a response body is sent before the connection breaks.
+/// Selects the part of a response body that is sent before the connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutAfter {
-    /// Breaks after this number of bytes, even within a frame.
+    /// Sends this number of bytes, and then breaks the connection, even within a frame.
     Bytes(usize),
-    /// Breaks after this number of complete watch frames. A frame of a list is a chunk of about 64 KiB.
+    /// Sends this number of complete watch frames, and then breaks the connection. For a list, a frame
+    /// is a chunk of about 64 KiB.
     Frames(usize),
 }
 
-/// Describes a fault of one request. [`Fault::Silence`] and the variants after it apply only to watches.
+/// Describes a fault of one request. [`Fault::Silence`] and the variants after it affect only watches.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Rejects the request with this status. Adds `Retry-After` if the status contains a delay.
+    /// Rejects the request with this status. If the status contains a delay, also sends the header
+    /// `Retry-After`.
     Status(Status),
     /// Rejects the request with the 403 response of kube-apiserver for a user without rights.
     Forbidden {
-        /// The user name in the message.
+        /// The name of the user in the error message.
         user: String,
     },
-    /// Rejects the request like API priority and fairness: 429 with `Retry-After`, and a line of text
-    /// instead of a `Status`.
+    /// Rejects the request like API priority and fairness. The response is 429 with `Retry-After`, and
+    /// its body is a line of text instead of a `Status`.
     Throttled {
         /// The value of `Retry-After`, in seconds.
         retry_after: u32,
     },
-    /// Sends these bytes as the response.
+    /// Sends these bytes as the response. The request is not executed.
     Raw {
         /// The HTTP status.
         status: u16,
@@ -53,21 +55,22 @@ pub enum Fault {
     Delay(Duration),
     /// Executes the request immediately, and sends the response after this delay.
     LateResponse(Duration),
-    /// Disrupts the entire server, and then serves the request.
+    /// Disrupts the entire server, and then executes the request.
     Disrupt(Disruption),
-    /// Breaks the connection after the response headers.
+    /// Executes the request, sends a part of the response, and breaks the connection.
     Cut(CutAfter),
-    /// Sends the response in chunks of this number of bytes, at least one. Each chunk is flushed
-    /// separately.
+    /// Sends the response in chunks of this number of bytes, and flushes each chunk separately. The
+    /// minimum is one byte.
     Chunks(usize),
-    /// Accepts the watch, and sends neither events nor bookmarks until its timeout.
+    /// Accepts the watch, but sends neither events nor bookmarks until the watch times out.
     Silence,
-    /// Omits the event with this number. The first event is 0. Initial events count, bookmarks do not.
+    /// Omits the event with this number. The first event has number 0. Initial events count, but
+    /// bookmarks do not.
     LoseEvent(usize),
-    /// Sends the event with this number twice. The first event is 0. Initial events count, bookmarks do
-    /// not.
+    /// Sends the event with this number twice. The first event has number 0. Initial events count, but
+    /// bookmarks do not.
     RepeatEvent(usize),
-    /// Closes the watch cleanly after this number of frames.
+    /// Closes the watch without an error after this number of frames.
     CloseWatch(usize),
     /// Closes the watch with an ERROR event.
     ErrorEvent {
@@ -76,14 +79,14 @@ pub enum Fault {
         /// The object of the ERROR event.
         status: Status,
     },
-    /// Closes the watch without an ERROR event when the client has more than this number of unread
-    /// events. The watch does not deliver these events. The real watch cache closes a watch like this
-    /// if its buffer stays full.
+    /// Closes the watch without an ERROR event if the client has more than this number of unread events.
+    /// The watch does not deliver these events. kube-apiserver closes a watch in this way if the buffer
+    /// of the watch stays full.
     SlowReader(usize),
 }
 
 impl Fault {
-    /// Creates a rejection with this code and reason. `retry_after` is in seconds.
+    /// Creates a rejection with this HTTP status code and reason. `retry_after` is in seconds.
     pub fn status(code: u16, reason: &str, retry_after: Option<u32>) -> Self {
         let status = Status::new(code, reason, format!("injected failure: {reason}"));
         Self::Status(match retry_after {
@@ -92,42 +95,44 @@ impl Fault {
         })
     }
 
-    /// Creates the rejection for a watch cache that is not ready: 429 with the reason TooManyRequests.
+    /// Creates the response of kube-apiserver 1.31 and newer while its watch cache is not ready: 429
+    /// with the reason TooManyRequests.
     ///
-    /// kube-apiserver 1.31 and newer sends it after a start, and directly after a CRD was created.
+    /// The watch cache is not ready after a start of the server, and directly after the creation of a
+    /// CRD.
     pub fn initializing(retry_after: u32) -> Self {
         Self::Status(Status::new(429, "TooManyRequests", INITIALIZING).retry_after(retry_after))
     }
 
-    /// Creates the rejection for a watch cache that is not ready, before kube-apiserver 1.31: 503.
+    /// Creates the response of kube-apiserver before 1.31 while its watch cache is not ready: 503.
     pub fn unavailable() -> Self {
         Self::Status(Status::new(503, "ServiceUnavailable", INITIALIZING))
     }
 
-    /// Creates a failure of the storage: 500 with the reason InternalError.
+    /// Creates the response to a failure of the storage: 500 with the reason InternalError.
     pub fn internal_error(message: &str) -> Self {
         Self::Status(Status::internal_error(message))
     }
 
-    /// Creates the rejection of an expired version: HTTP 410 with the reason Expired.
+    /// Creates the rejection of an expired resourceVersion: HTTP 410 with the reason Expired.
     ///
-    /// Proxies, older servers and aggregated servers send it for LIST and WATCH. kube-apiserver accepts
-    /// such a watch and sends an ERROR event.
+    /// Proxies, older servers and aggregated servers reject a LIST or WATCH in this way. kube-apiserver
+    /// instead accepts such a watch and sends an ERROR event.
     pub fn gone() -> Self {
         Self::Status(Status::expired())
     }
 
-    /// Creates a response with HTTP status 200 and these bytes as JSON.
+    /// Creates a response with HTTP status 200 and with these bytes as a JSON body.
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self::Raw { status: 200, content_type: "application/json".into(), body: body.into() }
     }
 
-    /// Creates a fault that accepts a watch and sends an ERROR event first.
+    /// Creates a fault that accepts a watch and closes it with an ERROR event as the first frame.
     pub fn error(status: Status) -> Self {
         Self::ErrorEvent { after: 0, status }
     }
 
-    /// Returns the kind of this fault, without its parameters.
+    /// Returns the kind of this fault, without the parameters.
     pub fn kind(&self) -> FaultKind {
         match self {
             Self::Status(status) => FaultKind::Status(status.code()),
@@ -167,63 +172,63 @@ impl Fault {
 
 const INITIALIZING: &str = "storage is (re)initializing";
 
-/// Identifies a fault or a disruption without its parameters. The journal and the counters of a plan
-/// use it.
+/// Identifies a fault or a disruption, without the parameters. The journal and the counts of a plan use
+/// this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// A rejection with this HTTP status.
     Status(u16),
-    /// [`Fault::Raw`].
+    /// Identifies [`Fault::Raw`].
     Raw,
-    /// [`Fault::Reset`], or a request during [`crate::Outage::Refused`].
+    /// Identifies [`Fault::Reset`], or a request during [`crate::Outage::Refused`].
     Reset,
-    /// [`Fault::LoseResponse`].
+    /// Identifies [`Fault::LoseResponse`].
     LoseResponse,
-    /// [`Fault::Hang`].
+    /// Identifies [`Fault::Hang`].
     Hang,
-    /// [`Fault::Delay`].
+    /// Identifies [`Fault::Delay`].
     Delay,
-    /// [`Fault::LateResponse`].
+    /// Identifies [`Fault::LateResponse`].
     LateResponse,
-    /// [`Fault::Cut`].
+    /// Identifies [`Fault::Cut`].
     Cut,
-    /// [`Fault::Chunks`].
+    /// Identifies [`Fault::Chunks`].
     Chunks,
-    /// [`Fault::Silence`].
+    /// Identifies [`Fault::Silence`].
     Silence,
-    /// [`Fault::LoseEvent`].
+    /// Identifies [`Fault::LoseEvent`].
     LoseEvent,
-    /// [`Fault::RepeatEvent`].
+    /// Identifies [`Fault::RepeatEvent`].
     RepeatEvent,
-    /// [`Fault::CloseWatch`].
+    /// Identifies [`Fault::CloseWatch`].
     CloseWatch,
-    /// [`Fault::ErrorEvent`].
+    /// Identifies [`Fault::ErrorEvent`].
     ErrorEvent,
-    /// [`Fault::SlowReader`].
+    /// Identifies [`Fault::SlowReader`].
     SlowReader,
-    /// [`Disruption::Compact`].
+    /// Identifies [`Disruption::Compact`].
     Compact,
-    /// [`Disruption::ExpireLists`].
+    /// Identifies [`Disruption::ExpireLists`].
     ExpireLists,
-    /// [`Disruption::ExpireWatches`].
+    /// Identifies [`Disruption::ExpireWatches`].
     ExpireWatches,
-    /// [`Disruption::FailWatches`].
+    /// Identifies [`Disruption::FailWatches`].
     FailWatches,
-    /// [`Disruption::Restart`].
+    /// Identifies [`Disruption::Restart`].
     Restart,
-    /// [`Disruption::Restore`].
+    /// Identifies [`Disruption::Restore`].
     Restore,
-    /// [`Disruption::RestoreBumped`].
+    /// Identifies [`Disruption::RestoreBumped`].
     RestoreBumped,
-    /// [`Disruption::Lag`].
+    /// Identifies [`Disruption::Lag`].
     Lag,
-    /// [`Disruption::JumpClock`].
+    /// Identifies [`Disruption::JumpClock`].
     JumpClock,
 }
 
 impl FaultKind {
-    /// Contains each kind once. [`FaultKind::Status`] appears with code 500.
+    /// Contains each kind once. The HTTP status of [`FaultKind::Status`] is 500.
     pub const ALL: [Self; 24] = [
         Self::Status(500),
         Self::Raw,

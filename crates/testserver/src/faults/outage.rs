@@ -18,12 +18,14 @@ use crate::state::Shared;
 /// Selects the kind of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// Simulates a stopped server. All connections break, and the server rejects new connections.
+    /// Simulates a stopped server. All connections break, and new connections fail with "connection
+    /// refused".
     ///
-    /// Without sockets, new and pending requests fail, and watches break.
+    /// For clients of a [`Server::service`], which have no socket, new and pending requests fail, and
+    /// watches break.
     Refused,
-    /// Simulates a suspended process or a hanging host: the server accepts connections and sends no
-    /// data, also on open connections. After the outage, the server processes the requests that
+    /// Simulates a suspended process or a hanging host. The server accepts connections, but does not
+    /// send any data, also on open connections. After the outage, the server processes the requests that
     /// arrived.
     Frozen,
 }
@@ -152,7 +154,7 @@ impl Gate {
                 self.admitted().await;
                 match TcpListener::bind(addr).await {
                     Ok(listener) => return listener,
-                    Err(error) => tracing::warn!(%error, "listening on the address failed; retrying"),
+                    Err(error) => tracing::warn!(%error, "cannot listen on the address again; retrying"),
                 }
                 sleep(LISTEN_RETRY_DELAY).await;
             }
@@ -180,13 +182,13 @@ impl Gate {
 }
 
 impl Server {
-    /// Starts an outage. The outage stops when the guard is dropped. A new outage replaces the previous
-    /// one.
+    /// Starts an outage, which stops when the guard is dropped. A new outage replaces the previous
+    /// outage.
     pub fn outage(&self, outage: Outage) -> OutageGuard {
         OutageGuard { number: self.close(outage, None), shared: self.shared.clone() }
     }
 
-    /// Starts an outage for this duration of tokio's clock.
+    /// Starts an outage that stops after this duration of tokio's time.
     pub fn outage_for(&self, time: Duration, outage: Outage) {
         self.close(outage, Instant::now().checked_add(time));
     }

@@ -13,10 +13,12 @@ mod running;
 pub(crate) use running::PlanState;
 pub use running::{Incident, RunningPlan};
 
-/// Holds faults with weights, and the rate at which they happen. At most one fault applies to a request.
+/// Describes random faults with their weights, and the fraction of requests that get a fault. A request
+/// gets at most one fault.
 ///
-/// The fault of the n-th request depends only on the seed, on n and on the request. Faults of
-/// [`crate::Faults`] take precedence; the plan does not count the requests that get one.
+/// The fault of the n-th request depends only on the seed, the number n and the request. If a fault of
+/// [`crate::Faults`] applies to a request, the plan does not apply to this request and does not count
+/// it.
 ///
 /// ```
 /// use kube_testserver::{CutAfter, Disruption, Fault, RequestMatch, FaultPlan, Server, Verb};
@@ -54,17 +56,23 @@ impl WeightedFault {
 }
 
 impl FaultPlan {
-    /// Creates a plan without faults and with a rate of 0.1.
+    /// Creates a plan that contains no faults and has a rate of 0.1.
     pub fn new(seed: u64) -> Self {
         Self { seed, rate: 0.1, scope: RequestMatch::any(), faults: Vec::new() }
     }
 
     /// Creates a plan with the faults that every client must survive without data loss.
     ///
-    /// The plan contains rejections, broken, late and chunked responses, watches that end, fail, repeat
-    /// events or do not send events, expired history, restarts, and a stale watch cache. It does not
-    /// contain [`Fault::Hang`], which requires a timeout of the client, [`Fault::LoseEvent`], which no
-    /// client can detect, and [`Disruption::Restore`], which loses writes.
+    /// The plan contains these faults:
+    ///
+    /// - Requests are rejected.
+    /// - Responses break, arrive late, or arrive in chunks.
+    /// - Watches close, fail, repeat events, or do not send events.
+    /// - The history expires, the server restarts, and the watch cache becomes stale.
+    ///
+    /// The plan does not contain [`Fault::Hang`], because clients need a timeout to detect it. It does
+    /// not contain [`Fault::LoseEvent`], because no client can detect it, or [`Disruption::Restore`],
+    /// because it loses writes.
     pub fn common_faults(seed: u64) -> Self {
         let reads =
             || RequestMatch::any().when(|request| matches!(request.info.verb, Verb::List | Verb::Watch));
@@ -106,15 +114,15 @@ impl FaultPlan {
         .fold(plan, |plan, disruption| plan.fault(1, RequestMatch::any(), Fault::Disrupt(disruption)))
     }
 
-    /// Sets the fraction of requests that get a fault, from 0.0 (none) to 1.0 (all). NaN means 0.0.
-    /// Default: 0.1.
+    /// Sets the fraction of requests that get a fault, from 0.0 to 1.0. NaN counts as 0.0. Default: 0.1.
     #[must_use]
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = if rate.is_nan() { 0.0 } else { rate };
         self
     }
 
-    /// Restricts the plan to the requests that `matches` selects. Other requests do not count.
+    /// Restricts the plan to the requests that `matches` selects. The plan does not count other
+    /// requests.
     #[must_use]
     pub fn only(mut self, matches: RequestMatch) -> Self {
         self.scope = matches;
@@ -123,9 +131,10 @@ impl FaultPlan {
 
     /// Adds a fault for the requests that `matches` selects.
     ///
-    /// If several faults match a request, the probability of each is proportional to its weight. The
-    /// parameters of a fault (frames, bytes, durations, revisions, clock jumps in both directions) are
-    /// upper bounds: the plan draws from zero to them. The version bump of a restore is used unchanged.
+    /// If several faults match a request, the probability of each fault is proportional to its weight.
+    /// The parameters of a fault are upper bounds, and the plan draws each value between zero and the
+    /// bound. This applies to frames, bytes, durations, revisions, and clock jumps in both directions.
+    /// The `bump` of a restore is used unchanged.
     #[must_use]
     pub fn fault(mut self, weight: u32, matches: RequestMatch, fault: Fault) -> Self {
         self.faults.push(WeightedFault { weight, matches, fault });

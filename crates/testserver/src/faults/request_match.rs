@@ -7,7 +7,7 @@ use crate::journal::{Request, Verb};
 
 type Predicate = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// Selects requests. A request must match every part that is set.
+/// Selects requests. A request must match every condition that is set.
 #[derive(Clone, Default)]
 pub struct RequestMatch {
     verb: Option<Verb>,
@@ -32,57 +32,58 @@ impl RequestMatch {
         Self { verb: Some(verb), ..Self::default() }
     }
 
-    /// Selects only this API group. The core group is empty.
+    /// Adds the condition that the request is for this API group. The core group is the empty text.
     #[must_use]
     pub fn group(mut self, group: &str) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// Selects only this resource, by its plural name such as `pods`.
+    /// Adds the condition that the request is for this resource, by its plural name such as `pods`.
     #[must_use]
     pub fn resource(mut self, plural: &str) -> Self {
         self.resource = Some(plural.into());
         self
     }
 
-    /// Selects only this subresource, such as `status`. An empty name selects the object itself.
+    /// Adds the condition that the request is for this subresource, such as `status`. An empty name
+    /// selects requests for the object itself.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Selects only requests with this namespace in the path.
+    /// Adds the condition that the path of the request contains this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Selects only requests with this object name in the path.
+    /// Adds the condition that the path of the request contains this object name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Selects only requests with this value of a query parameter, for example `resourceVersion` = `7`.
+    /// Adds the condition that a query parameter has this value, for example `resourceVersion` = `7`.
     #[must_use]
     pub fn parameter(mut self, name: &str, value: &str) -> Self {
         self.parameters.push((name.into(), Some(value.into())));
         self
     }
 
-    /// Selects only requests with this query parameter, with any value. For example, `continue` selects
-    /// the pages after the first.
+    /// Adds the condition that the request has this query parameter, with any value. For example,
+    /// `continue` selects the pages after the first page.
     #[must_use]
     pub fn with_parameter(mut self, name: &str) -> Self {
         self.parameters.push((name.into(), None));
         self
     }
 
-    /// Selects only requests for which this function returns true.
+    /// Adds the condition that this function returns true for the request.
     ///
     /// The function must be fast. It may read the server, its faults and its journal. If it captures the
     /// `Server` that holds the fault, that server stays in memory until the fault is removed.

@@ -14,9 +14,9 @@ struct FaultRule {
     number: u64,
     matches: Arc<RequestMatch>,
     fault: Fault,
-    /// The number of matching requests that still pass without the fault.
+    /// The number of matching requests to which the fault does not apply yet.
     skip: usize,
-    /// The number of requests that still get the fault. `None`: all.
+    /// The number of requests to which the fault still applies. `None`: all requests.
     left: Option<usize>,
     until: Option<Instant>,
 }
@@ -49,9 +49,11 @@ struct FaultRules {
     rules: Vec<FaultRule>,
 }
 
-/// Holds the faults of future requests. If several match a request, the oldest applies.
+/// Holds the faults that the server applies to future requests. If several faults match a request, the
+/// server applies the oldest fault.
 ///
-/// A clone is another handle to the same faults. The list contains all faults that are not used up.
+/// A fault is removed after the specified number of requests, after the specified duration, or when its
+/// guard is dropped. A clone is another handle to the same faults.
 #[derive(Clone, Debug)]
 pub struct Faults {
     rules: Arc<Mutex<FaultRules>>,
@@ -62,7 +64,7 @@ pub struct Faults {
 /// The fault of one request.
 pub(crate) struct ActiveFault {
     pub fault: Fault,
-    /// Releases the request if it hangs.
+    /// Signals that the request must be released if it hangs.
     pub over: watch::Receiver<()>,
     /// True if a plan drew the fault.
     pub planned: bool,
@@ -81,7 +83,8 @@ impl Faults {
         self.nth(1, matches, fault);
     }
 
-    /// Applies the fault to the `nth` request that `matches` selects from now on. The first request is 1.
+    /// Applies the fault only to the `nth` request from now on that `matches` selects. The first request
+    /// is 1.
     ///
     /// Requests to which an older fault applies also count. If an older fault applies to the `nth`
     /// request, this fault applies to the next request.
@@ -94,7 +97,7 @@ impl Faults {
         self.add(FaultRule { left: Some(count), ..FaultRule::new(matches.clone(), fault.clone()) });
     }
 
-    /// Applies the fault to every request that `matches` selects, for this duration of tokio's clock.
+    /// Applies the fault to every request that `matches` selects, for this duration of tokio's time.
     pub fn during(&self, time: Duration, matches: RequestMatch, fault: Fault) {
         self.add(FaultRule { until: Instant::now().checked_add(time), ..FaultRule::new(matches, fault) });
     }
@@ -104,21 +107,21 @@ impl Faults {
         FaultGuard { number: self.add(FaultRule::new(matches, fault)), faults: self.clone() }
     }
 
-    /// Removes all faults, and breaks the connections of requests that [`Fault::Hang`] holds. Open
-    /// watches continue with their faults.
+    /// Removes all faults, and breaks the connections of requests that [`Fault::Hang`] holds. Faults of
+    /// open watches remain active.
     pub fn clear(&self) {
         self.forget();
         self.cleared.send_replace(());
     }
 
-    /// Removes all faults, but not from requests in progress. A request that [`Fault::Hang`] holds
-    /// never gets a response.
+    /// Removes all faults for future requests. Faults of requests in progress remain active, and a
+    /// request that [`Fault::Hang`] holds never gets a response.
     pub fn forget(&self) {
         self.rules.lock().rules.clear();
     }
 
-    /// Returns the number of requests that will still get a fault. A fault with a guard or a duration
-    /// counts as one.
+    /// Returns the number of future requests to which faults still apply. A fault with a guard or a
+    /// duration counts as one request.
     pub fn pending(&self) -> usize {
         let now = Instant::now();
         let rules = self.rules.lock();

@@ -187,7 +187,7 @@ fn collect(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entr
     };
     let options = DeleteOptions { dependents, ..DeleteOptions::default() };
     if let Err(status) = delete::within(state, shared, target, entry, &options) {
-        tracing::debug!(name = %target.name, %status, "deletion of an object without owners failed; the object stays");
+        tracing::debug!(name = %target.name, %status, "cannot delete an object whose owners no longer exist; the object stays");
     }
 }
 

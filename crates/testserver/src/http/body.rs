@@ -17,20 +17,20 @@ use crate::journal::WatchEnd;
 use crate::read::open_watches::OpenWatch;
 use crate::storage::entry::Entry;
 
-/// Reports that a fault broke the connection.
+/// Reports that a fault or an outage broke the connection during the response.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("connection reset by the server")]
+#[error("connection closed by a fault of the test server")]
 pub struct BodyError;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
-/// Contains the body of a response. Lists and watches are produced while they are read. An unread body
-/// therefore holds only references to stored objects.
+/// Contains the body of a response. The server serialises a list or a watch only while the client reads
+/// the body. An unread body holds only references to stored objects.
 pub struct Body {
     source: Source,
     cut: Option<CutState>,
     chunks: Option<Chunks>,
-    /// The watch of the frames. The watch records its result in the journal.
+    /// The watch that produces the frames. It records its result in the journal.
     watch: Option<Arc<OpenWatch>>,
     /// Compresses each frame separately.
     gzip: bool,

@@ -120,7 +120,7 @@ fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool
     })
 }
 
-/// Returns the part of the object that the path addresses.
+/// Returns the part of the object that the path addresses: the object itself, or a subresource.
 fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
     match path.subresource.as_deref() {
         None => Ok(Part::Main),

@@ -34,7 +34,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum of concurrent requests of one HTTP/2 connection, as on the real server.
 const MAX_CONCURRENT_STREAMS: u32 = 250;
 
-/// Serves the API on a TCP address. Dropping it breaks all its connections immediately.
+/// Serves the API on a TCP address. If this value is dropped, all its connections break immediately.
 #[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
@@ -67,7 +67,7 @@ impl Listening {
         Ok(Self { addr, token, authority, closing, aborting, task: Some(task) })
     }
 
-    /// Returns the address of the listener.
+    /// Returns the address and port on which the server listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
@@ -78,13 +78,14 @@ impl Listening {
         format!("{scheme}://{}", self.addr)
     }
 
-    /// Returns the certificate authority of a TLS server, in PEM format. The kubeconfig also contains it.
+    /// Returns the certificate of the authority of a TLS server, in PEM format. Returns `None` without
+    /// TLS. The kubeconfig also contains this certificate.
     pub fn ca_certificate(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// Returns a kubeconfig for this address, with a user that has all rights. The text is JSON, and
-    /// therefore also YAML.
+    /// Returns a kubeconfig for this address, with a user that has all rights. The text is JSON, which
+    /// is also valid YAML.
     pub fn kubeconfig(&self) -> String {
         let user = match &self.token {
             Some(token) => serde_json::json!({"token": token}),
@@ -112,8 +113,8 @@ impl Listening {
 
     /// Shuts the server down gracefully.
     ///
-    /// The server stops accepting connections, closes the watches cleanly, and completes other
-    /// responses for at most 5 s. When this returns, all tasks and sockets are closed.
+    /// The server stops accepting connections, closes the watches without an error, and completes other
+    /// responses within at most 5 s. When this method returns, all tasks and sockets are closed.
     ///
     /// # Cancel safety
     /// If this future is dropped, all connections break immediately.
@@ -125,7 +126,7 @@ impl Listening {
     /// Breaks all connections, and waits until all tasks and sockets are closed.
     ///
     /// # Cancel safety
-    /// If this future is dropped, the server still stops, but the caller cannot observe it.
+    /// If this future is dropped, the server still stops, but the caller cannot wait for it.
     pub async fn abort(mut self) {
         self.aborting.notify_one();
         self.join().await;
@@ -196,7 +197,7 @@ impl Acceptor {
                     }
                     // For example, too many open files, or a closed connection. The server continues.
                     Err(error) => {
-                        tracing::warn!(%error, "accept failed");
+                        tracing::warn!(%error, "cannot accept a connection; retrying");
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 },
@@ -220,7 +221,7 @@ impl Acceptor {
 
     async fn connection(self, stream: TcpStream) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "setting TCP_NODELAY failed");
+            tracing::debug!(%error, "cannot set TCP_NODELAY for a connection");
         }
         let Some(tls) = self.tls.clone() else { return self.serve(stream).await };
         match timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await {
@@ -248,7 +249,7 @@ impl Acceptor {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "connection ended");
+            tracing::debug!(%error, "connection closed with an error");
         }
     }
 }

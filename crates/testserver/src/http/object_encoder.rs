@@ -81,7 +81,8 @@ fn wrong_response_kind(requested: Requested, kind: &Kind) -> Status {
 pub(crate) struct ObjectEncoder {
     kind: Arc<Kind>,
     representation: Representation,
-    /// The kind and apiVersion that replace the stored ones.
+    /// The kind and apiVersion that replace the kind and apiVersion of the stored object, if they
+    /// differ.
     retyped: Option<Arc<[u8]>>,
 }
 
@@ -211,7 +212,7 @@ pub(crate) struct ListMeta {
     pub revision: u64,
     pub continue_token: Option<String>,
     pub remaining: Option<usize>,
-    /// The requested shard, in canonical representation.
+    /// The requested shard, in the canonical representation of the selector.
     pub shard: Option<String>,
 }
 

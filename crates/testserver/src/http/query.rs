@@ -25,7 +25,7 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all values of a repeatable parameter.
+    /// Returns all values of a parameter that can be repeated.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
@@ -115,7 +115,7 @@ impl Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListPosition {
     Latest,
-    /// Version 0: any available revision.
+    /// resourceVersion 0: any available revision.
     Any,
     NotOlderThan(u64),
     Exactly(u64),
@@ -134,7 +134,7 @@ pub(crate) struct ListOptions {
 pub(crate) enum WatchStart {
     /// Sends all events after this revision.
     After(u64),
-    /// Sends the current objects, then all events.
+    /// Sends the current objects, then all later events.
     Everything,
     /// Sends a streaming list after the cache reaches this revision. A revision in the future is an
     /// error.

@@ -34,11 +34,11 @@ pub(crate) struct ResourcePath {
     pub version: String,
     pub resource: String,
     pub namespace: Option<String>,
-    /// True for `namespaces//`: the name of the namespace is empty.
+    /// True for a path with `namespaces//`, in which the name of the namespace is empty.
     pub unnamed_namespace: bool,
     pub name: Option<String>,
     pub subresource: Option<String>,
-    /// The deprecated `/watch/` form of a path.
+    /// True for the deprecated form of a watch, with `/watch/` in the path.
     pub watch: bool,
 }
 

@@ -35,10 +35,12 @@ const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves the API as a [`tower::Service`]. It is cloneable, uses no socket, and accepts any body type.
+/// Serves the API as a [`tower::Service`]. The service is cloneable, does not use a socket, and accepts
+/// any body type.
 ///
-/// A request runs on the caller's task. If the future is dropped, the request is cancelled, and its
-/// write has either happened completely or not at all. Only faults and outages return [`ServiceError`].
+/// A request runs on the task of the caller. If the future is dropped, the request is cancelled. Its
+/// write has then either happened completely or not at all. The service returns [`ServiceError`] only
+/// for faults and outages.
 #[derive(Clone, Debug)]
 pub struct ApiService {
     shared: Arc<Shared>,
@@ -66,7 +68,7 @@ impl ApiService {
     /// Returns [`ServiceError`] if a fault or an outage breaks the connection before the response.
     ///
     /// # Cancel safety
-    /// Cancel safe: the write of a cancelled request has either happened completely or not at all.
+    /// If the future is dropped, the write of the request has either happened completely or not at all.
     pub async fn respond<B>(self, request: Request<B>) -> Result<Response<Body>, ServiceError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -244,9 +246,9 @@ pub(crate) struct Call {
     pub route: Route,
     pub query: Query,
     pub info: RequestInfo,
-    /// The warnings in the headers of the response.
+    /// The warnings that the response headers will contain.
     pub warnings: Warnings,
-    /// The watch cache that serves reads.
+    /// The watch cache that serves the reads of this request.
     pub cache: Arc<Cache>,
     pub arrival: PendingWatch,
 }

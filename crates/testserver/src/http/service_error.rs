@@ -9,7 +9,7 @@ pub enum ServiceError {
     #[error("connection closed by a fault of the test server")]
     Broken,
     /// The server does not accept connections ([`Outage::Refused`](crate::Outage::Refused)). The source
-    /// has the kind [`io::ErrorKind::ConnectionRefused`], like the error of a socket.
+    /// is an [`io::Error`] of the kind [`io::ErrorKind::ConnectionRefused`], like the error of a socket.
     #[error("connection refused by the test server")]
     Refused(#[source] io::Error),
 }

@@ -20,7 +20,7 @@ type HandlerResult = Result<Response<Body>, Status>;
 /// The response to a binding and to an eviction.
 const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
 
-/// `/binding`: a scheduler assigns a pod to a node.
+/// Handles a POST of `/binding`: a scheduler assigns a pod to a node.
 pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
@@ -28,7 +28,7 @@ pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) 
     Ok(json(201, CREATED))
 }
 
-/// `/eviction`: deletes a pod if its disruption budget permits it.
+/// Handles a POST of `/eviction`: deletes a pod if its disruption budget permits the deletion.
 pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
@@ -36,7 +36,7 @@ pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes)
     Ok(json(201, CREATED))
 }
 
-/// GET, PUT and PATCH of `/scale`.
+/// Handles GET, PUT and PATCH of `/scale`.
 pub(crate) fn scale(
     shared: &Shared,
     target: &Target,

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{self, ServerConfig, crypto};
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub acceptor: TlsAcceptor,
-    /// The certificate of the authority, in PEM format.
+    /// The certificate of the certificate authority, in PEM format.
     pub authority: String,
 }
 
@@ -24,12 +24,12 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The creation of the TLS configuration failed.
+/// Describes a failure to create the TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    #[error("creating the TLS certificate failed")]
+    #[error("cannot create the TLS certificate")]
     Certificate(#[from] rcgen::Error),
-    #[error("creating the TLS configuration failed")]
+    #[error("cannot create the TLS configuration")]
     Config(#[from] rustls::Error),
 }
 

@@ -13,7 +13,8 @@ use crate::faults::FaultKind;
 pub enum Verb {
     /// GET of one object.
     Get,
-    /// GET of a collection. A streaming list, which informers request by default, is a [`Verb::Watch`].
+    /// GET of a collection. A streaming list is a [`Verb::Watch`], and informers request streaming lists
+    /// by default.
     List,
     /// A watch of a collection, with or without `sendInitialEvents`.
     Watch,
@@ -27,12 +28,12 @@ pub enum Verb {
     Delete,
     /// DELETE of a collection.
     DeleteCollection,
-    /// A request for a path without a resource: discovery, health, version.
+    /// A request for a path without a resource, for example discovery, health or version.
     Other,
 }
 
 impl Verb {
-    /// Returns the verb as written in RBAC rules.
+    /// Returns the name of the verb in RBAC rules.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -53,15 +54,15 @@ impl Verb {
 pub struct RequestInfo {
     /// The verb.
     pub verb: Verb,
-    /// The plural name of the resource, empty for [`Verb::Other`].
+    /// The plural name of the resource. Empty for [`Verb::Other`].
     pub resource: String,
-    /// The API group, empty for the core group.
+    /// The API group. Empty for the core group.
     pub group: String,
-    /// The namespace in the path.
+    /// The namespace in the path, if any.
     pub namespace: Option<String>,
-    /// The name of the object in the path.
+    /// The name of the object in the path, if any.
     pub name: Option<String>,
-    /// The subresource in the path, such as `status`.
+    /// The subresource in the path, such as `status`, if any.
     pub subresource: Option<String>,
 }
 
@@ -82,15 +83,15 @@ impl RequestInfo {
 /// Describes the result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The request has no response. It is in progress, or the client cancelled it.
+    /// The request has no response. It is still in progress, or the client cancelled it.
     Pending,
-    /// The response had this HTTP status.
+    /// The server sent a response with this HTTP status.
     Answered(u16),
-    /// The connection broke before the response.
+    /// The connection broke before the server sent a response.
     Broken,
 }
 
-/// Describes the reason for the end of a watch.
+/// Describes the reason why a watch closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
     /// The client closed the watch.
@@ -100,36 +101,38 @@ pub enum WatchEnd {
     /// The server closed the watch before its timeout. The reason is a fault, a shutdown, a kind that
     /// is no longer served, or a slow client.
     Closed,
-    /// The server broke the connection.
+    /// The server broke the connection, because of a fault, an outage, a restart or a restore.
     Cut,
-    /// The server sent an ERROR event with code 410, because the version is too old.
+    /// The server sent an ERROR event with code 410, because the resourceVersion of the watch expired.
     Expired,
     /// The server sent an ERROR event with another code.
     Failed(u16),
 }
 
-/// Describes the phase of a watch in which its fault took effect.
+/// Describes the phase of a watch when its fault took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchPhase {
-    /// A streaming list had not sent the bookmark after its initial state.
+    /// The watch was a streaming list, and had not yet sent the bookmark that marks the end of its
+    /// initial state.
     InitialState,
-    /// The streaming list had sent this bookmark, or the watch was not a streaming list.
+    /// The watch was a streaming list that had already sent this bookmark, or the watch was not a
+    /// streaming list.
     Events,
 }
 
-/// Describes a request and its outcome.
+/// Describes a request in the journal, and its outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// The number of the request since the creation of the server. The first request is 1.
+    /// The number of the request. The first request after the creation of the server has number 1.
     pub number: u64,
-    /// The time of arrival since the creation of the server, on tokio's clock.
+    /// The time between the creation of the server and the arrival of the request, in tokio's time.
     pub at: Duration,
     /// The verb and the resource.
     pub info: RequestInfo,
-    /// The path, as sent.
+    /// The path as the client sent it, without decoding.
     pub path: String,
-    /// The query, as sent, without the question mark.
+    /// The query as the client sent it, without the question mark and without decoding.
     pub query: String,
     /// The header `Content-Type`, if any.
     pub content_type: Option<String>,
@@ -137,20 +140,21 @@ pub struct Request {
     pub accept: Option<String>,
     /// The header `User-Agent`, if any.
     pub user_agent: Option<String>,
-    /// The authenticated user. `None` for an unknown token.
+    /// The name of the authenticated user. `None` if the server rejected the credentials with 401.
     pub user: Option<String>,
-    /// The number of the replica. The server itself is 0.
+    /// The number of the [`Replica`](crate::Replica) that received the request. The server itself has
+    /// number 0.
     pub replica: u64,
-    /// The fault that was applied to the request.
+    /// The kind of the fault that was applied to the request, if any.
     pub fault: Option<FaultKind>,
-    /// The phase in which the fault took effect. Set only for faults within a watch: broken, lost,
-    /// repeated, closed, ERROR event, slow reader.
+    /// The phase of the watch in which the fault took effect. Set only for a watch whose fault is `Cut`,
+    /// `LoseEvent`, `RepeatEvent`, `CloseWatch`, `ErrorEvent` or `SlowReader`.
     pub fault_during: Option<WatchPhase>,
-    /// The outcome.
+    /// The result of the request.
     pub outcome: Outcome,
     /// The number of frames that a watch has sent so far.
     pub(crate) sent: Arc<AtomicU64>,
-    /// The reason for the end of a watch. `None` while the watch is open.
+    /// The reason why the watch closed. `None` while the watch is open, and for other requests.
     pub ended: Option<WatchEnd>,
 }
 
@@ -181,12 +185,14 @@ impl Request {
         self.info.group == group && self.info.resource == resource
     }
 
-    /// Returns the number of complete frames that a watch has sent, including bookmarks and ERROR events.
+    /// Returns the number of complete frames that the watch has sent, including bookmarks and ERROR
+    /// events.
     pub fn frames(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns the decoded value of a query parameter.
+    /// Returns the decoded value of a query parameter. Returns `None` if the request does not have the
+    /// parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
         form_urlencoded::parse(self.query.as_bytes())
             .find(|(key, _)| key == name)

@@ -126,7 +126,7 @@ pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
     REVIEWS.iter().map(Row::kind)
 }
 
-/// The kind that `/scale` of all kinds returns and accepts.
+/// The kind that `/scale` returns and accepts, for objects of all kinds.
 pub(crate) static SCALE: LazyLock<Kind> =
     LazyLock::new(|| row("autoscaling", "v1", "scales", "Scale", "", "").kind());
 

@@ -12,13 +12,14 @@ use crate::status::{Named, Status};
 /// The selectable fields of a kind that does not define a list.
 pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
 
-/// Describes one served kind in one version. Built-in kinds come from `builtin`, the others from CRDs.
+/// Describes a served kind in one version. A built-in kind is defined in `builtin`, and a custom kind by
+/// its CRD.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub group: String,
     /// The version in the URL and in request bodies.
     pub version: String,
-    /// The version of the stored objects; it differs only for CRDs with several versions.
+    /// The version of the stored objects. It differs from `version` only for CRDs with several versions.
     pub storage_version: String,
     pub plural: String,
     pub singular: String,
@@ -27,9 +28,9 @@ pub(crate) struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub rules: Rules,
-    /// The selectable fields; the first is `metadata.name`.
+    /// The selectable fields. The first field is `metadata.name`.
     pub fields: Vec<Field>,
-    /// The fields behind `/scale`, for custom resources with that subresource.
+    /// The fields that `/scale` reads and writes, for custom resources with this subresource.
     pub scale: Option<ScalePaths>,
     /// The rules for field ownership and merging.
     pub merging: Arc<Merging>,
@@ -53,7 +54,8 @@ impl Schemas {
     }
 }
 
-/// The fields behind `/scale` of a custom resource, in the notation of the CRD: `.spec.replicas`.
+/// The fields of a custom resource that `/scale` reads and writes. The paths have the notation of the
+/// CRD: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub spec_replicas: String,
@@ -65,17 +67,18 @@ pub(crate) struct ScalePaths {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub namespaced: bool,
-    /// Custom resources: keys in alphabetical order, and list items with kind and apiVersion.
+    /// True for custom resources: their keys have alphabetical order, and list items contain kind and
+    /// apiVersion.
     pub custom: bool,
-    /// Has `/status`, and only `/status` writes the status.
+    /// True if the kind has `/status`. Then only writes to `/status` change the status.
     pub status: bool,
     pub generation: Generation,
     pub names: NameRule,
-    /// A PUT without resourceVersion overwrites.
+    /// True if a PUT without a resourceVersion overwrites the object.
     pub unconditional_update: bool,
-    /// A PUT of an absent object creates it.
+    /// True if a PUT of an absent object creates the object.
     pub create_on_update: bool,
-    /// A DELETE responds with the object instead of a Status.
+    /// True if the response to a DELETE contains the object instead of a Status.
     pub returns_deleted: bool,
 }
 
@@ -84,11 +87,12 @@ pub(crate) struct Rules {
 pub(crate) enum Generation {
     /// The kind has no generation.
     None,
-    /// A change of the spec.
+    /// A change of the spec increments the generation.
     Spec,
-    /// A change outside metadata and status.
+    /// A change outside of metadata and status increments the generation.
     Content,
-    /// A change outside metadata, including the status: custom resources without `/status`.
+    /// A change outside of metadata increments the generation, also of the status. This applies to
+    /// custom resources without `/status`.
     Everything,
 }
 
@@ -96,19 +100,19 @@ pub(crate) enum Generation {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub name: String,
-    /// The JSON pointer of its value.
+    /// The JSON pointer of the value of the field.
     pub pointer: String,
-    /// The JSON pointer of the fallback value; empty if there is none.
+    /// The JSON pointer of the fallback value. Empty if the field has no fallback value.
     pub otherwise: &'static str,
-    /// The value if the object does not contain the field.
+    /// The value of the field if the object does not contain it.
     pub absent: &'static str,
-    /// Custom resources are stored with the fields of all versions; but a version selects only by its own
-    /// fields.
+    /// True if this version can select by the field. Custom resources are stored with the fields of all
+    /// versions, but a version can select only by its fields.
     pub selectable: bool,
 }
 
 impl Field {
-    /// A field whose name is also its path, such as `spec.nodeName`.
+    /// Creates a field whose name is also its path, such as `spec.nodeName`.
     pub(crate) fn at_path(name: &str) -> Self {
         let absent = if matches!(name, "spec.unschedulable" | "spec.hostNetwork") { "false" } else { "" };
         let pointer = format!("/{}", name.replace('.', "/"));
@@ -122,7 +126,7 @@ impl Field {
     }
 }
 
-/// Returns a simple value as text; `None` if it is absent or empty.
+/// Returns a simple value as text. Returns `None` if the value is absent or empty.
 fn value_at(object: &Map<String, Value>, pointer: &str) -> Option<Box<str>> {
     let mut steps = pointer.split('/').skip(1);
     let first = steps.next().and_then(|step| object.get(step));
@@ -135,7 +139,7 @@ fn value_at(object: &Map<String, Value>, pointer: &str) -> Option<Box<str>> {
 }
 
 impl Kind {
-    /// Returns `v1` or `apps/v1`, as in requests and responses.
+    /// Returns the apiVersion in requests and responses: `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         group_version(&self.group, &self.version)
     }
@@ -148,12 +152,12 @@ impl Kind {
         group_version(&self.group, &self.storage_version)
     }
 
-    /// Returns the resource as it appears in messages.
+    /// Returns the resource in the notation of messages.
     pub(crate) fn named(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.plural }
     }
 
-    /// Returns the kind as it appears in messages about invalid objects.
+    /// Returns the kind in the notation of messages about invalid objects.
     pub(crate) fn named_kind(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.kind }
     }
@@ -185,7 +189,8 @@ impl Kind {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
-    /// Returns whether this is the event kind of either group; both serve the same objects.
+    /// Returns whether this is the event kind of the core group or of events.k8s.io. Both groups serve
+    /// the same objects.
     pub(crate) fn is_event(&self) -> bool {
         self.plural == "events" && matches!(self.group.as_str(), "" | "events.k8s.io")
     }

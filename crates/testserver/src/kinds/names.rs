@@ -3,13 +3,13 @@
 /// The rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// Lower case, dots and dashes: nearly all kinds.
+    /// Lower case letters, digits, dots and dashes. Nearly all kinds have this rule.
     Subdomain,
-    /// No dots: namespaces and services.
+    /// Names without dots, for namespaces and services.
     Label,
-    /// Any path segment: roles and their bindings, events.
+    /// Any valid path segment, for roles, role bindings and events.
     Segment,
-    /// A subdomain that leaves room for the names of jobs.
+    /// A subdomain that is short enough for the names of the jobs of a cron job.
     CronJob,
 }
 
@@ -56,7 +56,7 @@ impl NameRule {
     }
 }
 
-/// The jobs of a cron job append eleven characters to its name.
+/// The maximum length of the name of a cron job. Its jobs append eleven characters to this name.
 const CRON_JOB_LIMIT: usize = 52;
 
 fn segment_complaints(name: &str) -> Vec<String> {
@@ -76,7 +76,8 @@ fn is_subdomain_of_any_length(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// Lower case letters, digits and dashes, at most 63 characters, no dash at either end.
+/// Returns whether the text is a label: lower case letters, digits and dashes, at most 63 characters,
+/// without a dash at its start and end.
 pub(crate) fn is_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.chars().all(inner)
@@ -87,12 +88,12 @@ pub(crate) const LABEL_1035: &str = "a DNS-1035 label must consist of lower case
      and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// A label that starts with a letter.
+/// Returns whether the text is a label that starts with a letter.
 pub(crate) fn is_label_1035(text: &str) -> bool {
     is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Labels joined by dots.
+/// Returns whether the text consists of labels that are joined by dots.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }

@@ -13,7 +13,8 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
      for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Alphanumeric at both ends; `-`, `_` and `.` are allowed between.
+/// Returns whether the text starts and ends with an alphanumeric character. Between them, `-`, `_` and
+/// `.` are also permitted.
 fn is_word(text: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     edge(text.chars().next())

@@ -19,7 +19,8 @@ pub(crate) fn time(text: &str) -> Result<String, String> {
     Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// The same with microseconds, which require six digits.
+/// Returns the stored form of a time with microseconds, or the error message of Go's parser. The text
+/// must contain six digits of a fraction.
 pub(crate) fn micro_time(text: &str) -> Result<String, String> {
     let time = read(text, MICROSECONDS)?;
     if text.len() == "2006-01-02T15:04:05.000000Z".len() && !text.contains(',') {
@@ -98,7 +99,7 @@ impl<'a> Reading<'a> {
         Ok(number)
     }
 
-    /// Go accepts an hour of one digit.
+    /// Reads the hour. Like Go, accepts an hour of one digit.
     fn hour(&mut self) -> Result<i8, String> {
         if self.digits(2).is_some() {
             return self.two_digits("15", "hour", 0..=23);

@@ -26,7 +26,8 @@ impl ExpectedBody {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// Returns `None` if the request has no body, or no protobuf body.
+    /// Returns the expected body of a request. Returns `None` if the request has no body, or a body that
+    /// is not protobuf.
     pub(super) fn of(shared: &Shared, call: &Call) -> Option<Self> {
         let Route::Resource(path) = &call.route else { return None };
         match call.info.verb {
@@ -60,7 +61,7 @@ impl ExpectedBody {
         self.kind == DELETE_OPTIONS
     }
 
-    /// Returns the type that the body names; the expected type fills the gaps. Options of a DELETE may
+    /// Returns the type in the body. Adds missing parts from the expected type. Options of a DELETE may
     /// have the version of any group.
     pub(super) fn complete(&self, envelope: &Envelope<'_>) -> (String, String) {
         let named = &envelope.api_version;
@@ -71,7 +72,7 @@ impl ExpectedBody {
         (api_version.clone(), kind.clone())
     }
 
-    /// The body does not identify its type.
+    /// Creates the error for a body that does not contain its type.
     pub(super) fn unrecognized(&self, detail: &dyn Display, body: &[u8]) -> Status {
         if self.is_options() {
             return Status::bad_request(detail.to_string());
@@ -82,7 +83,7 @@ impl ExpectedBody {
         ))
     }
 
-    /// The body names `kind` but cannot be decoded as it.
+    /// Creates the error for a body that cannot be decoded as the kind that it contains.
     pub(super) fn unreadable(&self, api_version: &str, kind: &str, detail: &dyn Display) -> Status {
         if self.is_options() {
             return Status::bad_request(detail.to_string());
@@ -93,7 +94,7 @@ impl ExpectedBody {
         ))
     }
 
-    /// The body names an unknown type.
+    /// Creates the error for a body of an unknown type.
     pub(super) fn unregistered(&self, api_version: &str, kind: &str) -> Status {
         let detail = format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
@@ -123,7 +124,7 @@ impl ExpectedBody {
     }
 }
 
-/// Returns the version without its group.
+/// Returns the version in an apiVersion, without the group.
 fn short(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }

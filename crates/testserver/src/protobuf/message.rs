@@ -13,9 +13,9 @@ use crate::types::{Base, Empty, Field, Form, Message, Shape, Types};
 
 /// The maximum nesting of messages. Only the schemas of CRDs are recursive.
 const DEPTH: usize = 64;
-/// The number of parts that is always allowed.
+/// The number of parts that a body of any length may contain.
 const PARTS: usize = 10_000;
-/// In a longer body, one part is allowed for each of these many bytes.
+/// In a body with more than `PARTS` parts, each part needs at least this number of bytes.
 const BYTES_PER_PART: usize = 4;
 
 /// Converts the message at index `place` of the table to JSON.

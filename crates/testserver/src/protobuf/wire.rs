@@ -76,8 +76,8 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Reads the tag of the next field; `None` at the end of the message. Errors call the message
-    /// `message`.
+    /// Reads the tag of the next field. Returns `None` at the end of the message. `message` is the name
+    /// of the message in errors.
     pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, Malformed> {
         if self.is_at_end() {
             return Ok(None);

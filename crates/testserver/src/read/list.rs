@@ -32,7 +32,7 @@ impl Page {
     }
 }
 
-/// The key prefix of a namespace, or of everything.
+/// Returns the prefix of the keys in a namespace, or of all keys.
 pub(crate) fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
 }
@@ -100,7 +100,7 @@ fn continue_page(
     page(&state.store, &snapshot, prefix, &start, revision, options)
 }
 
-/// Returns a page of the state at a revision that is known to be available.
+/// Returns a page of the state at a revision that is available.
 fn page_at(
     state: &State,
     served: &Served,

@@ -1,4 +1,4 @@
-//! The open watches. Each one has a small mailbox, through which tests send commands.
+//! The open watches. Tests send commands to an open watch through its mailbox.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,17 +15,17 @@ use crate::status::Status;
 /// A command that a test sends to an open watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// Send a bookmark after all pending events, if the watch started before this revision.
+    /// Sends a bookmark after all pending events, if the watch started before this revision.
     Bookmark(u64),
-    /// Send these bytes unchanged.
+    /// Sends these bytes unchanged.
     Inject(Bytes),
-    /// End the watch cleanly.
+    /// Closes the watch without an error.
     Close,
-    /// Break the connection.
+    /// Breaks the connection after the frames that are already queued.
     Cut,
-    /// Break the connection before the next frame.
+    /// Breaks the connection before the next frame.
     Abort,
-    /// End the watch with an ERROR event.
+    /// Closes the watch with an ERROR event.
     Fail(Status),
 }
 
@@ -36,7 +36,8 @@ pub(crate) enum EventFault {
     Repeat,
 }
 
-/// A mailbox holds at most this many commands and this many event faults; more are rejected.
+/// The maximum number of commands and of event faults that a mailbox holds. The mailbox rejects further
+/// commands and faults.
 const MAILBOX: usize = 1024;
 
 /// A watch request before the watch opens: the request, its journal entry and its fault.
@@ -46,7 +47,7 @@ pub(crate) struct PendingWatch {
     pub ticket: Ticket,
     pub request: Request,
     pub fault: Option<Fault>,
-    /// Signals the stop of the plan, if a plan selected the fault.
+    /// Signals that the plan has stopped. Set only if a plan selected the fault.
     pub plan: Option<watch::Receiver<()>>,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct OpenWatch {
     arrival: PendingWatch,
     inbox: Mutex<Inbox>,
     wake: Notify,
-    /// The end of the initial state has not been sent yet.
+    /// True until the end of the initial state has been sent.
     initial: AtomicBool,
 }
 
@@ -138,10 +139,10 @@ impl OpenWatch {
         self.inbox.lock().ended.get_or_insert(how);
     }
 
-    /// Waits until a command arrives, or until one has arrived since the last wait.
+    /// Waits for a command that arrived after the previous wait.
     ///
     /// # Cancel safety
-    /// No command is lost: commands stay in the mailbox.
+    /// If the future is dropped, no command is lost, because commands stay in the mailbox.
     pub(crate) async fn command_received(&self) {
         self.wake.notified().await;
     }
@@ -179,12 +180,13 @@ impl OpenWatches {
         all.into_iter().filter(|watch| wanted(watch.request())).collect()
     }
 
-    /// Sends a command to all watches that `wanted` selects. Returns how many accepted it.
+    /// Sends a command to all watches that `wanted` selects. Returns the number of watches that accepted
+    /// the command.
     pub(crate) fn send_command(&self, command: &Command, wanted: impl Fn(&Request) -> bool) -> usize {
         self.picked(wanted).iter().filter(|watch| watch.send_command(command.clone())).count()
     }
 
-    /// Sends a command to all watches from which a plan hid events, or to which it repeated some.
+    /// Sends a command to all watches in which a plan hid or repeated events.
     pub(crate) fn send_to_misled(&self, command: &Command) {
         let all: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
         for watch in all.iter().filter(|watch| watch.has_misleading_fault()) {
@@ -192,8 +194,8 @@ impl OpenWatches {
         }
     }
 
-    /// Sets the fault of the next event on all watches that `wanted` selects. Returns how many accepted
-    /// it.
+    /// Sets the fault of the next event on all watches that `wanted` selects. Returns the number of
+    /// watches that accepted the fault.
     pub(crate) fn event_fault(&self, event_fault: EventFault, wanted: impl Fn(&Request) -> bool) -> usize {
         let watches = self.picked(wanted);
         let takes = |watch: &&Arc<OpenWatch>| {

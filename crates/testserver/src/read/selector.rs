@@ -20,7 +20,7 @@ enum Test {
     Exists,
     Absent,
     In(Vec<String>),
-    /// Also true if the label is absent.
+    /// The label has none of these values, or is absent.
     NotIn(Vec<String>),
     Above(i64),
     Below(i64),
@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// Longer symbols are tried first: `==` is not two `=`.
+/// The symbols of the grammar. Longer symbols are tried first, so `==` is not read as two `=`.
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -195,7 +195,7 @@ impl Parser {
         })
     }
 
-    /// Reads one value; a missing value is the empty string.
+    /// Reads one value. A missing value counts as an empty text.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
@@ -292,7 +292,8 @@ impl FieldSelector {
         Ok(Self(tests))
     }
 
-    /// Returns the value that the field at this index must have, if there is exactly one.
+    /// Returns the value that the selector requires for the field at this index. Returns `None` if
+    /// several values are possible.
     pub(crate) fn exactly(&self, place: usize) -> Option<&str> {
         self.0.iter().find(|test| test.place == place && test.equal).map(|test| test.value.as_str())
     }

@@ -8,9 +8,10 @@ use crate::status::Status;
 /// The position where the next page starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The revision of the snapshot. `None` continues with the current state, without consistency.
+    /// The revision of the snapshot. With `None`, the next page has the current state, and the list is
+    /// inconsistent.
     pub revision: Option<u64>,
-    /// The first key of the page, relative to the listed scope.
+    /// The first key of the next page, relative to the namespace or resource of the list.
     pub start: String,
 }
 

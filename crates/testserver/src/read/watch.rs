@@ -30,7 +30,7 @@ use timers::{FiredTimer, WatchTimers};
 
 /// The maximum number of events that are read from the log under one lock.
 const MAX_BATCH_EVENTS: usize = 256;
-/// The maximum duration of a watch is one year; a later deadline could overflow.
+/// The maximum duration of a watch, which is one year. A later deadline could overflow.
 pub(crate) const MAX_WATCH_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// An open watch.
@@ -113,7 +113,7 @@ pub(crate) struct WatchInputs {
     pub closing: watch::Receiver<bool>,
 }
 
-/// Opens a watch, which starts now and not at the first poll. The stream ends when the watch times out.
+/// Opens a watch immediately, and not only at the first poll. The stream ends when the watch times out.
 pub(crate) fn watch(
     inputs: WatchInputs,
     options: WatchOptions,
@@ -231,7 +231,7 @@ impl Watcher {
         self.ready.push_back(frame);
     }
 
-    /// Closes the watch if its fault requires that now.
+    /// Closes the watch if its fault requires it at this frame or event.
     fn end_by_fault(&mut self) {
         if self.is_ended() {
             return;
@@ -411,19 +411,19 @@ impl Watcher {
     }
 }
 
-/// The error for a version whose events were dropped, from the watch cache or from etcd.
+/// Creates the error for a resourceVersion whose events were dropped from the watch cache or from etcd.
 fn expired(cached: bool, requested: u64, floor: u64) -> Status {
     if cached { Status::watch_expired(requested, floor) } else { Status::watch_compacted() }
 }
 
-/// Waits until the listener shuts down; never returns if there is no listener.
+/// Waits until the listener shuts down. If there is no listener, waits indefinitely.
 pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
     if closing.wait_for(|closing| *closing).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Without `timeoutSeconds`, the timeout of a watch is 30 to 60 minutes.
+/// Returns the timeout of a watch without `timeoutSeconds`: 30 to 60 minutes.
 fn random_timeout(shared: &Shared) -> Duration {
     Duration::from_secs(1800 + shared.random(|rng| rng.u64(..1800)))
 }

@@ -13,12 +13,13 @@ use crate::server::Server;
 /// Selects the replica that serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalancing {
-    /// Sends requests to the replicas round-robin, starting with the first.
+    /// Sends the first request to the first replica, the second request to the second replica, and so on
+    /// in a cycle.
     RoundRobin,
-    /// Sends each request to a random replica; the number is the seed.
+    /// Sends each request to a random replica. The number is the seed.
     Random(u64),
-    /// Assigns connections to the replicas round-robin, starting with the first. A connection stays with its
-    /// replica. Without sockets, each [`Replicas::service`] is one connection.
+    /// Assigns each connection to the next replica in a cycle. All requests of a connection go to this
+    /// replica. A service that [`Replicas::service`] returns counts as one connection.
     PerConnection,
 }
 
@@ -54,7 +55,7 @@ enum Order {
 }
 
 impl Replicas {
-    /// Combines replicas of one server behind one address.
+    /// Combines `first` and `others`, which must be replicas of the same server.
     pub fn new(first: &Replica, others: impl IntoIterator<Item = Replica>, balancing: LoadBalancing) -> Self {
         let order = match balancing {
             LoadBalancing::RoundRobin | LoadBalancing::PerConnection => Order::Next(0),
@@ -69,7 +70,7 @@ impl Replicas {
         Self { server: first.server().clone(), balance: Arc::new(balance) }
     }
 
-    /// Returns the shared address as a [`tower::Service`].
+    /// Returns all replicas as one [`tower::Service`], which distributes the requests.
     pub fn service(&self) -> ApiService {
         let front = Backend::Several(self.balance.clone()).connection();
         ApiService::new(self.server.shared.clone(), front, self.server.never.subscribe())

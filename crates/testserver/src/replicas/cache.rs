@@ -9,7 +9,8 @@ use crate::status::Status;
 use crate::storage::log::TableId;
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// A read waits this long for a revision that the cache has not reached, then it is rejected as too large.
+/// The maximum time that a read waits until the cache reaches a revision. Then the server rejects the
+/// revision as too large.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
 /// A watch cache. The server removes it when the last handle is dropped.
@@ -45,7 +46,8 @@ impl Cache {
         shared.read(|state| state.store.position_of(table, self.id, Instant::now()))
     }
 
-    /// Returns whether the cache lags, and when it sees more if only time passes.
+    /// Returns whether the cache lags, and the time at which it will see more events without a further
+    /// write.
     pub(crate) fn pace(&self, shared: &Shared) -> (bool, Option<Instant>) {
         shared.read(|state| match state.store.cache(self.id) {
             Some(cache) => (cache.lags(), cache.next_due(Instant::now())),

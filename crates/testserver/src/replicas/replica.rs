@@ -9,14 +9,20 @@ use crate::replicas::{Backend, Cache};
 use crate::server::Server;
 use crate::storage::watch_cache::Lag;
 
-/// Represents an additional API server over the same storage, with a separate watch cache that may lag.
+/// Represents an additional API server over the same storage. It has a separate watch cache that may
+/// lag.
 ///
-/// Its cache serves LIST with resourceVersion 0 or NotOlderThan, GET with a version, and every WATCH. Reads
-/// that must be up to date wait up to 3 s for the cache. After that, a LIST without a version is served
-/// from storage, and a version that the cache has not reached is rejected as too large. Writes, LIST with
-/// Exact, and `continue` use the storage.
+/// - The watch cache serves LIST with `resourceVersion=0` or `resourceVersionMatch=NotOlderThan`, GET
+///   with a resourceVersion, and every WATCH.
+/// - A LIST without a resourceVersion waits up to 3 s until the watch cache is up to date. After this
+///   time, it reads from the storage.
+/// - A LIST, GET or streaming list at a resourceVersion that the watch cache has not reached waits up to
+///   3 s. After this time, the server rejects it with "Too large resource version".
+/// - Writes, GET without a resourceVersion, LIST with `resourceVersionMatch=Exact`, and further pages of
+///   a list use the storage.
 ///
-/// A clone is another handle. The cache is dropped with the last handle, service and watch of the replica.
+/// A clone is another handle to the same replica. The watch cache is dropped with the last handle,
+/// service and watch of the replica.
 #[derive(Clone, Debug)]
 pub struct Replica {
     server: Server,
@@ -24,13 +30,15 @@ pub struct Replica {
 }
 
 impl Server {
-    /// Adds an API server over the same storage, as if it had always lagged by `lag`, as far back as the
-    /// history reaches.
+    /// Adds an API server over the same storage, whose watch cache lags by `lag`. The watch cache starts
+    /// with this lag, as far back as the history reaches. With [`Lag::Frozen`], it starts with the
+    /// current state.
     pub fn replica(&self, lag: Lag) -> Replica {
         Replica { server: self.clone(), cache: Arc::new(Cache::add(&self.shared, lag)) }
     }
 
-    /// Returns the API server behind this handle as a replica.
+    /// Returns this API server itself as a replica, for example for
+    /// [`Replicas::new`](crate::Replicas::new).
     pub fn primary_replica(&self) -> Replica {
         Replica { server: self.clone(), cache: self.shared.cache.clone() }
     }
@@ -64,24 +72,25 @@ impl Replica {
         Listening::bind(self.server.shared.clone(), self.front(), addr, true).await
     }
 
-    /// Returns the number of the replica in the journal; the server itself has number 0.
+    /// Returns the number of the replica in the journal. The server itself has number 0.
     pub fn number(&self) -> u64 {
         self.cache.id().number()
     }
 
-    /// Returns the latest resourceVersion that the replica has seen.
+    /// Returns the resourceVersion up to which the watch cache of the replica has seen all events.
     pub fn resource_version(&self) -> u64 {
         self.cache.position(&self.server.shared)
     }
 
-    /// Changes the lag. The position of the replica does not move back: if the lag grows, the position
-    /// stays until the new lag is reached.
+    /// Changes the lag of the watch cache. The watch cache never returns to an older state. If the lag
+    /// increases, the watch cache stops until it has the new lag.
     pub fn set_lag(&self, lag: Lag) {
         self.server.shared.lag(self.cache.id(), lag);
     }
 
-    /// Restarts the replica. Its watches break, and its cache starts with the current state. No watch can
-    /// then start from an earlier version. Lists that read from storage are not affected.
+    /// Restarts the replica. Its watches break, and its watch cache starts with the current state.
+    /// Watches from an older resourceVersion then fail with 410. Lists that read from the storage are
+    /// not affected.
     pub fn restart(&self) {
         self.server.shared.restart(self.cache.id());
     }

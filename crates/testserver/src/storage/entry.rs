@@ -1,10 +1,10 @@
-//! Holds one state of one object: the bytes, which are written once, and the values that are read without
-//! parsing.
+//! Holds one state of one object. The state consists of the bytes, which are written once, and of values
+//! that are read without parsing.
 //!
-//! The bytes are stored as the watch frame of the change that created them, so that all watchers send the
-//! same allocation. `Shape` holds the offsets within it. Lists omit kind and apiVersion, metadata-only
-//! responses take one slice, and a different resourceVersion (for a delete, or a selector that no longer
-//! matches) is spliced in.
+//! The bytes are stored as the watch frame of the change that created the state. All watchers therefore
+//! send the same allocation. `Shape` holds offsets within these bytes. With the offsets, lists omit kind
+//! and apiVersion, and metadata-only responses take one slice. For a delete, or a selector that no
+//! longer matches, another resourceVersion is inserted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ struct Shape {
 /// Values of an object that are available without parsing.
 #[derive(Debug)]
 pub(crate) struct Essentials {
-    /// `namespace/name`, or only the name.
+    /// The key: `namespace/name`, or only the name.
     pub key: Arc<str>,
     pub name: Box<str>,
     pub namespace: Option<Box<str>>,
@@ -60,7 +60,7 @@ pub(crate) struct Essentials {
     pub fields: Box<[Box<str>]>,
 }
 
-/// An object about to be stored, complete except for its resourceVersion.
+/// An object before it is stored. It is complete except for its resourceVersion.
 pub(crate) struct Draft {
     pub essentials: Arc<Essentials>,
     json: Vec<u8>,
@@ -75,7 +75,7 @@ pub(crate) struct Entry {
     change: Change,
     frame: Bytes,
     shape: Shape,
-    /// The parsed object, kept while it is likely to be written again; see `recent`.
+    /// The parsed object, if another write of the object is likely soon (see `recent`).
     tree: Mutex<Option<Map<String, Value>>>,
 }
 
@@ -237,7 +237,8 @@ fn serialise(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Va
     (out, Shape { rest, metadata: span, version: hole..hole })
 }
 
-/// `{"kind":"Pod","apiVersion":"v1",`; custom resources have the reverse order.
+/// Returns the start of an object, for example `{"kind":"Pod","apiVersion":"v1",`. Custom resources have
+/// the reverse order.
 pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
     let name = &kind.kind;
     if kind.rules.custom {
@@ -265,8 +266,8 @@ fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8
 }
 
 impl Entry {
-    /// Returns the same state with another change and revision: for a delete, or for an object that leaves
-    /// a selector.
+    /// Returns the same state with another change and revision. Used for a delete, and for an object
+    /// that no longer matches a selector.
     pub(crate) fn with_change(&self, change: Change, revision: u64) -> Self {
         splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
     }
@@ -309,7 +310,7 @@ impl Entry {
         self.bytes().len()
     }
 
-    /// Returns the parsed object for the next writer; a cached tree is moved out.
+    /// Returns the parsed object for the next write, and removes it from the entry.
     pub(crate) fn take_object(&self) -> Map<String, Value> {
         let Some(mut object) = self.tree.lock().take() else { return self.object() };
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
@@ -319,7 +320,8 @@ impl Entry {
         object
     }
 
-    /// Caches the parsed tree of this state, which may lack its resourceVersion.
+    /// Keeps the parsed object of this state for the next write. The object may lack its
+    /// resourceVersion.
     pub(crate) fn keep_object(&self, object: Map<String, Value>) {
         *self.tree.lock() = Some(object);
     }

@@ -37,31 +37,32 @@ pub(crate) fn key(namespace: Option<&str>, name: &str) -> Key {
 pub(crate) enum StoreChange {
     Put(TableId, Arc<Entry>),
     Removed(Arc<Entry>),
-    /// A restore: any object may differ.
+    /// A restore, after which any object may differ.
     Everything,
 }
 
-/// Identifies a state that was made unreadable.
+/// Identifies a state that was made undecodable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableState {
     pub revision: u64,
     number: u64,
 }
 
-/// A bump without writes never exceeds this revision, so that later writes cannot overflow.
+/// The highest revision to which a bump without writes can raise the revision, so that later writes
+/// cannot overflow.
 const HIGHEST: u64 = 1 << 62;
 
-/// All tables, under the one revision that each write raises.
+/// All tables under one revision, which each write increases.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// The changes since they were last taken, if a consumer exists.
+    /// The changes since they were last taken. `None` if no consumer exists.
     changes: Option<Vec<StoreChange>>,
     revision: u64,
     tables: Vec<Table>,
     caches: BTreeMap<CacheId, WatchCache>,
     last_cache: CacheId,
-    /// Unreadable states by revision. A restore can reuse a revision, so each damage also has a unique
-    /// number.
+    /// The undecodable states by revision. A restore can reuse a revision, so each damage also has a
+    /// unique number.
     undecodable: BTreeMap<u64, u64>,
     damages: u64,
     /// The earliest revision to which a restore may return.
@@ -137,7 +138,7 @@ impl Store {
         object
     }
 
-    /// Stores an object again, unchanged but unreadable.
+    /// Stores an object again, unchanged but undecodable.
     pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<UnreadableState> {
         let previous = self.table(id).objects.get(key).cloned()?;
         let object = Arc::new(previous.with_change(Change::Modified, self.revision + 1));
@@ -150,7 +151,7 @@ impl Store {
         Some(damage)
     }
 
-    /// Makes a damaged state readable again.
+    /// Makes an undecodable state decodable again.
     pub(crate) fn heal(&mut self, damage: UnreadableState) {
         if self.undecodable.get(&damage.revision) == Some(&damage.number) {
             self.undecodable.remove(&damage.revision);
@@ -161,13 +162,13 @@ impl Store {
         self.undecodable.is_empty() || !self.undecodable.contains_key(&entry.revision)
     }
 
-    /// Returns whether both states of an event are readable.
+    /// Returns whether both states of an event are decodable.
     pub(crate) fn decodes_event(&self, event: &Event) -> bool {
         self.decodes(&event.object) && event.previous.as_ref().is_none_or(|previous| self.decodes(previous))
     }
 
-    /// Rewrites all objects of a table without a change; their versions stay. No watch can start from an
-    /// earlier revision, because older events have the old form.
+    /// Rewrites all objects of a table without a change of their resourceVersions. No watch can start
+    /// from an earlier revision, because older events have the old form.
     pub(crate) fn reread(&mut self, id: TableId, read: impl Fn(&Entry) -> Draft) {
         let revision = self.revision;
         let table = self.table_mut(id);
@@ -226,7 +227,7 @@ impl Store {
         self.tables.iter().map(|table| table.start).fold(self.first, u64::max)
     }
 
-    /// Raises the revision without a write, and drops all history up to it.
+    /// Raises the revision without a write, and drops the history up to the new revision.
     pub(crate) fn bump(&mut self, by: u64) {
         self.revision = self.revision.saturating_add(by).min(HIGHEST.max(self.revision));
         let revision = self.revision;
@@ -246,7 +247,8 @@ impl Store {
         self.age();
     }
 
-    /// Drops history that exceeds the retention. Needed before reads only if history has a maximum age.
+    /// Drops history that exceeds the retention. Before a read, this is necessary only if the history
+    /// has a maximum age.
     pub(crate) fn age(&mut self) {
         let (now, retention, revision) = (Instant::now(), self.retention, self.revision);
         let sights = self.sights(now);
@@ -263,7 +265,8 @@ impl Store {
         self.caches.values().map(|cache| cache.sight(self.revision, now)).collect()
     }
 
-    /// Returns the events of a table that a watch cache can see; an unknown cache can see all.
+    /// Returns the events of a table that a watch cache can see. For an unknown cache, returns all
+    /// events.
     fn sight(&self, id: TableId, cache: CacheId) -> CacheView {
         let now = Instant::now();
         let all = CacheView { seen: self.revision, born: 0, clock: Some(now) };
@@ -323,7 +326,7 @@ impl Store {
         self.caches.get(&id)
     }
 
-    /// Changes the lag of a watch cache; its position does not move back.
+    /// Changes the lag of a watch cache. The position of the cache does not move back.
     pub(crate) fn lag(&mut self, id: CacheId, lag: Lag) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {
@@ -332,7 +335,7 @@ impl Store {
         self.wake();
     }
 
-    /// Restarts a watch cache, which drops all events and reads the current state.
+    /// Restarts a watch cache. The cache drops all events and reads the current state.
     pub(crate) fn restart_cache(&mut self, id: CacheId) {
         let revision = self.revision;
         if let Some(cache) = self.caches.get_mut(&id) {
@@ -346,8 +349,8 @@ impl Store {
         self.cache(id).map_or(self.revision, |cache| cache.position(self.revision, now))
     }
 
-    /// Returns the latest revision of a table that a watch cache has seen: at least the revision at which
-    /// the table was last rewritten.
+    /// Returns the latest revision of a table that a watch cache has seen. This is at least the revision
+    /// at which the table was last rewritten.
     pub(crate) fn position_of(&self, id: TableId, cache: CacheId, now: Instant) -> u64 {
         self.position(cache, now).max(self.table(id).reread.min(self.revision))
     }

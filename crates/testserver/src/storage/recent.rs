@@ -1,6 +1,6 @@
-//! A cache of the parsed objects of recent writes. Objects are often written again soon, and parsing takes
-//! most of an update's time. A parsed tree needs several times the memory of its bytes, so the cache is
-//! small.
+//! A cache of the parsed objects of recent writes. Many objects are soon written again, and parsing
+//! takes most of the time of an update. A parsed tree needs several times the memory of its bytes, so
+//! the cache is small.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

@@ -1,9 +1,9 @@
 //! Holds the objects of one resource, and the events that produced these objects.
 //!
-//! Invariants: the log is ordered by revision; it contains every event after `start`; the objects are the
-//! result of all events. The state at any revision from `start` on is therefore the current objects with
-//! later events undone. Reads are more restricted: lists end at the compacted revision of etcd, watches at
-//! the history of the watch cache.
+//! Invariants: the log is ordered by revision, and contains every event after `start`. The objects are
+//! the result of all events. The state at a revision from `start` on is therefore the current objects
+//! with the later events undone. Lists can read only revisions that etcd has not compacted. Watches can
+//! start only within the history of the watch cache.
 
 use std::collections::vec_deque::Iter;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,14 +16,15 @@ use crate::storage::entry::{Change, Entry};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::watch_cache::CacheView;
 
-/// `namespace/name`, or `name` for cluster-scoped objects; lists are in this order.
+/// The key of an object: `namespace/name`, or `name` for cluster-scoped objects. Lists have the order of
+/// the keys.
 pub(crate) type Key = Arc<str>;
 
 /// A change as watchers see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub change: Change,
-    /// The state after the change; for a delete, the last state with the revision of the delete.
+    /// The state after the change. For a delete, this is the last state with the revision of the delete.
     pub object: Arc<Entry>,
     pub previous: Option<Arc<Entry>>,
     pub(super) at: Instant,
@@ -47,13 +48,14 @@ pub(crate) struct Window {
 /// The bounds of both histories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
-    /// The window of the watch cache, from which watches can start.
+    /// The events in the watch cache. Watches can start from these events.
     pub watches: Window,
-    /// The history that etcd has not compacted, from which lists can read.
+    /// The history that etcd has not compacted. Lists can read this history.
     pub lists: Window,
 }
 
-/// The requested history was dropped; `floor` is the oldest complete revision.
+/// Reports that the requested history was dropped. `floor` is the oldest revision with a complete
+/// history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
     pub floor: u64,
@@ -66,13 +68,14 @@ pub(crate) struct Table {
     pub(super) log: VecDeque<Event>,
     /// The log contains all events after this revision.
     pub(super) start: u64,
-    /// Lists can read this revision and later ones.
+    /// The oldest revision that lists can read.
     pub(super) lists_from: u64,
-    /// The revision at which the objects were last rewritten; watches cannot start earlier.
+    /// The revision at which the objects were last rewritten. Watches cannot start from an earlier
+    /// revision.
     pub reread: u64,
-    /// The resource is no longer served: watches read the remaining log, then stop.
+    /// True if the resource is no longer served. Watches then read the remaining log and close.
     pub closed: bool,
-    /// Wakes the watchers of this table; carries no value.
+    /// Wakes the watchers of this table. The channel contains no value.
     pub signal: watch::Sender<()>,
 }
 
@@ -90,7 +93,8 @@ impl Table {
         }
     }
 
-    /// Returns an empty table with the same history, for a deleted table: etcd keeps the history of a name.
+    /// Returns an empty table with the same history, which replaces a deleted table. etcd also keeps the
+    /// history of a name.
     pub(super) fn successor(&self) -> Self {
         Self { log: self.log.clone(), start: self.start, lists_from: self.lists_from, ..Self::new() }
     }

@@ -1,25 +1,26 @@
-//! The watch cache of an API server: a view of etcd that may lag behind. All caches are views of one log; a
-//! cache is only a position in it.
+//! The watch cache of an API server, which may lag behind etcd. All watch caches read one log. A watch
+//! cache is only a position in this log.
 //!
-//! Invariant: a position never moves back, except when the cache restarts.
+//! Invariant: a position moves back only if the watch cache restarts.
 
 use std::collections::VecDeque;
 
 use tokio::time::{Duration, Instant};
 
-/// Sets how far a watch cache is behind etcd.
+/// Selects the lag of a watch cache behind etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lag {
-    /// No lag.
+    /// The watch cache does not lag.
     #[default]
     None,
-    /// Lags by this number of revisions. The server keeps that many events for the cache, in addition to
-    /// the history.
+    /// The watch cache lags by this number of revisions. In addition to the history, the server keeps
+    /// the events that the watch cache has not seen.
     Revisions(u64),
-    /// Lags by this duration of tokio time. The server keeps the events of that time, in addition to the
-    /// history.
+    /// The watch cache lags by this duration of tokio's time. In addition to the history, the server
+    /// keeps the events that the watch cache has not seen.
     Time(Duration),
-    /// Does not advance. The server keeps all later events without a bound, so that the cache can catch up.
+    /// The watch cache does not advance. The server keeps all later events, without a limit, so that the
+    /// watch cache can catch up.
     Frozen,
 }
 
@@ -43,12 +44,12 @@ impl CacheId {
 /// The events that a watch cache can see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheView {
-    /// The cache has seen all events up to this revision.
+    /// The last revision whose events the cache has seen.
     pub seen: u64,
-    /// The cache does not contain events up to this revision.
+    /// The cache contains only events after this revision.
     pub born: u64,
-    /// The time that ages the events of the cache. `None`: time stops at the last event that the cache has
-    /// seen.
+    /// The current time for the expiry of events. With `None`, the time of the last event that the cache
+    /// has seen counts as the current time.
     pub clock: Option<Instant>,
 }
 
@@ -60,8 +61,8 @@ pub(crate) struct WatchCache {
     /// The cache does not contain the events up to this revision. It started from the state at that
     /// revision, or the events were dropped.
     born: u64,
-    /// Writes that the cache may not have seen yet, with their times; used only if it lags by time. Its
-    /// length is the number of distinct write times within the lag.
+    /// The writes that the cache may not have seen yet, with their times. Used only if the cache lags by
+    /// time. The length is the number of distinct write times within the lag.
     pending: VecDeque<(Instant, u64)>,
 }
 
@@ -104,7 +105,7 @@ impl WatchCache {
         self.lag != Lag::None
     }
 
-    /// Returns when the cache sees more if only time passes.
+    /// Returns the time at which the cache will see more events without a further write.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let Lag::Time(behind) = self.lag else { return None };
         self.pending.get(self.due(behind, now)).and_then(|(at, _)| at.checked_add(behind))

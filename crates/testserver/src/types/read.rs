@@ -20,7 +20,7 @@ pub(crate) enum Unreadable {
     Type { found: String, field: String, wanted: String },
     #[error("illegal base64 data at input byte {0}")]
     Bytes(usize),
-    /// A text that is not a time or not a quantity.
+    /// A text that is not a valid time or quantity. Contains the message.
     #[error("{0}")]
     Text(String),
 }
@@ -58,7 +58,8 @@ pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result
 
 pub(super) struct Reader {
     types: &'static Types,
-    /// The unknown fields; they are removed from the object unless the caller keeps unknown fields.
+    /// The paths of unknown fields. The decoder also removes these fields, except if the caller keeps
+    /// unknown fields.
     pub unknown: Vec<String>,
     keeps_unknown: bool,
 }

@@ -16,9 +16,9 @@ pub(crate) struct Types {
 
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// The name in error messages.
+    /// The name of the message in errors.
     pub name: &'static str,
-    /// The package of the Go type.
+    /// The Go package of the type.
     pub package: &'static str,
     pub form: Form,
     pub fields: Vec<Field>,
@@ -32,7 +32,7 @@ pub(crate) struct Message {
 #[derive(Clone, Debug)]
 pub(crate) struct JsonField {
     pub field: Field,
-    /// The embedded messages that contain the field, outermost first.
+    /// The embedded messages that contain the field. The outermost message is the first.
     pub embedded: Vec<&'static str>,
     /// True if JSON contains the field even if it is empty.
     pub always: bool,
@@ -52,7 +52,7 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub number: u32,
-    /// The name in JSON.
+    /// The name of the field in JSON.
     pub name: &'static str,
     go_name: Option<&'static str>,
     pub shape: Shape,
@@ -66,9 +66,9 @@ pub(crate) struct Field {
 /// How often a field may occur, and its JSON form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Once; a missing value is the empty value.
+    /// The field occurs once. A missing value is the empty value.
     Value,
-    /// Once; a missing value is absent.
+    /// The field occurs once. A missing value is absent.
     Pointer,
     List,
     /// Each occurrence is a message with a key and a value.

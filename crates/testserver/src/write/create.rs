@@ -9,7 +9,7 @@ use crate::status::{Named, Status};
 use crate::write::decode::{meta, metadata_mut};
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
-/// If a generated name exists, another one is generated, at most this many times.
+/// The maximum number of generated names. If a generated name exists, another name is generated.
 const DRAWS: usize = 8;
 
 /// Creates an object in the collection of `target`; the name in `target` is ignored.

@@ -24,11 +24,11 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// The response to a DELETE.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
-    /// The object still exists, marked as deleted.
+    /// The object still exists, with a `deletionTimestamp`.
     Kept(Arc<Entry>),
-    /// The object was removed, and the response contains the last state.
+    /// The object was removed. The response contains its last state.
     Object(Arc<Entry>),
-    /// The object was removed.
+    /// The object was removed. The response does not contain the object.
     Gone { name: Box<str>, uid: Box<str> },
 }
 
@@ -113,8 +113,8 @@ fn dry_run_result(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Obje
     if stays { Deleted::Kept(would) } else { Deleted::Object(would) }
 }
 
-/// Returns the object as the delete changes it, and whether it remains for now. Returns `None` if an
-/// earlier delete is pending and this one would not end sooner.
+/// Returns the changed object, and whether it remains for now. Returns `None` if an earlier delete is
+/// pending and this delete would not complete sooner.
 fn marked(
     clock: &RunningClock,
     kind: &Kind,
@@ -234,8 +234,8 @@ pub(crate) fn settle_dependents(kind: &Kind, object: &mut Object, requested: Dep
     }
 }
 
-/// Returns the propagation policy of the request, otherwise that of the object's finalizers, otherwise the
-/// default of the kind.
+/// Returns the propagation policy of a delete. The request has precedence, then the finalizers of the
+/// object, then the default of the kind.
 fn propagation(kind: &Kind, finalizers: &[String], requested: Dependents) -> Propagation {
     if kind.is_event() {
         return Propagation::Background;

@@ -12,7 +12,7 @@ use crate::write::options::check_dry_run;
 /// The options of a DELETE. If there is a body, the query is ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    /// In seconds; a negative number means 1.
+    /// The grace period in seconds. A negative number means one second.
     pub grace: Option<i64>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
@@ -20,15 +20,15 @@ pub(crate) struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// The requested handling of the objects that the deleted one owns.
+/// Selects the handling of the objects that the deleted object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Dependents {
-    /// Determined by the object's finalizers, otherwise by its kind.
+    /// The finalizers of the object determine the handling, or the kind if there are no such finalizers.
     #[default]
     Unspecified,
-    /// `propagationPolicy`
+    /// The request contains `propagationPolicy`.
     Policy(Propagation),
-    /// The deprecated `orphanDependents`.
+    /// The request contains the deprecated `orphanDependents`.
     Orphaned(bool),
 }
 

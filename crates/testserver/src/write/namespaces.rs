@@ -138,7 +138,7 @@ pub(crate) fn populate(shared: &Shared) {
         let target = Target { served: served.clone(), namespace: None, name: name.into() };
         let object = object.as_object().cloned().unwrap_or_default();
         if let Err(status) = crate::write::create(shared, &target, object, &options) {
-            tracing::error!(name, %status, "failed to create an initial namespace");
+            tracing::error!(name, %status, "cannot create an initial namespace");
         }
     }
 }

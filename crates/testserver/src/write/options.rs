@@ -8,7 +8,8 @@ use crate::journal::Verb;
 use crate::status::{Cause, Status};
 use crate::write::strict::{Warnings, repeated};
 
-/// How unknown and repeated fields are handled. Without `fieldValidation` the real server warns.
+/// Selects the handling of unknown and repeated fields. Without `fieldValidation`, kube-apiserver
+/// returns warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -20,16 +21,17 @@ pub(crate) enum FieldValidation {
 /// The options that CREATE, UPDATE and PATCH share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
-    /// The write is processed completely but not stored.
+    /// True if the server processes the write completely, but does not store the result.
     pub dry_run: bool,
-    /// The field manager; empty for writes of the server itself.
+    /// The name of the field manager. Empty for writes of the server itself.
     pub manager: String,
-    /// The operation that `managedFields` records.
+    /// The operation that `managedFields` records for the write.
     pub operation: Operation,
     pub validation: FieldValidation,
-    /// The repeated fields of the body, in the notation of warnings.
+    /// A warning for each field that the body contains more than once: `duplicate field
+    /// "metadata.name"`.
     pub repeated: Vec<String>,
-    /// The warnings for the client.
+    /// The warnings that the response contains.
     pub warnings: Warnings,
 }
 
@@ -65,7 +67,7 @@ impl WriteOptions {
         })
     }
 
-    /// Returns the same options for a write with this JSON body.
+    /// Returns these options with the warnings about repeated fields of this JSON body.
     pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
         if self.validation != FieldValidation::Ignore {
             self.repeated = repeated(body);

@@ -53,11 +53,11 @@ impl Form {
 pub(crate) struct PatchRequest<'a> {
     pub media_type: &'a str,
     pub body: &'a Bytes,
-    /// An apply takes fields over from their managers.
+    /// True if an apply takes conflicting fields from their managers.
     pub force: bool,
 }
 
-/// PATCH: changes an object; an apply can also create it.
+/// Executes a PATCH: changes an object. A server-side apply can also create the object.
 pub(crate) fn patch(
     shared: &Shared,
     target: &Target,
@@ -80,7 +80,7 @@ pub(crate) fn patch(
     })
 }
 
-/// PATCH of `/scale`.
+/// Executes a PATCH of `/scale`.
 pub(crate) fn patch_scale(
     shared: &Shared,
     target: &Target,

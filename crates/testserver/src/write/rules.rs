@@ -142,7 +142,7 @@ fn fresh(event: &Object) -> Vec<Cause> {
     causes
 }
 
-/// In events.k8s.io only the series can change.
+/// Checks a change of an event. In events.k8s.io, only the series of an event can change.
 fn changed(before: &Object, after: &Object) -> Vec<Cause> {
     let fields = [
         ("involvedObject", "involvedObject"),

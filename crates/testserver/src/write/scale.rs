@@ -11,7 +11,7 @@ use crate::write::decode::{meta, metadata_mut};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub metadata: Object,
-    /// `None` if a custom resource does not contain the field.
+    /// The number of replicas. `None` if a custom resource does not contain the field.
     pub replicas: Option<i64>,
     observed: i64,
     selector: String,

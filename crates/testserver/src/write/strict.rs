@@ -14,7 +14,7 @@ use crate::status::{Cause, Named, Status};
 use crate::write::options::{FieldValidation, WriteOptions};
 use crate::write::{Object, Via};
 
-/// The `Warning` headers of a response. Clones share the same list.
+/// The texts of the `Warning` headers of a response. Clones share the same texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -34,7 +34,8 @@ impl Warnings {
     }
 }
 
-/// Handles the repeated fields of a body and its `unknown` fields.
+/// Ignores, reports or rejects the repeated fields of a body and its `unknown` fields, as
+/// `fieldValidation` requires.
 ///
 /// # Errors
 /// Returns an error if the write requires strict validation.
@@ -93,8 +94,8 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, detail: &str) -
     }
 }
 
-/// Returns the repeated fields of a JSON text, in the notation of the real server. Returns none if the text
-/// is not JSON.
+/// Returns a warning for each field that a JSON text contains more than once: `duplicate field
+/// "metadata.name"`. Returns no warnings if the text is not JSON.
 pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
     let found = RefCell::new(Vec::new());
     let walk = Walk { path: Path::Root, found: &found };

@@ -47,7 +47,7 @@ struct TypeMeta<'a> {
 }
 
 impl<'a> TypeMeta<'a> {
-    /// Reads them; absent values are empty.
+    /// Reads the apiVersion and kind of an object. Absent values are empty.
     fn of(object: &'a Object) -> Result<Self, String> {
         for (key, value) in object {
             if matches!(key.as_str(), "kind" | "apiVersion") && !value.is_string() && !value.is_null() {

@@ -75,9 +75,9 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeContext {
     root: bool,
-    /// True in the metadata, kind or apiVersion of an object.
+    /// True if the node is in the metadata, kind or apiVersion of an object.
     meta: bool,
-    /// The reason for forbidden defaults. Empty if defaults are permitted.
+    /// The reason why defaults are forbidden. Empty if defaults are permitted.
     no_defaults: &'static str,
 }
 

@@ -55,7 +55,8 @@ fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     type_and_metadata(schema, level, at, causes);
 }
 
-/// The only permitted use of types under `anyOf`.
+/// Returns whether the node is the alternative of an integer and a text. Only this alternative may
+/// contain types under `anyOf`.
 fn is_int_or_string(schema: &Value) -> bool {
     schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
 }

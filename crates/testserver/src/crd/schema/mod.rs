@@ -67,7 +67,7 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// Adds the defaults.
+    /// Adds the defaults of the schema to an object.
     pub(crate) fn fill(&self, object: &mut Object) {
         defaulting::fill(object, &self.root);
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) enum Additional<'a> {
     /// The fields are unknown.
     Unknown,
-    /// `true` or `false`. The server stores the fields with any content.
+    /// `additionalProperties` is `true` or `false`. The server stores the fields with any content.
     Unspecified,
     Schema(&'a Value),
 }

@@ -15,14 +15,14 @@ use crate::state::Shared;
 use crate::status::Status;
 use crate::storage::watch_cache::{CacheId, Lag};
 
-/// A plan keeps this number of incidents. The counts also include older ones.
+/// The maximum number of incidents that a plan keeps. The counts also include older incidents.
 const MAX_INCIDENTS: usize = 16_384;
 
-/// Describes one fault that a plan produced.
+/// Describes a fault that a plan applied to a request.
 #[derive(Clone, Debug)]
 pub struct Incident {
-    /// The number of the request in the journal. A disruption of the entire server happens before the
-    /// request.
+    /// The number of the request in the journal. If the fault is a disruption of the entire server, it
+    /// happened before this request was executed.
     pub request: u64,
     /// The fault, with the parameters that the plan drew.
     pub fault: Fault,
@@ -112,12 +112,13 @@ impl Shared {
 }
 
 impl Server {
-    /// Starts a plan, and stops the previous plan.
+    /// Starts a plan of random faults, and stops the previous plan.
     pub fn run_plan(&self, plan: FaultPlan) -> RunningPlan {
         RunningPlan { state: self.shared.run_plan(plan), shared: self.shared.clone() }
     }
 
-    /// Returns the running plan, or the most recent one.
+    /// Returns the current plan, even if it was stopped. Returns `None` if the server has never had a
+    /// plan.
     pub fn plan(&self) -> Option<RunningPlan> {
         let state = self.shared.plan.lock().clone()?;
         Some(RunningPlan { state, shared: self.shared.clone() })
@@ -132,20 +133,21 @@ pub struct RunningPlan {
 }
 
 impl RunningPlan {
-    /// Stops the plan and its lasting effects.
+    /// Stops the plan and the effects that would outlast it.
     ///
-    /// Hanging requests break, and the watch cache catches up. Watches with missing or duplicate events
-    /// expire, so that their clients list again.
+    /// Connections of hanging requests break, and the watch cache no longer lags. If the plan hid or
+    /// repeated events of a watch, the watch is closed with an Expired ERROR event, so that its client
+    /// lists again.
     pub fn stop(&self) {
         self.state.stop(&self.shared);
     }
 
-    /// Returns the number of faults of each kind so far.
+    /// Returns the number of applied faults of each kind.
     pub fn counts(&self) -> BTreeMap<FaultKind, usize> {
         self.state.progress.lock().counts.clone()
     }
 
-    /// Returns the last 16,384 faults, oldest first.
+    /// Returns the last 16,384 applied faults, oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
         self.state.progress.lock().incidents.iter().cloned().collect()
     }

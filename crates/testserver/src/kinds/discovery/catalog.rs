@@ -7,7 +7,8 @@ use crate::kinds::discovery::order;
 use crate::kinds::kind::Kind;
 use crate::state::Registry;
 
-/// A group and its versions, the preferred one first. Each version has its kinds by plural name.
+/// A group with its versions. The preferred version is the first. Each version contains its kinds by
+/// plural name.
 pub(crate) struct Group<'a> {
     pub name: &'a str,
     pub versions: Vec<(&'a str, Vec<&'a Kind>)>,
@@ -44,7 +45,7 @@ fn group<'a>(name: &'a str, versions: BTreeMap<&'a str, BTreeMap<&'a str, &'a Ki
     Group { name, versions }
 }
 
-/// Returns whether objects of this kind are stored; reviews are not.
+/// Returns whether the server stores objects of this kind. It does not store reviews.
 pub(crate) fn is_stored(kind: &Kind) -> bool {
     !matches!(kind.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }

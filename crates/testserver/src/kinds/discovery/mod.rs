@@ -10,7 +10,7 @@ use crate::kinds::kind::{Kind, group_version};
 use crate::state::Registry;
 use catalog::{Group, Part, catalog, verbs};
 
-/// `/version`
+/// The response to `/version`.
 pub(crate) const VERSION: &str = r#"{
   "major": "1",
   "minor": "36",
@@ -76,7 +76,7 @@ struct ApiVersion<'a> {
 #[serde(rename_all = "camelCase")]
 struct ApiResourceList<'a> {
     kind: &'static str,
-    /// The real server omits it for the core group.
+    /// The apiVersion. The real server omits it in the document of the core group.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
@@ -103,20 +103,20 @@ struct ApiResource<'a> {
     storage_version_hash: Option<String>,
 }
 
-/// `/api`, for a client that reached the server at this address.
+/// Returns the document `/api`, for a client that reached the server at this address.
 pub(crate) fn core_versions(address: &str) -> Vec<u8> {
     let addresses = [Address { client_cidr: "0.0.0.0/0", server_address: address }];
     bytes(&ApiVersions { kind: "APIVersions", versions: ["v1"], addresses })
 }
 
-/// `/apis`
+/// Returns the document `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Vec<u8> {
     let all = catalog(registry);
     let groups = all.iter().filter(|group| !group.name.is_empty()).map(describe).collect();
     bytes(&ApiGroupList { kind: "APIGroupList", api_version: "v1", groups })
 }
 
-/// `/apis/GROUP`
+/// Returns the document `/apis/GROUP`.
 pub(crate) fn group(registry: &Registry, name: &str) -> Option<Vec<u8>> {
     let all = catalog(registry);
     let found = all.iter().find(|group| group.name == name && !name.is_empty())?;
@@ -130,7 +130,7 @@ fn describe<'a>(group: &Group<'a>) -> ApiGroup<'a> {
     ApiGroup { kind: None, api_version: None, name: group.name, versions, preferred_version }
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`
+/// Returns the document `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Vec<u8>> {
     let all = catalog(registry);
     let found = all.iter().find(|own| own.name == group)?;
@@ -179,7 +179,8 @@ fn entries(kind: &Kind) -> impl Iterator<Item = ApiResource<'_>> {
     std::iter::once(main).chain(catalog::parts(kind).into_iter().map(part))
 }
 
-/// Structs of texts always serialise; the fallback avoids a panic.
+/// Serialises a document. Documents contain only texts and always serialise, so the fallback value only
+/// avoids a panic.
 fn bytes(document: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(document).unwrap_or_else(|_| b"{}".to_vec())
 }

@@ -35,7 +35,7 @@ pub(crate) fn is_builtin(group: &str) -> bool {
     RANKED.contains(&group)
 }
 
-/// Returns the rank of a group; groups of equal rank are ordered by name.
+/// Returns the rank of a group. Groups of equal rank are ordered by name.
 pub(crate) fn group_rank(name: &str) -> usize {
     RANKED.iter().position(|ranked| *ranked == name).unwrap_or(RANKED.len())
 }
@@ -55,7 +55,8 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     key(a).cmp(&key(b)).then_with(|| a.cmp(b))
 }
 
-/// Returns `None`, which is less than all others, if the version does not have this form.
+/// Returns the maturity and the numbers of a version. Returns `None` for a version of another form.
+/// `None` is less than all other values.
 fn parse(version: &str) -> Option<(Stage, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let stages = [("alpha", Stage::Alpha), ("beta", Stage::Beta)];

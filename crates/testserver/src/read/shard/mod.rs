@@ -7,21 +7,21 @@ use crate::status::Status;
 use crate::storage::entry::Essentials;
 use expression::{Expression, Literal};
 
-/// Ranges of hashes. An object is in the shard if its hash is in one of them.
+/// Selects objects by ranges of hashes. An object is in the shard if its hash is in one of the ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ShardSelector {
     field: Field,
     ranges: Vec<Range>,
 }
 
-/// The field that is hashed.
+/// The field whose value is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Uid,
     Namespace,
 }
 
-/// A half-open range from `start` to `end`; `end` may be 2^64.
+/// A range that includes `start` and excludes `end`. `end` may be 2^64.
 #[derive(Clone, Debug, PartialEq)]
 struct Range {
     start: u128,
@@ -74,7 +74,7 @@ impl std::fmt::Display for ShardSelector {
     }
 }
 
-/// 64-bit FNV-1a. All servers and clients must use the same hash.
+/// Returns the 64-bit FNV-1a hash of a text. All servers and clients must use the same hash.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
