@@ -52,19 +52,19 @@ pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "From the start until the cache is in sync",
         figures: &[
-            figure("sync_cpu_s", "CPU s", 2, |round, _| Some(round.sync.cpu)),
-            figure("sync_wall_s", "wall s", 2, |round, _| Some(round.sync.wall)),
-            figure("sync_rss_mb", "RSS MB", 0, |round, _| Some(round.sync.after as f64 / MB)),
-            figure("sync_peak_mb", "peak MB", 0, |round, _| Some(round.sync.peak as f64 / MB)),
+            figure("sync_cpu_s", "CPU time, s", 2, |round, _| Some(round.sync.cpu)),
+            figure("sync_wall_s", "wall time, s", 2, |round, _| Some(round.sync.wall)),
+            figure("sync_rss_mb", "RSS, MB", 0, |round, _| Some(round.sync.after as f64 / MB)),
+            figure("sync_peak_mb", "peak RSS, MB", 0, |round, _| Some(round.sync.peak as f64 / MB)),
         ],
     },
     Group {
-        title: "Events, as fast as they are read",
+        title: "Events at full speed",
         figures: &[
-            figure("event_cpu_us", "CPU us/event", 1, |round, set| per(round.events.cpu, set.events)),
+            figure("event_cpu_us", "CPU, us/event", 1, |round, set| per(round.events.cpu, set.events)),
             figure("events_per_s", "events/s", 0, |round, set| Some(set.events as f64 / round.events.wall)),
-            figure("events_rss_mb", "RSS MB", 0, |round, _| Some(round.events.after as f64 / MB)),
-            figure("object_rss_kb", "RSS KB/object", 1, |round, _| {
+            figure("events_rss_mb", "RSS, MB", 0, |round, _| Some(round.events.after as f64 / MB)),
+            figure("object_rss_kb", "RSS, KB/object", 1, |round, _| {
                 Some(round.events.after as f64 / round.objects as f64 / 1e3)
             }),
         ],
@@ -72,23 +72,25 @@ pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "Relists",
         figures: &[
-            figure("relist_cpu_us", "unchanged: CPU us/object", 1, |round, _| {
+            figure("relist_cpu_us", "unchanged: CPU, us/object", 1, |round, _| {
                 per(round.relist.cpu, round.objects as u64)
             }),
-            figure("relist_cpu_ratio", "to the first sync", 2, |round, _| {
+            figure("relist_cpu_ratio", "unchanged: CPU / CPU until sync", 2, |round, _| {
                 Some(round.relist.cpu / round.sync.cpu)
             }),
-            figure("relist_peak_ratio", "peak to RSS before", 2, |round, _| Some(growth(&round.relist))),
-            figure("changed_cpu_us", "5 % changed: CPU us/object", 1, |round, _| {
+            figure("relist_peak_ratio", "unchanged: peak RSS / RSS before", 2, |round, _| {
+                Some(growth(&round.relist))
+            }),
+            figure("changed_cpu_us", "5 % changed: CPU, us/object", 1, |round, _| {
                 per(round.relist_changed.cpu, round.objects as u64)
             }),
-            figure("changed_peak_ratio", "peak to RSS before", 2, |round, _| {
+            figure("changed_peak_ratio", "5 % changed: peak RSS / RSS before", 2, |round, _| {
                 Some(growth(&round.relist_changed))
             }),
-            figure("asked_cpu_us", "requested: CPU us/object", 1, |round, _| {
+            figure("asked_cpu_us", "requested: CPU, us/object", 1, |round, _| {
                 per(round.relist_asked?.cpu, round.objects as u64)
             }),
-            figure("asked_peak_ratio", "peak to RSS before", 2, |round, _| {
+            figure("asked_peak_ratio", "requested: peak RSS / RSS before", 2, |round, _| {
                 round.relist_asked.as_ref().map(growth)
             }),
         ],
@@ -96,10 +98,12 @@ pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "Events at a fixed rate",
         figures: &[
-            figure("latency_p50_us", "p50 us", 0, |round, _| Some(round.latency?.p50 as f64 / 1e3)),
-            figure("latency_p99_us", "p99 us", 0, |round, _| Some(round.latency?.p99 as f64 / 1e3)),
-            figure("latency_max_us", "slowest us", 0, |round, _| Some(round.latency?.max as f64 / 1e3)),
-            figure("paced_cpu_us", "CPU us/event", 1, |round, set| {
+            figure("latency_p50_us", "latency p50, us", 0, |round, _| Some(round.latency?.p50 as f64 / 1e3)),
+            figure("latency_p99_us", "latency p99, us", 0, |round, _| Some(round.latency?.p99 as f64 / 1e3)),
+            figure("latency_max_us", "slowest event, us", 0, |round, _| {
+                Some(round.latency?.max as f64 / 1e3)
+            }),
+            figure("paced_cpu_us", "CPU, us/event", 1, |round, set| {
                 per(round.paced.cpu, set.rate * set.seconds)
             }),
         ],

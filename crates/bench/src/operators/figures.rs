@@ -74,17 +74,18 @@ impl Figure {
 /// All figures, grouped by table.
 pub(super) const GROUPS: [Group; 4] = [
     Group {
-        title: "From a first start until all Websites are ready",
+        title: "From the first start until all Websites are ready",
         figures: &[
-            figure("cold_cpu_s", "CPU s", 2, |of, _| of.cold.stage.cpu),
-            figure("cold_cpu_us", "us/Website", 0, |of, set| us(of.cold.stage.cpu, set.objects))
+            figure("cold_cpu_s", "CPU time, s", 2, |of, _| of.cold.stage.cpu),
+            figure("cold_cpu_us", "CPU, us/Website", 0, |of, set| us(of.cold.stage.cpu, set.objects))
                 .less("first start: CPU"),
-            figure("cold_wall_s", "wall s", 2, |of, _| of.cold.stage.wall),
+            figure("cold_wall_s", "wall time, s", 2, |of, _| of.cold.stage.wall),
             figure("cold_per_s", "Websites/s", 0, |of, set| set.objects as f64 / of.cold.stage.wall)
-                .more("Websites/s"),
-            figure("cold_peak_mb", "peak MB", 0, |of, _| of.cold.stage.peak as f64 / MB).less("peak"),
-            figure("cold_rss_mb", "RSS at rest MB", 0, |of, _| of.cold.stage.after as f64 / MB)
-                .less("RSS at rest"),
+                .more("first start: Websites/s"),
+            figure("cold_peak_mb", "peak RSS, MB", 0, |of, _| of.cold.stage.peak as f64 / MB)
+                .less("first start: peak RSS"),
+            figure("cold_rss_mb", "RSS at rest, MB", 0, |of, _| of.cold.stage.after as f64 / MB)
+                .less("first start: RSS at rest"),
             figure("cold_writes", "writes/Website", 2, |of, set| {
                 requests(&of.cold, |requests| requests.writes) / set.objects as f64
             }),
@@ -92,14 +93,16 @@ pub(super) const GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        title: "Changes at a fixed rate, until each is reported",
+        title: "Changes at a fixed rate, until the new status is delivered",
         figures: &[
-            figure("change_p50_ms", "p50 ms", 2, |of, _| ms(of.latency.p50)).less("changes: p50"),
-            figure("change_p99_ms", "p99 ms", 2, |of, _| ms(of.latency.p99)).less("p99"),
-            figure("change_max_ms", "slowest ms", 2, |of, _| ms(of.latency.max)),
-            figure("change_cpu_s", "CPU s", 2, |of, _| of.changes.stage.cpu),
-            figure("change_cpu_us", "us/change", 0, |of, set| us(of.changes.stage.cpu, set.changes))
-                .less("CPU per change"),
+            figure("change_p50_ms", "latency p50, ms", 2, |of, _| ms(of.latency.p50))
+                .less("changes: latency p50"),
+            figure("change_p99_ms", "latency p99, ms", 2, |of, _| ms(of.latency.p99))
+                .less("changes: latency p99"),
+            figure("change_max_ms", "slowest change, ms", 2, |of, _| ms(of.latency.max)),
+            figure("change_cpu_s", "CPU time, s", 2, |of, _| of.changes.stage.cpu),
+            figure("change_cpu_us", "CPU, us/change", 0, |of, set| us(of.changes.stage.cpu, set.changes))
+                .less("changes: CPU"),
             figure("change_writes", "writes/change", 2, |of, set| {
                 requests(&of.changes, |requests| requests.writes) / set.changes as f64
             }),
@@ -109,16 +112,16 @@ pub(super) const GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        title: "From a second start, without pending work, until each Website is reconciled",
+        title: "From the second start, without pending work, until each Website is reconciled",
         figures: &[
-            figure("restart_cpu_s", "CPU s", 2, |of, _| of.restart.stage.cpu),
-            figure("restart_cpu_us", "us/Website", 0, |of, set| us(of.restart.stage.cpu, set.objects))
+            figure("restart_cpu_s", "CPU time, s", 2, |of, _| of.restart.stage.cpu),
+            figure("restart_cpu_us", "CPU, us/Website", 0, |of, set| us(of.restart.stage.cpu, set.objects))
                 .less("second start: CPU"),
-            figure("restart_wall_s", "wall s", 2, |of, _| of.restart.stage.wall),
-            figure("restart_peak_mb", "peak MB", 0, |of, _| of.restart.stage.peak as f64 / MB)
-                .less("second peak"),
-            figure("restart_rss_mb", "RSS at rest MB", 0, |of, _| of.restart.stage.after as f64 / MB)
-                .less("second RSS"),
+            figure("restart_wall_s", "wall time, s", 2, |of, _| of.restart.stage.wall),
+            figure("restart_peak_mb", "peak RSS, MB", 0, |of, _| of.restart.stage.peak as f64 / MB)
+                .less("second start: peak RSS"),
+            figure("restart_rss_mb", "RSS at rest, MB", 0, |of, _| of.restart.stage.after as f64 / MB)
+                .less("second start: RSS at rest"),
             figure("restart_runs", "reconciles/Website", 2, |of, set| {
                 of.restart.runs as f64 / set.objects as f64
             }),
@@ -126,17 +129,22 @@ pub(super) const GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        title: "Idle, and totals",
+        title: "Idle part, and totals of all parts",
         figures: &[
-            figure("idle_cpu_us", "idle: CPU us/s", 0, |of, _| of.idle.stage.cpu * 1e6 / of.idle.stage.wall)
+            figure("idle_cpu_us", "idle: CPU, us/s", 0, |of, _| of.idle.stage.cpu * 1e6 / of.idle.stage.wall)
                 .less("idle: CPU"),
-            figure("idle_rss_mb", "RSS MB", 0, |of, _| of.idle.stage.after as f64 / MB).less("RSS"),
-            figure("reads", "reads", 0, |of, _| sum(of, |part| requests(part, |requests| requests.reads))),
-            figure("watches", "watches", 0, |of, _| {
+            figure("idle_rss_mb", "idle: RSS, MB", 0, |of, _| of.idle.stage.after as f64 / MB)
+                .less("idle: RSS"),
+            figure("reads", "total reads", 0, |of, _| {
+                sum(of, |part| requests(part, |requests| requests.reads))
+            }),
+            figure("watches", "total watches", 0, |of, _| {
                 sum(of, |part| requests(part, |requests| requests.watches))
             }),
-            figure("writes", "writes", 0, |of, _| sum(of, |part| requests(part, |requests| requests.writes))),
-            figure("refused", "refused", 0, |of, _| {
+            figure("writes", "total writes", 0, |of, _| {
+                sum(of, |part| requests(part, |requests| requests.writes))
+            }),
+            figure("refused", "failed requests", 0, |of, _| {
                 sum(of, |part| requests(part, |requests| requests.refused))
             }),
             figure("failed", "failed reconciles", 0, |of, _| sum(of, |part| part.failed as f64)),

@@ -89,8 +89,8 @@ impl OperatorNumbers {
         let Self { machine, controller_runtime, outcome, .. } = self;
         let settings = &outcome.settings;
         format!(
-            "{machine}. {} Websites, {} changes, {} a second, {} s idle; medians of {} rounds. kube-runtime {}, \
-             controller-runtime {controller_runtime}.\n\n",
+            "{machine}. {} Websites, {} changes, {} changes per second, {} s idle. The figures are medians. The number \
+             of rounds is {}. kube-runtime {}, controller-runtime {controller_runtime}.\n\n",
             settings.objects,
             settings.changes,
             settings.rate,
@@ -129,7 +129,8 @@ fn ratios(medians: &[OperatorMedians]) -> String {
         };
         row(&of.operator, figures.iter().map(|figure| cell(ratio(figure), 2)))
     }));
-    let explained = "Less is better, except for Websites/s.";
+    let explained = "Each figure is divided by the best figure of kube-runtime and controller-runtime. Less is better, \
+                     except for Websites/s.";
     format!("{}\n\n{explained}\n\n{}\n", heading("Ratios to the better peer"), aligned(&rows))
 }
 

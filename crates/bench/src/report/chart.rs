@@ -15,7 +15,7 @@ pub(super) struct Chart {
 /// File name, figure and title of each chart.
 const CHARTS: [(&str, &str, &str); 6] = [
     ("sync-cpu.svg", "sync_cpu_s", "Processor time until the cache is in sync, seconds"),
-    ("sync-peak.svg", "sync_peak_mb", "Most memory until the cache is in sync, MB"),
+    ("sync-peak.svg", "sync_peak_mb", "Peak memory until the cache is in sync, MB"),
     ("event-cpu.svg", "event_cpu_us", "Processor time for an event, microseconds"),
     ("memory.svg", "object_rss_kb", "Memory for an object after events, KB"),
     (
@@ -23,7 +23,7 @@ const CHARTS: [(&str, &str, &str); 6] = [
         "relist_cpu_us",
         "Processor time for an object of a relist without changes, microseconds",
     ),
-    ("latency.svg", "latency_p99_us", "From the socket to the handler at a fixed rate, p99 in microseconds"),
+    ("latency.svg", "latency_p99_us", "Latency from the socket to the handler, p99, microseconds"),
 ];
 
 const WIDTH: usize = 760;

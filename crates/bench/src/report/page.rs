@@ -42,8 +42,8 @@ fn summary(numbers: &Numbers) -> String {
     let Numbers { machine, outcome, .. } = numbers;
     let settings = &outcome.settings;
     format!(
-        "{machine}. {} Pods of {}, {} events, then {} a second for {} s; medians of {} \
-         rounds. kube-runtime {}, client-go {}.\n\n",
+        "{machine}. {} Pods of {}, {} events at full speed, then {} events per second for {} s. The figures are \
+         medians of {} rounds. kube-runtime {}, client-go {}.\n\n",
         outcome.recording.objects,
         outcome.recording.server,
         settings.events,

@@ -32,16 +32,16 @@ const fn figure(
 /// The figures. For rates, more is better. For all other figures, less is better.
 const FIGURES: [Figure; 10] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
-    figure("write_cpu_us", "writer's CPU us/write", 2, |round| cpu_us(&round.alone)),
-    figure("get_ns", "get, ns", 0, |round| round.get_ns),
-    figure("list_ns", "list, ns/object", 1, |round| round.list_ns),
-    figure("by_index_ns", "by index, ns", 0, |round| round.by_index_ns),
+    figure("write_cpu_us", "CPU of the writer, us/write", 2, |round| cpu_us(&round.alone)),
+    figure("get_ns", "get, CPU ns", 0, |round| round.get_ns),
+    figure("list_ns", "list, CPU ns/object", 1, |round| round.list_ns),
+    figure("by_index_ns", "Pods of one node, CPU ns", 0, |round| round.by_index_ns),
     figure("read_writes_per_s", "with readers: writes/s", 0, |round| per_s(&round.read)),
-    figure("read_write_cpu_us", "with readers: writer's CPU us/write", 2, |round| cpu_us(&round.read)),
-    figure("read_group_p99_us", "with readers: writer's CPU us/64 writes, p99", 0, |round| {
+    figure("read_write_cpu_us", "with readers: CPU of the writer, us/write", 2, |round| cpu_us(&round.read)),
+    figure("read_group_p99_us", "with readers: CPU of the writer, p99, us/64 writes", 0, |round| {
         round.read.group_cpu_p99 * 1e6
     }),
-    figure("read_waits", "with readers: writer's waits/1,000 writes", 3, |round| {
+    figure("read_waits", "with readers: waits of the writer/1,000 writes", 3, |round| {
         round.read.waits as f64 * 1e3 / round.read.writes as f64
     }),
     figure("read_lists_per_s", "with readers: lists/s", 0, |round| round.lists_per_s),
@@ -80,7 +80,7 @@ impl StoreNumbers {
         }
         let names: Vec<&str> = measured.iter().map(|of| &*of.store).collect();
         let others = names.iter().filter(|name| !name.starts_with(OURS) && names.contains(&OURS));
-        let ratios = others.clone().map(|name| format!("to {name}"));
+        let ratios = others.clone().map(|name| format!("{OURS} / {name}"));
         let mut rows = vec![header(names.iter().map(|&name| name.to_owned()).chain(ratios))];
         for Figure { key, title, digits, .. } in FIGURES {
             let value = |name: &str| self.median(name, key);
@@ -156,7 +156,7 @@ mod tests {
         let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list, ")).collect();
         assert_eq!(rows.len(), 1, "{text}");
         let cells: Vec<&str> = rows[0].split('|').map(str::trim).collect();
-        assert_eq!(cells, ["", "list, ns/object", "2.0", "8.0", "0.250", ""]);
+        assert_eq!(cells, ["", "list, CPU ns/object", "2.0", "8.0", "0.250", ""]);
         assert!(text.contains(" 500.000 |"), "{text}");
     }
 

@@ -45,10 +45,10 @@ pub(super) fn ratios(medians: &[Medians]) -> String {
 /// Returns a title that is unique in a table with figures of several groups.
 fn unique_title(figure: &Figure) -> String {
     match figure.key {
-        "sync_cpu_s" => "sync CPU".to_owned(),
-        "event_cpu_us" => "CPU per event".to_owned(),
-        "object_rss_kb" => "RSS per object after events".to_owned(),
-        "latency_p99_us" => "p99 latency".to_owned(),
+        "sync_cpu_s" => "ratio of CPU until sync".to_owned(),
+        "event_cpu_us" => "ratio of CPU per event".to_owned(),
+        "object_rss_kb" => "ratio of RSS per object after events".to_owned(),
+        "latency_p99_us" => "ratio of p99 latency".to_owned(),
         _ => figure.title.to_owned(),
     }
 }
@@ -109,14 +109,14 @@ mod tests {
     #[test]
     fn missing_value_is_a_dash() {
         let text = figures(&[medians("a", 1.5)]);
-        assert!(text.contains("| a  |  1.50 |      - |      - |       - |\n"), "{text}");
+        assert!(text.contains("| a  |        1.50 |            - |       - |            - |\n"), "{text}");
     }
 
     #[test]
     fn ratios_are_to_the_baseline_and_need_one() {
         assert_eq!(ratios(&[medians("a", 1.0)]), "");
         let text = ratios(&[medians("a", 1.0), medians(CLIENT_GO_PROTOBUF, 4.0)]);
-        assert!(text.contains("| a                   |     0.25 |"), "{text}");
-        assert!(text.contains("|     1.00 |"), "{text}");
+        assert!(text.contains("| a                   |                    0.25 |"), "{text}");
+        assert!(text.contains("|                    1.00 |"), "{text}");
     }
 }

@@ -26,18 +26,26 @@ const MB: f64 = 1e6;
 /// All figures, in the order of the columns. "Net" means without the cost of the same process
 /// without objects.
 pub(super) const ALL: [Figure; 12] = [
-    stays("sync_cpu_us", "sync: CPU us/object", 2, |of, _| per_object(of, of.sync.cpu - of.empty.cpu) * 1e6),
-    stays("sync_user_us", "user CPU", 2, |of, _| per_object(of, of.sync.user - of.empty.user) * 1e6),
-    shown("sync_wall_s", "wall s", 2, |of, _| of.sync.wall),
-    stays("sync_rss_kb", "RSS KB/object, net", 2, |of, _| net(of, of.sync.after) / KB),
-    shown("sync_rss_gross_kb", "gross", 2, |of, _| per_object(of, of.sync.after as f64) / KB),
-    stays("event_cpu_us", "events: CPU us/event", 2, |of, events| of.events.cpu * 1e6 / events as f64),
-    stays("event_user_us", "user CPU", 2, |of, events| of.events.user * 1e6 / events as f64),
+    stays("sync_cpu_us", "sync: CPU, us/object", 2, |of, _| per_object(of, of.sync.cpu - of.empty.cpu) * 1e6),
+    stays("sync_user_us", "sync: user CPU, us/object", 2, |of, _| {
+        per_object(of, of.sync.user - of.empty.user) * 1e6
+    }),
+    shown("sync_wall_s", "sync: wall time, s", 2, |of, _| of.sync.wall),
+    stays("sync_rss_kb", "sync: net RSS, KB/object", 2, |of, _| net(of, of.sync.after) / KB),
+    shown("sync_rss_gross_kb", "sync: gross RSS, KB/object", 2, |of, _| {
+        per_object(of, of.sync.after as f64) / KB
+    }),
+    stays("event_cpu_us", "events: CPU, us/event", 2, |of, events| of.events.cpu * 1e6 / events as f64),
+    stays("event_user_us", "events: user CPU, us/event", 2, |of, events| {
+        of.events.user * 1e6 / events as f64
+    }),
     shown("events_per_s", "events/s", 0, |of, events| events as f64 / of.events.wall),
-    stays("events_rss_kb", "RSS KB/object, net", 2, |of, _| net(of, of.events.after) / KB),
-    shown("events_rss_gross_kb", "gross", 2, |of, _| per_object(of, of.events.after as f64) / KB),
-    shown("peak_mb", "peak MB", 0, |of, _| of.sync.peak.max(of.events.peak) as f64 / MB),
-    shown("server_peak_mb", "server MB", 0, |of, _| of.server_peak as f64 / MB),
+    stays("events_rss_kb", "events: net RSS, KB/object", 2, |of, _| net(of, of.events.after) / KB),
+    shown("events_rss_gross_kb", "events: gross RSS, KB/object", 2, |of, _| {
+        per_object(of, of.events.after as f64) / KB
+    }),
+    shown("peak_mb", "peak RSS, MB", 0, |of, _| of.sync.peak.max(of.events.peak) as f64 / MB),
+    shown("server_peak_mb", "peak RSS of the server, MB", 0, |of, _| of.server_peak as f64 / MB),
 ];
 
 const fn stays(

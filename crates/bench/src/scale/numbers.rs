@@ -42,7 +42,10 @@ impl ScaleNumbers {
             let ratio = || Some(self.figures[at].get(figure.key)? / fewest.get(figure.key)?);
             cell(ratio(), 2)
         });
-        format!("### Costs\n\n{costs}\n### Ratios to the run with the fewest objects\n\n{ratios}")
+        format!(
+            "### Costs\n\n{costs}\n### Ratios to the row with the fewest objects\n\nEach figure is divided by the figure of \
+             the same representation with the fewest objects.\n\n{ratios}"
+        )
     }
 
     fn table(&self, columns: &[&Figure], cell: impl Fn(usize, &Figure) -> String) -> String {
@@ -84,7 +87,7 @@ impl ScaleNumbers {
         let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = format!(
-            "{}. Generated from {RECORDED} recorded Pods; {} events; the round with the median CPU time of {} rounds.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
+            "{}. The Pods are generated from {RECORDED} recorded Pods. {} events. The figures are from the round with the median CPU time of {} rounds.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
             self.machine,
             grouped(usize::try_from(self.settings.events)?),
             self.settings.rounds,
