@@ -337,12 +337,14 @@ impl<T: Object> Informer<T> {
     pub fn status(&self) -> InformerStatus {
         let snapshot = self.shared.store.snapshot();
         let reflector = self.shared.reflector.borrow().clone();
+        // The guard must be dropped before `subscriber_statuses` locks the subscribers.
+        let synced = *self.shared.synced.borrow();
         let age = |at: Option<Instant>| at.map(|at| at.elapsed());
         InformerStatus {
             name: self.shared.config.name.clone(),
             path: self.shared.config.source.path(),
             adopted: false,
-            synced: *self.shared.synced.borrow(),
+            synced,
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,
             watermark: snapshot.resource_version().cloned(),

@@ -260,9 +260,12 @@ impl<T: Object> Shared<T> {
             None => {
                 let subscribers = self.lock_subscribers();
                 let events: Arc<[Event<T>]> = self.store.apply(batch).into();
-                self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
+                let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
                     mailbox.push(Arc::clone(&events), synced);
-                })
+                });
+                drop(subscribers);
+                self.announce_sync();
+                mailboxes
             }
         }
     }
@@ -287,6 +290,7 @@ impl<T: Object> Shared<T> {
                     mailbox.push_list(&events, synced);
                 });
                 drop(subscribers);
+                self.announce_sync();
                 drop(self.spawn_blocking(|| drop(end)));
                 return mailboxes;
             }
@@ -320,17 +324,26 @@ impl<T: Object> Shared<T> {
         push: impl Fn(&Mailbox<T>, bool),
     ) -> Vec<Arc<Mailbox<T>>> {
         let synced = self.store.is_synced();
-        let first = synced && !*self.synced.borrow();
-        if first || !is_empty {
+        if self.is_newly_synced() || !is_empty {
             for subscriber in &subscribers.list {
                 push(&subscriber.mailbox, synced);
             }
         }
-        if first {
-            self.synced.send_replace(true);
-        }
         let mailboxes = subscribers.list.iter().map(|subscriber| &subscriber.mailbox);
         mailboxes.filter(|mailbox| mailbox.has_backpressure()).cloned().collect()
+    }
+
+    /// Returns whether the store is synced, but [`Shared::announce_sync`] has not announced it.
+    fn is_newly_synced(&self) -> bool {
+        self.store.is_synced() && !*self.synced.borrow()
+    }
+
+    /// Announces that the informer is synced. Must be called without the lock of the subscribers:
+    /// another thread can hold a guard of this channel and wait for that lock.
+    fn announce_sync(&self) {
+        if self.is_newly_synced() {
+            self.synced.send_replace(true);
+        }
     }
 
     /// Adds a subscriber. Its first events are the cached objects as initial adds.

@@ -131,6 +131,15 @@ pub enum ListWatchError {
         /// The timeout.
         after: Duration,
     },
+    /// The pages of a list do not end: a continue token repeats, many pages are empty, or there are too
+    /// many pages. The reflector creates this error, and then requests the list in one response.
+    #[error("{target}: the pages of the list do not end; stopped after {pages} pages")]
+    EndlessPages {
+        /// The request. The URL has no query.
+        target: Target,
+        /// The number of received pages.
+        pages: u32,
+    },
     /// A function of [`ListWatch::from_functions`](crate::ListWatch::from_functions) failed.
     /// [`ListWatchError::list_function`] and [`ListWatchError::watch_function`] create this error.
     #[error("{verb} function failed")]

@@ -3,6 +3,7 @@
 mod received;
 mod version_check;
 
+use self::version_check::Doubt;
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
@@ -17,13 +18,16 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RestartCause, Sink, SinkClosed,
-    State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe, report::Reports,
-    server_versions::ServerVersions, step,
+    Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink,
+    SinkClosed, State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe,
+    report::Reports, server_versions::ServerVersions, step,
 };
 
 /// A watch with a shorter duration is early. The next request then waits for the backoff.
 const EARLY_END: Duration = Duration::from_secs(1);
+
+/// The maximum duration of a list with all its pages, as a multiple of the deadline of a page.
+const MAX_LIST_DEADLINES: u32 = 15;
 
 /// Lists and watches a resource, and pushes the changes into a [`Sink`].
 ///
@@ -142,7 +146,10 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             deadlines: Deadlines::default(),
             request: Request::None,
             version_check: None,
-            failed_at: Instant::now(),
+            doubt: Doubt::failed(),
+            failed_after_open: false,
+            list_began: Instant::now(),
+            requested_at: Instant::now(),
             requests: 0,
             machine: State::Idle,
             outgoing: Vec::new(),
@@ -180,8 +187,13 @@ struct Driver<T, S> {
     request: Request<T>,
     /// The running request for the server's resourceVersion. A new list or watch cancels it.
     version_check: Option<BoxFuture<'static, ResourceVersion>>,
-    /// The time of the last failure.
-    failed_at: Instant,
+    doubt: Doubt,
+    /// True if the last failure ended a watch that was open. To open the next watch is then no success.
+    failed_after_open: bool,
+    /// The time when the last list started, without the time in which the sink was full.
+    list_began: Instant,
+    /// The time when `request` was sent.
+    requested_at: Instant,
     /// The number of requests and backoffs. It changes when `request` is replaced.
     requests: u64,
     deadlines: Deadlines,
@@ -230,6 +242,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.reflector.sink.push(outgoing).await?;
         let waited = began.elapsed();
         self.deadlines.postpone(waited);
+        self.list_began += waited;
         if let Request::Watch { began, .. } = &mut self.request {
             *began += waited;
         }
@@ -294,13 +307,29 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Output::Arm(deadline) => self.arm(deadline),
                 Output::Disarm(deadline) => self.deadlines.disarm(deadline),
                 Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
-                Output::Discard => self.reflector.reports.repeat(),
+                Output::Discard => self.discard(),
                 Output::Mark(marker) => self.mark(marker),
-                Output::Count(cause) => self.reflector.reports.list_begun(cause),
+                Output::Count(cause) => self.count_list(cause),
+                Output::AbandonPages { pages } => self.abandon_pages(pages),
             }
         }
         self.machine = state;
         self.reflector.reports.phase(&self.machine);
+    }
+
+    fn discard(&mut self) {
+        self.reflector.reports.repeat();
+        self.doubt = Doubt::failed();
+    }
+
+    fn count_list(&mut self, cause: RelistCause) {
+        self.reflector.reports.list_begun(cause);
+        self.list_began = Instant::now();
+    }
+
+    fn abandon_pages(&self, pages: u32) {
+        let target = Target { verb: Verb::List, url: self.reflector.source.path() };
+        self.reflector.reports.failed(&ListWatchError::EndlessPages { target, pages }, false);
     }
 
     fn mark(&mut self, marker: Marker) {
@@ -343,6 +372,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.version_check = None;
         self.request = request;
         self.requests += 1;
+        self.requested_at = Instant::now();
     }
 
     /// Returns the probe for a list.
@@ -367,7 +397,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     fn timeout_of(&self, deadline: Deadline) -> Option<Duration> {
         let options = &self.reflector.options;
         match (deadline, &self.request) {
-            (Deadline::List, Request::List(_)) => Some(options.list_deadline),
+            (Deadline::List, Request::List(_)) => Some(self.page_timeout()),
             (Deadline::List, Request::Watch { .. }) => Some(options.list_deadline),
             (Deadline::InitialEvents, Request::Watch { .. }) => Some(options.streaming_deadline),
             (Deadline::Watch, Request::Watch { timeout, .. }) => Some(*timeout + options.watch_grace),
@@ -377,10 +407,24 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
+    /// Returns the timeout of the next page. The time of all pages is also limited, because a slow server
+    /// could return new pages for days.
+    fn page_timeout(&self) -> Duration {
+        let left = self.list_timeout().saturating_sub(self.list_began.elapsed());
+        self.reflector.options.list_deadline.min(left)
+    }
+
+    fn list_timeout(&self) -> Duration {
+        self.reflector.options.list_deadline * MAX_LIST_DEADLINES
+    }
+
     fn watch_ended(&mut self) {
         let end = self.watch_end();
         if end != WatchEnd::Early {
-            self.reflector.reports.succeeded();
+            self.succeeded();
+        }
+        if end != WatchEnd::Full {
+            self.doubt = Doubt::closed();
         }
         self.watch_over(end.into());
         self.step(Input::WatchEnded(end), || None);
@@ -405,8 +449,14 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
+    fn succeeded(&mut self) {
+        self.failed_after_open = false;
+        self.reflector.reports.succeeded();
+    }
+
     fn failed(&mut self, error: &ListWatchError) {
-        self.failed_at = Instant::now();
+        self.doubt = Doubt::failed();
+        self.failed_after_open = matches!(&self.machine, State::Watching(watching) if watching.opened);
         self.reflector.reports.failed(error, self.is_rejection(error.class()));
         self.watch_over(RestartCause::Failed(error.class()));
         self.step(Input::Failed(error.class(), error.retry_after()), || None);
@@ -429,6 +479,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         };
         if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
+            let after = if after.is_zero() { self.list_timeout() } else { after };
             self.reflector.reports.failed(&ListWatchError::TimedOut { target, after }, false);
             self.watch_over(RestartCause::Silent);
         }

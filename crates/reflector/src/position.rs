@@ -2,7 +2,7 @@
 
 use kube_object::ResourceVersion;
 
-use crate::{ListPlan, ServerLimits};
+use crate::{EventKind, ListPlan, ServerLimits};
 
 /// Represents the resourceVersion up to which the reflector delivered all events, with facts about
 /// earlier requests.
@@ -20,10 +20,13 @@ pub struct Position {
     /// weight 6 if it was silent for its full duration, 1 if it was silent and shorter, and 4 if it
     /// failed. At 12, the reflector relists.
     pub stall_weight: u8,
-    /// True if a watch failed after the last event, bookmark or list, for example because of a broken
-    /// connection. The server may since have been restored to an older state. After it accepts the next
-    /// watch, the reflector compares the current resourceVersion of the server with this position.
+    /// True if a watch failed or closed early after the last event, bookmark or list, for example because
+    /// of a broken connection. The server may since have been restored to an older state. After it accepts
+    /// the next watch, the reflector compares the current resourceVersion of the server with this position.
     pub check_version: bool,
+    /// True if a watch since the last list sent an event at or below its position. The event can be a
+    /// change that the reflector discarded, so a list follows this watch.
+    pub disordered: bool,
     /// The limits of the server that earlier requests revealed.
     pub limits: ServerLimits,
 }
@@ -57,6 +60,7 @@ impl Position {
             unstable: fresh || immediate,
             stall_weight: 0,
             check_version: false,
+            disordered: false,
             limits,
         }
     }
@@ -99,8 +103,34 @@ impl Position {
         self.stall_weight >= STUCK_WEIGHT
     }
 
-    /// Returns whether an event at `version` was already delivered.
-    pub(crate) fn has_passed(&self, version: &ResourceVersion) -> bool {
-        self.version.at_least(version)
+    /// Returns the position after an event at or below it.
+    pub(crate) fn disordered(self) -> Self {
+        Self { disordered: true, ..self }.unchecked()
+    }
+
+    /// Returns whether the position can be compared with other resourceVersions, because it is a number.
+    pub(crate) fn is_comparable(&self) -> bool {
+        !self.version.is_opaque()
+    }
+
+    /// Returns whether a server with ordered resourceVersions does not send this event after the
+    /// position. Such a server can repeat the position in a bookmark.
+    pub(crate) fn is_out_of_order(&self, kind: EventKind, version: &ResourceVersion) -> bool {
+        match kind {
+            EventKind::Bookmark | EventKind::InitialEnd => self.version > *version,
+            EventKind::Added | EventKind::Changed => self.version.at_least(version),
+        }
+    }
+
+    /// Returns whether an event at `version` moves the position.
+    ///
+    /// A position that is not a number does not move to a number. The objects of such a server may count
+    /// their versions separately, so that later events could have lower numbers.
+    pub(crate) fn can_move_to(&self, version: &ResourceVersion) -> bool {
+        match (self.version.is_opaque(), version.is_opaque()) {
+            (false, false) => self.version < *version,
+            (true, true) => version.is_resumable(),
+            (true, false) | (false, true) => false,
+        }
     }
 }

@@ -34,19 +34,19 @@ struct Check {
 pub(crate) type VersionCheck = Shared<BoxFuture<'static, Option<ResourceVersion>>>;
 
 impl ServerVersions {
-    /// Returns a check of this API group that started after `failure`. If there is no such check, starts
-    /// `request` as a new check.
+    /// Returns a check of this API group that did not start before `earliest`. If there is no such check,
+    /// starts `request` as a new check.
     ///
     /// The request makes progress while one of its callers polls it.
     pub(crate) fn check(
         &self,
         group: &str,
-        failure: Instant,
+        earliest: Instant,
         request: impl Future<Output = Option<ResourceVersion>> + Send + 'static,
     ) -> VersionCheck {
         let mut checks = self.0.lock();
         if let Some(check) = checks.get(group)
-            && check.began >= failure
+            && check.began >= earliest
             && check.version.peek() != Some(&None)
         {
             return check.version.clone();
@@ -54,6 +54,13 @@ impl ServerVersions {
         let version = request.boxed().shared();
         checks.insert(group.to_owned(), Check { began: Instant::now(), version: version.clone() });
         version
+    }
+}
+
+impl ServerVersions {
+    /// Returns the time when the last check of this API group started.
+    pub(crate) fn last_began(&self, group: &str) -> Option<Instant> {
+        self.0.lock().get(group).map(|check| check.began)
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Listing {
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
+    /// The number of pages without items since the last item.
+    pub empty_pages: u32,
     /// True while all received items have a readable name.
     pub complete: bool,
 }
@@ -57,6 +59,8 @@ pub struct Streaming {
 pub struct Watching {
     /// The reflector delivered all events up to this position.
     pub position: Position,
+    /// True if the server accepted the request, or sent an event.
+    pub opened: bool,
     /// True if this watch delivered an event or a bookmark. Repeats do not count.
     pub delivered: bool,
     /// True if this watch received a bookmark. After a bookmark, each next event or bookmark must arrive
@@ -191,6 +195,11 @@ pub enum Output {
     Mark(Marker),
     /// Count the start of a list with this cause.
     Count(RelistCause),
+    /// Report that the pages of the list do not end.
+    AbandonPages {
+        /// The number of received pages.
+        pages: u32,
+    },
 }
 
 /// Represents a delta that contains no object.

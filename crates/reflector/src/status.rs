@@ -96,8 +96,8 @@ pub enum RelistCause {
     TooLarge,
     /// A watch failed because the resource did not exist (404).
     NotFound,
-    /// Several watches made no progress, or there was no resourceVersion from which a watch could
-    /// resume.
+    /// Several watches made no progress, a watch sent an event out of order, or there was no
+    /// resourceVersion from which a watch could resume.
     Stuck,
     /// The program requested a relist.
     Requested,

@@ -36,7 +36,7 @@ async fn closed_sink_prevents_requests() {
 /// Property 20.
 #[tokio::test(start_paused = true)]
 async fn unread_watch_is_closed_on_drop() {
-    let fake = Fake::new(|_, _| list(&[], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
+    let fake = Fake::new(|_, _| list(&["a@1"], "5"), |_, _| vec![events(&["*6"]), Beat::Hang]);
     let (sender, mut received) = mpsc::channel(1);
     let running =
         tokio::spawn(Reflector::from_shared(Arc::clone(&fake) as _, sender).options(options()).run());

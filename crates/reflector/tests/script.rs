@@ -45,13 +45,12 @@ fn watch_without_failures() {
         page 100 -> end 100; watch 100; arm watch
         added 101 -> deliver
         bookmark 103 -> deliver; arm bookmark
-        changed 103 -> discard; arm bookmark
         changed 105 -> deliver; arm bookmark
         end full -> watch 105; arm watch
         bookmark 110 -> deliver; arm bookmark
         end full -> watch 110; arm watch",
     );
-    assert_eq!(state(&end), "watching 110 (moved)");
+    assert_eq!(state(&end), "watching 110 (moved, opening)");
 }
 
 #[test]
@@ -62,9 +61,8 @@ fn etcd_restore_leaves_future_version() {
         changed 105 -> deliver
         end full -> watch 105; arm watch
         # etcd is restored to 90: the watch at 105 is accepted and says nothing, or only what is past
-        bookmark 91 -> discard; arm bookmark
-        fired bookmark -> watch 105; arm watch
-        end full -> count stuck; list >=105; arm list; begin
+        bookmark 91 -> discard; check version; arm bookmark
+        fired bookmark -> count stuck; list >=105; arm list; begin
         fail too-large retry-after=1 -> count too-large; list consistent limit=500 fresh; arm list; begin fresh
         items -> deliver
         page 92 -> end 92; watch 92; arm watch
@@ -146,8 +144,8 @@ fn undecodable_event_on_server_repeats_until_relist() {
         changed 105 -> deliver
         fail broken -> back off
         fired backoff -> watch 105; arm watch
-        # a repeat is no progress
-        changed 105 -> discard
+        # a repeated bookmark is no progress
+        bookmark 105 -> discard; arm bookmark
         fail broken -> back off
         fired backoff -> watch 105; arm watch
         fail broken -> back off
@@ -157,7 +155,7 @@ fn undecodable_event_on_server_repeats_until_relist() {
         fired backoff -> count retry; list >=105; arm list; begin
         page 120 -> end 120; watch 120; arm watch",
     );
-    assert_eq!(state(&end), "watching 120");
+    assert_eq!(state(&end), "watching 120 (opening)");
 }
 
 #[test]
@@ -226,9 +224,9 @@ fn server_ignores_continue_token() {
     play(
         "start -> count start; list any limit=500; arm list; begin
         page 100 next=s -> list continue=s limit=500; arm list
-        page 100 next=s -> count retry; list any; arm list; begin
+        page 100 next=s -> abandon pages; count retry; list any; arm list; begin
         page 100 next=s -> list continue=s; arm list
-        page 100 next=s -> back off",
+        page 100 next=s -> abandon pages; back off",
     );
 }
 
@@ -239,7 +237,7 @@ fn server_repeats_pages_in_cycle() {
         page 100 next=s -> list continue=s limit=500; arm list
         page 100 next=t -> list continue=t limit=500; arm list
         page 100 next=s -> list continue=s limit=500; arm list
-        page 100 next=t -> count retry; list any; arm list; begin
+        page 100 next=t -> abandon pages; count retry; list any; arm list; begin
         page 100 -> end 100; watch 100; arm watch",
     );
 }
@@ -270,7 +268,7 @@ fn list_has_item_without_name() {
         items -> deliver
         page 105 -> end 105; watch 105; arm watch",
     );
-    assert_eq!(state(&end), "watching 105");
+    assert_eq!(state(&end), "watching 105 (opening)");
 }
 
 #[test]

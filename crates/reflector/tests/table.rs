@@ -79,12 +79,19 @@ fn at_nine() -> ListAt {
 /// Returns a list without streaming.
 fn first_page(plan: ListPlan) -> Listing {
     let plan = ListPlan { limits: ServerLimits { no_streaming: true, ..plan.limits }, ..plan };
-    Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true }
+    Listing { plan, version: None, token: None, earlier: None, pages: 0, empty_pages: 0, complete: true }
 }
 
 fn later_page(plan: ListPlan) -> Listing {
     let token = Some("s".to_owned());
-    Listing { version: Some(100.into()), earlier: token.clone(), token, pages: 1, ..first_page(plan) }
+    Listing {
+        version: Some(100.into()),
+        earlier: token.clone(),
+        token,
+        pages: 1,
+        empty_pages: 1,
+        ..first_page(plan)
+    }
 }
 
 fn lists() -> Vec<State> {
@@ -118,20 +125,23 @@ fn position(version: &str) -> Position {
         unstable: false,
         stall_weight: 0,
         check_version: false,
+        disordered: false,
         limits: ServerLimits::default(),
     }
 }
 
 fn watches() -> Vec<State> {
-    let opened = |position| Watching { position, delivered: false, bookmarked: false };
+    let opened = |position| Watching { position, opened: true, delivered: false, bookmarked: false };
     let moved = || Position { moved: true, ..position("9") };
     let watches = vec![
+        Watching { opened: false, ..opened(position("9")) },
         opened(position("9")),
         opened(Position { unstable: true, ..position("9") }),
         Watching { delivered: true, ..opened(moved()) },
         Watching { delivered: true, bookmarked: true, ..opened(moved()) },
         Watching { delivered: true, ..opened(Position { unstable: true, ..moved() }) },
         opened(Position { check_version: true, ..moved() }),
+        opened(Position { disordered: true, ..moved() }),
         opened(Position { limits: no_streaming(), ..moved() }),
         opened(Position { stall_weight: 6, ..moved() }),
         opened(Position { stall_weight: 8, ..moved() }),

@@ -28,8 +28,8 @@ pub(crate) struct Root<T> {
     /// Slots of objects whose latest state on the server could not be decoded.
     pub(crate) stale: Arc<BTreeSet<u32>>,
     pub(crate) watermark: Watermark,
-    /// Like `watermark`, but incomplete lists also advance this version. Cached versions are not higher,
-    /// except versions of a lost history.
+    /// Like `watermark`, but incomplete lists also advance this version. Cached versions are higher only
+    /// if they belong to a lost history, or if a list contained objects that are newer than the list.
     pub(crate) position: Watermark,
 }
 
@@ -179,8 +179,8 @@ impl<T: Object> Root<T> {
                 self.remove(&id, last, batch.outcome);
             }
             Delta::Undecodable(id) => {
-                self.advance(&id.version);
                 self.mark_undecodable(&id, batch.outcome);
+                self.advance(&id.version);
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
             Delta::Clear => self.clear(batch.outcome),
@@ -230,7 +230,6 @@ impl<T: Object> Root<T> {
         let held = self.held(entry.key().as_ref());
         if let (Some((slot, held)), StateSource::Live) = (held, batch.source)
             && self.is_repeat(slot, held, &entry.id, entry.digest)
-            && !self.belongs_to_new_history(held, &entry.id)
         {
             return batch.outcome.repeated(Some(entry));
         }
@@ -250,6 +249,9 @@ impl<T: Object> Root<T> {
     /// so the object with the lower version is the older object. An opaque version never counts as a
     /// repeat. If versions have no order, only an equal state of the same object is a repeat.
     fn is_repeat(&self, slot: u32, held: &ObjectId, event: &ObjectId, digest: Option<Digest>) -> bool {
+        if self.has_version_of_lost_history(slot, held, event) {
+            return false;
+        }
         let is_other = held.uid.differs_from(&event.uid);
         match (self.position.orders_events(), is_other) {
             (true, true) => event.version < held.version,
@@ -268,12 +270,14 @@ impl<T: Object> Root<T> {
     /// history.
     ///
     /// After a list that started a new epoch, an object keeps a version of the lost history only if
-    /// its listed state could not be decoded. This version is above the position. An event above
-    /// the position is new, even if its version is lower than the cached version.
-    fn belongs_to_new_history(&self, held: &ObjectId, event: &ObjectId) -> bool {
+    /// its listed state could not be decoded. The object is then stale, and its version is above the
+    /// position. An event above the position is new, even if its version is lower than the cached
+    /// version. An object that is not stale can also be above the position, because some servers
+    /// return objects that are newer than the list. The events of such an object are repeats.
+    fn has_version_of_lost_history(&self, slot: u32, held: &ObjectId, event: &ObjectId) -> bool {
         let both_above =
             |position: &ResourceVersion| held.version > *position && !position.at_least(&event.version);
-        self.position.version.as_ref().is_some_and(both_above)
+        self.stale.contains(&slot) && self.position.version.as_ref().is_some_and(both_above)
     }
 
     fn insert(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {

@@ -14,12 +14,15 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 for reason in &nameless {
                     self.reflector.reports.nameless(reason);
                 }
+                if items.is_empty() && nameless.is_empty() {
+                    return;
+                }
                 let complete = nameless.is_empty();
                 let listed = items.into_iter().map(|item| self.listed(item)).collect();
                 self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
             }
             Some(Ok(ListPart::End(end))) => {
-                self.reflector.reports.succeeded();
+                self.succeeded();
                 let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
                 self.step(input, || None);
             }
@@ -35,7 +38,10 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     pub(super) fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, ListWatchError>>) {
         match events {
             Some(Ok(events)) => {
-                self.reflector.reports.succeeded();
+                let only_opened = events.iter().all(|event| matches!(event, WatchEvent::Opened));
+                if !(only_opened && self.failed_after_open) {
+                    self.succeeded();
+                }
                 let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
                 let objects = events.iter().any(|event| event.object_id().is_some());
                 self.reflector.reports.events_received(objects, bookmarks);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, StreamExt};
 use kube_listwatch::{ListAt, ListPart, ListRequest, ListerWatcher};
 use kube_object::{NoCache, ResourceVersion};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Driver, Reflector};
 use crate::{Sink, server_versions::group_of};
@@ -13,19 +13,53 @@ use crate::{Sink, server_versions::group_of};
 /// The minimum delay before a failed check of the server's resourceVersion is repeated.
 const MIN_CHECK_DELAY: Duration = Duration::from_secs(5);
 
+/// The maximum age of a shared check when the watch is requested. A server cannot be stopped, restored
+/// and started in this time.
+const MAX_SHARED_AGE: Duration = Duration::from_secs(5);
+
+/// The minimum interval of checks after watches that closed without an error. A proxy may close each
+/// watch after some seconds.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The last reason for a check. The server may have lost its history since.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubt {
+    at: Instant,
+    /// True after a watch that closed early without an error. False after a failure, and after an event
+    /// out of order.
+    closed: bool,
+}
+
+impl Doubt {
+    pub(super) fn failed() -> Self {
+        Self { at: Instant::now(), closed: false }
+    }
+
+    pub(super) fn closed() -> Self {
+        Self { at: Instant::now(), closed: true }
+    }
+}
+
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     /// Requests the current resourceVersion of the server, or joins the request of another reflector. A
     /// failed request is repeated while the watch is open.
     pub(super) fn check_version(&mut self) {
         let Reflector { source, server_versions, options, .. } = &self.reflector;
         let (source, versions) = (Arc::clone(source), server_versions.clone());
-        let (failed_at, within) = (self.failed_at, options.list_deadline);
+        let path = source.path();
+        let is_recent = |began: Instant| began.elapsed() < MIN_CHECK_INTERVAL;
+        if self.doubt.closed && versions.last_began(group_of(&path)).is_some_and(is_recent) {
+            return;
+        }
+        // The position has not moved since the doubt, so an older check could be below the position.
+        let shareable_at = self.requested_at.checked_sub(MAX_SHARED_AGE).unwrap_or(self.doubt.at);
+        let earliest = self.doubt.at.max(shareable_at);
+        let within = options.list_deadline;
         let delay = options.backoff_initial.max(MIN_CHECK_DELAY);
         let check = async move {
-            let path = source.path();
             loop {
                 let version = current_version(Arc::clone(&source), within);
-                match versions.check(group_of(&path), failed_at, version).await {
+                match versions.check(group_of(&path), earliest, version).await {
                     Some(version) => return version,
                     None => sleep(delay).await,
                 }

@@ -14,6 +14,9 @@ use crate::{
 /// The maximum number of pages. A server with more pages probably returns new tokens indefinitely.
 const MAX_PAGES: u32 = 10_000;
 
+/// The maximum number of consecutive pages without items. kube-apiserver returns no such pages.
+const MAX_EMPTY_PAGES: u32 = 16;
+
 /// Requests a streaming list, or the first page if streaming lists are disabled or failed.
 pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &ReflectorOptions) -> Step {
     if options.streaming_lists && !plan.limits.no_streaming {
@@ -25,7 +28,8 @@ pub(crate) fn begin(plan: ListPlan, cause: RelistCause, options: &ReflectorOptio
         Output::Arm(Deadline::List),
         Output::Mark(Marker::Begin { fresh: plan.fresh }),
     ];
-    let listing = Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true };
+    let listing =
+        Listing { plan, version: None, token: None, earlier: None, pages: 0, empty_pages: 0, complete: true };
     (State::Listing(listing), outputs)
 }
 
@@ -33,7 +37,7 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOption
     match input {
         Input::Items { complete } => {
             let complete = listing.complete && complete;
-            (State::Listing(Listing { complete, ..listing }), vec![Output::Deliver])
+            (State::Listing(Listing { complete, empty_pages: 0, ..listing }), vec![Output::Deliver])
         }
         // The server has not reached the version.
         Input::PageEnd { version, .. } if listing.version.is_none() && listing.plan.is_missed_by(version) => {
@@ -44,10 +48,7 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOption
             let version = listing.version.clone().unwrap_or_else(|| version.clone());
             match next {
                 None => end(&listing.plan, version, listing.complete),
-                // A server that ignores the token returns the same pages indefinitely.
-                Some(token) if listing.pages == MAX_PAGES || is_repeated(&listing, token) => {
-                    without_pages(listing.plan, RelistCause::Retry, options)
-                }
+                Some(token) if is_endless(&listing, token) => abandon_pages(listing, options),
                 Some(token) => next_page(Listing { version: Some(version), ..listing }, token, options),
             }
         }
@@ -57,8 +58,17 @@ pub(crate) fn step(listing: Listing, input: Input<'_>, options: &ReflectorOption
     }
 }
 
-fn is_repeated(listing: &Listing, token: &str) -> bool {
-    [&listing.token, &listing.earlier].into_iter().flatten().any(|before| before == token)
+/// Returns whether the pages probably do not end. A server that ignores the token returns the same pages
+/// indefinitely.
+fn is_endless(listing: &Listing, token: &str) -> bool {
+    let is_repeated = [&listing.token, &listing.earlier].into_iter().flatten().any(|before| before == token);
+    is_repeated || listing.pages >= MAX_PAGES || listing.empty_pages >= MAX_EMPTY_PAGES
+}
+
+fn abandon_pages(listing: Listing, options: &ReflectorOptions) -> Step {
+    let report = Output::AbandonPages { pages: listing.pages.saturating_add(1) };
+    let (state, outputs) = without_pages(listing.plan, RelistCause::Retry, options);
+    (state, std::iter::once(report).chain(outputs).collect())
 }
 
 fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step {
@@ -71,7 +81,8 @@ fn next_page(listing: Listing, token: &str, options: &ReflectorOptions) -> Step 
     };
     let (pages, token) = (listing.pages.saturating_add(1), Some(token.to_owned()));
     let earlier = if pages.is_power_of_two() { token.clone() } else { listing.earlier };
-    let listing = Listing { plan, token, earlier, pages, ..listing };
+    let empty_pages = listing.empty_pages.saturating_add(1); // items reset the number
+    let listing = Listing { plan, token, earlier, pages, empty_pages, ..listing };
     (State::Listing(listing), vec![request, Output::Arm(Deadline::List)])
 }
 

@@ -79,7 +79,8 @@ fn end(streaming: &Streaming, version: ResourceVersion) -> Step {
     }
     let outputs = vec![mark, Output::Disarm(Deadline::List), Output::Disarm(Deadline::InitialEvents)];
     // This bookmark does not require further bookmarks, so `bookmarked` is false.
-    (State::Watching(Watching { position, delivered: false, bookmarked: false }), outputs)
+    let watching = Watching { position, opened: true, delivered: false, bookmarked: false };
+    (State::Watching(watching), outputs)
 }
 
 fn failed(

@@ -14,7 +14,8 @@ use crate::{
 /// Requests a watch from the position.
 pub(crate) fn begin(position: Position) -> Step {
     let outputs = vec![Output::Watch(position.version.clone()), Output::Arm(Deadline::Watch)];
-    (State::Watching(Watching { position, delivered: false, bookmarked: false }), outputs)
+    let watching = Watching { position, opened: false, delivered: false, bookmarked: false };
+    (State::Watching(watching), outputs)
 }
 
 pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOptions) -> Step {
@@ -23,34 +24,51 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOpti
             event(watching, kind, version)
         }
         Input::Event { kind, version } => event_without_position(watching, kind, version, options),
-        Input::Opened if watching.position.check_version && watching.position.version.is_resumable() => {
-            (State::Watching(watching), vec![Output::CheckVersion])
-        }
+        Input::Opened => opened(watching),
         Input::ServerVersion(version) => checked(watching, version, options),
         Input::WatchEnded(end) => ended(watching, end, options),
-        Input::Failed(class, retry_after) => failed(watching.position, class, retry_after, options),
+        Input::Failed(class, retry_after) => failed(watching, class, retry_after, options),
         Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
         Input::Relist => list::begin(ListPlan::relist(&watching.position), RelistCause::Requested, options),
         other => ignore(State::Watching(watching), other),
     }
 }
 
+fn opened(watching: Watching) -> Step {
+    let check = watching.position.check_version && watching.position.is_comparable();
+    let outputs = if check { vec![Output::CheckVersion] } else { Vec::new() };
+    (State::Watching(Watching { opened: true, ..watching }), outputs)
+}
+
 fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step {
+    if watching.position.is_out_of_order(kind, version) {
+        return out_of_order(watching, kind);
+    }
     let Watching { position, .. } = watching;
-    let (position, verdict) = if position.has_passed(version) {
-        // A repeat is not progress. After a restore of etcd, all events of the server can be repeats.
-        (position, Output::Discard)
-    } else if version.is_resumable() {
+    let (position, verdict) = if position.can_move_to(version) {
         (position.moved_to(version.clone()), Output::Deliver)
     } else {
-        // Without a version, a bookmark has no information. An event is delivered, but does not move the
-        // position.
+        // A bookmark at the position, or with a version that cannot be compared, has no information.
         (position, if is_bookmark(kind) { Output::Discard } else { Output::Deliver })
     };
     let delivered = watching.delivered || verdict == Output::Deliver;
     let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
     let outputs = [verdict].into_iter().chain(arm).collect();
-    (State::Watching(Watching { position, delivered, bookmarked }), outputs)
+    (State::Watching(Watching { position, opened: true, delivered, bookmarked }), outputs)
+}
+
+/// Discards an event that a conforming server does not send. It is not progress.
+///
+/// The server may have been restored to an older state, so the first such event after a list checks the
+/// version of the server. Otherwise, its versions have no order, and the event can be a change. A list
+/// follows the watch.
+fn out_of_order(watching: Watching, kind: EventKind) -> Step {
+    let first = !watching.position.disordered;
+    let position = if first { watching.position.disordered() } else { watching.position };
+    let check = (first && position.is_comparable()).then_some(Output::CheckVersion);
+    let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
+    let outputs = [Output::Discard].into_iter().chain(check).chain(arm).collect();
+    (State::Watching(Watching { position, opened: true, bookmarked, ..watching }), outputs)
 }
 
 /// Relists if the server has not reached the position, because it has lost its history. A watch from a
@@ -87,7 +105,7 @@ fn event_without_position(
     let delivered = watching.delivered || deliver.is_some();
     let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
     let outputs = deliver.into_iter().chain(arm).collect();
-    (State::Watching(Watching { position, delivered, bookmarked }), outputs)
+    (State::Watching(Watching { position, opened: true, delivered, bookmarked }), outputs)
 }
 
 fn is_bookmark(kind: EventKind) -> bool {
@@ -103,10 +121,11 @@ fn expect_bookmarks(bookmarked: bool, kind: EventKind) -> (bool, Option<Output>)
 fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step {
     let Watching { position, delivered, .. } = watching;
     let position = match (end, delivered) {
-        (WatchEnd::Early, _) => position.after(StallKind::Failure),
-        (WatchEnd::Short, false) => position.after(StallKind::ShortSilence),
+        // A server that is shut down closes its watches. It can be restored before the next request.
+        (WatchEnd::Early, _) => position.after(StallKind::Failure).unchecked(),
+        (WatchEnd::Short, false) => position.after(StallKind::ShortSilence).unchecked(),
+        (WatchEnd::Short, true) => position.unchecked(),
         (WatchEnd::Full, false) => position.lasted().after(StallKind::Silence),
-        (WatchEnd::Short, true) => position,
         (WatchEnd::Full, true) => position.lasted(),
     };
     match (end, next(position)) {
@@ -117,10 +136,13 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
     }
 }
 
-/// Resumes the watch, or relists if resuming makes no progress. A watch without a version returns the
-/// current state, but not the deletions since the last watch, so a list must follow.
+/// Resumes the watch, or relists if the watch may have missed a change:
+///
+/// - Resumed watches make no progress.
+/// - The watch discarded an event out of order, which can be a change.
+/// - A watch without a version returns the current state, but not the deletions since the last watch.
 fn next(position: Position) -> AfterBackoff {
-    if position.is_stuck() || !position.version.is_resumable() {
+    if position.is_stuck() || position.disordered || !position.version.is_resumable() {
         AfterBackoff::List { plan: ListPlan::relist(&position), cause: RelistCause::Stuck }
     } else {
         AfterBackoff::Watch(position)
@@ -128,18 +150,23 @@ fn next(position: Position) -> AfterBackoff {
 }
 
 fn failed(
-    position: Position,
+    watching: Watching,
     class: ErrorClass,
     retry_after: Option<Duration>,
     options: &ReflectorOptions,
 ) -> Step {
+    let Watching { position, opened, .. } = watching;
+    // A server that accepts each watch and then rejects it never sends an event.
+    let stalled = |position: Position| if opened { position.after(StallKind::Failure) } else { position };
     match class {
         ErrorClass::Expired | ErrorClass::TooLarge => expired(&position, class, retry_after, options),
         ErrorClass::NotFound => {
             suspend(ListPlan::relist(&position), RelistCause::NotFound, retry_after, options)
         }
-        ErrorClass::Unauthorized | ErrorClass::Forbidden => back_off(next(position), retry_after),
-        ErrorClass::Overloaded | ErrorClass::Refused => back_off(next(position.unchecked()), retry_after),
+        ErrorClass::Unauthorized | ErrorClass::Forbidden => back_off(next(stalled(position)), retry_after),
+        ErrorClass::Overloaded | ErrorClass::Refused => {
+            back_off(next(stalled(position).unchecked()), retry_after)
+        }
         _ => back_off(next(position.after(StallKind::Failure).unchecked()), retry_after),
     }
 }

@@ -48,13 +48,29 @@ fn immediate(plan: ListPlan) -> ListPlan {
 
 /// Returns the state with the open first page of a plan.
 fn first_page(plan: ListPlan) -> State {
-    State::Listing(Listing { plan, version: None, token: None, earlier: None, pages: 0, complete: true })
+    State::Listing(Listing {
+        plan,
+        version: None,
+        token: None,
+        earlier: None,
+        pages: 0,
+        empty_pages: 0,
+        complete: true,
+    })
 }
 
 /// Returns the state with an open later page. The first page had version 100.
 fn later_page(plan: ListPlan) -> State {
     let (version, token) = (Some(version("100")), Some("s".to_owned()));
-    State::Listing(Listing { plan, version, earlier: token.clone(), token, pages: 1, complete: true })
+    State::Listing(Listing {
+        plan,
+        version,
+        earlier: token.clone(),
+        token,
+        pages: 1,
+        empty_pages: 1,
+        complete: true,
+    })
 }
 
 /// Returns the position after a list at a version.
@@ -66,6 +82,7 @@ fn listed(at: &str) -> Position {
         unstable: false,
         stall_weight: 0,
         check_version: false,
+        disordered: false,
         limits: ServerLimits::default(),
     }
 }
@@ -87,7 +104,7 @@ fn unopened(plan: ListPlan) -> State {
 
 /// Returns a watch without events.
 fn opened(position: Position) -> Watching {
-    Watching { position, delivered: false, bookmarked: false }
+    Watching { position, opened: false, delivered: false, bookmarked: false }
 }
 
 fn watching(position: Position) -> State {
@@ -96,7 +113,7 @@ fn watching(position: Position) -> State {
 
 /// Returns the state of a watch that delivered an event.
 fn spoken(position: Position) -> State {
-    State::Watching(Watching { delivered: true, ..opened(position) })
+    State::Watching(Watching { opened: true, delivered: true, ..opened(position) })
 }
 
 /// Returns a list as a retry.
@@ -244,7 +261,6 @@ fn unexpected_input_does_not_change_state() {
         (waiting(AfterBackoff::Watch(listed("7"))), failed(ErrorClass::Expired)),
         (waiting(AfterBackoff::Watch(listed("7"))), event(EventKind::Added, &version)),
         (waiting(AfterBackoff::Watch(listed("7"))), Input::Fired(Deadline::Watch)),
-        (watching(listed("7")), Input::Opened),
         (State::Idle, Input::Relist),
         (State::Idle, Input::Fired(Deadline::Backoff)),
     ];

@@ -117,6 +117,7 @@ fn output(output: &Output) -> String {
             words(&["end", &shown(version), flag(!complete, "incomplete")])
         }
         Output::Count(cause) => format!("count {}", self::cause(*cause)),
+        Output::AbandonPages { .. } => "abandon pages".to_owned(),
     }
 }
 
@@ -129,6 +130,7 @@ pub(crate) fn state(state: &State) -> String {
             let facts = [
                 version.as_deref().unwrap_or(""),
                 token.as_deref().unwrap_or(""),
+                flag(listing.empty_pages > 0, "empty"),
                 flag(!listing.complete, "incomplete"),
             ];
             words(&["listing", &plan(&listing.plan), &brackets(&facts)])
@@ -138,7 +140,11 @@ pub(crate) fn state(state: &State) -> String {
             words(&["streaming", &plan(&streaming.plan), &brackets(&facts)])
         }
         State::Watching(watching) => {
-            let facts = [flag(watching.delivered, "delivered"), flag(watching.bookmarked, "bookmarked")];
+            let facts = [
+                flag(!watching.opened, "opening"),
+                flag(watching.delivered, "delivered"),
+                flag(watching.bookmarked, "bookmarked"),
+            ];
             words(&["watching", &position(&watching.position, &facts)])
         }
         State::Waiting(waiting) => {
@@ -174,6 +180,7 @@ fn position(position: &Position, more: &[&str]) -> String {
         flag(position.moved, "moved"),
         flag(position.unstable, "unstable"),
         flag(position.check_version, "check version"),
+        flag(position.disordered, "out of order"),
         stall_weight.as_deref().unwrap_or(""),
         flag(position.limits.no_watch_cache, "no-watch-cache"),
         flag(position.limits.no_streaming, "no-streaming"),

@@ -343,3 +343,28 @@ fn event_replaces_stale_object_of_lost_history() {
     assert_eq!(store.stats().stale, 0);
     assert_eq!(apply(&store, vec![put("a/x", "1", "4")]), [""; 0]);
 }
+
+/// Property 3.
+#[test]
+fn undecodable_event_of_another_uid_deletes_stale_object_of_lost_history() {
+    let store = listed("100", &[("a/x", "old", "90")]);
+    let fresh = Delta::Begin { without_reuse: true };
+    apply(&store, vec![fresh, Delta::Page(vec![Listed::Undecodable(id("a/x", "old", "7"))]), end("10")]);
+    assert_eq!(apply(&store, vec![undecodable("a/x", "new", "9")]), [""; 0], "older than the list");
+    assert_eq!(apply(&store, vec![undecodable("a/x", "new", "12")]), ["-? a/x@90"]);
+}
+
+/// Property 1: some servers return objects that are newer than the list, and then repeat their events.
+#[test]
+fn events_do_not_replace_listed_object_that_is_newer_than_list() {
+    let store = listed("20", &[("a/x", "u", "28"), ("a/y", "second", "27")]);
+    let repeats = vec![
+        put("a/x", "u", "22"),
+        put("a/y", "first", "21"),
+        remove("a/y", "first", "24"),
+        put("a/y", "second", "27"),
+        put("a/x", "u", "28"),
+    ];
+    assert_eq!(apply(&store, repeats), [""; 0]);
+    assert_eq!(apply(&store, vec![put("a/x", "u", "29")]), ["* a/x@28 -> 29"]);
+}

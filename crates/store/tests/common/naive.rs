@@ -79,15 +79,10 @@ impl Naive {
         events
     }
 
-    /// Returns whether the last list had no version.
-    fn is_unordered(&self) -> bool {
-        is_missing(self.position.as_ref())
-    }
-
     /// Returns whether an event has no effect, because the cache contains this state or a later state.
-    fn repeats(&self, held: &Entry<Thing>, id: &ObjectId, digest: Option<Digest>) -> bool {
-        if !self.is_unordered() {
-            return is_repeat(&held.id, id);
+    fn repeats(&self, held: &Entry<Thing>, stale: bool, id: &ObjectId, digest: Option<Digest>) -> bool {
+        if self.position.as_ref().is_none_or(|position| !position.is_opaque()) {
+            return is_repeat(&held.id, id) && !(stale && self.is_lost(&held.id, id));
         }
         let is_other_value = held.digest.is_some() && digest.is_some() && held.digest != digest;
         is_same_object(&held.id, id)
@@ -96,9 +91,16 @@ impl Naive {
             && !is_other_value
     }
 
+    /// Returns whether the version of a stale object belongs to a lost history, and the event is new.
+    fn is_lost(&self, held: &ObjectId, event: &ObjectId) -> bool {
+        self.position
+            .as_ref()
+            .is_some_and(|position| held.version > *position && !position.at_least(&event.version))
+    }
+
     fn advance(&mut self, version: &ResourceVersion) {
         for old in [&mut self.watermark.version, &mut self.position] {
-            let ahead = old.as_ref().is_some_and(|old| old.at_least(version)) || is_missing(old.as_ref());
+            let ahead = old.as_ref().is_some_and(|old| old.at_least(version) || old.is_opaque());
             if !version.is_opaque() && !ahead {
                 *old = Some(version.clone());
             }
@@ -109,14 +111,8 @@ impl Naive {
         match delta {
             Delta::Put(entry) => {
                 let version = entry.id.version.clone();
-                // A cached version above the position belongs to a lost history.
-                let lost = |held: &ObjectId| {
-                    let both_above =
-                        |position: &ResourceVersion| held.version > *position && !position.at_least(&version);
-                    self.position.as_ref().is_some_and(both_above)
-                };
                 match self.objects.get(entry.key()) {
-                    Some((held, _)) if self.repeats(held, &entry.id, entry.digest) && !lost(&held.id) => {
+                    Some((held, stale)) if self.repeats(held, *stale, &entry.id, entry.digest) => {
                         self.repeats += 1;
                     }
                     _ => self.put(entry, false, false, events),
@@ -131,15 +127,15 @@ impl Naive {
                 }
             }
             Delta::Undecodable(id) => {
-                self.advance(&id.version);
                 match self.objects.get(&id.key).cloned() {
-                    Some((held, _)) if self.repeats(&held, &id, None) => self.repeats += 1,
+                    Some((held, stale)) if self.repeats(&held, stale, &id, None) => self.repeats += 1,
                     Some((held, _)) if is_same_object(&held.id, &id) => {
                         self.objects.insert(id.key, (held, true));
                     }
                     Some((held, _)) => self.delete(held, true, events),
                     None => {}
                 }
+                self.advance(&id.version);
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
             Delta::Begin { .. } | Delta::Page(_) | Delta::Clear => {

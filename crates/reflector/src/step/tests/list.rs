@@ -118,10 +118,20 @@ fn expired_page_causes_one_unpaged_list() {
 fn repeated_page_causes_one_unpaged_list() {
     let (state, outputs) = go(later_page(plan(ListAt::Consistent)), page_end(&version("100"), Some("s")));
     assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
-    assert_eq!(outputs, list_outputs(RelistCause::Retry, ListAt::Consistent, None, false));
+    assert_eq!(outputs, abandoned(2, list_outputs(RelistCause::Retry, ListAt::Consistent, None, false)));
     let (state, _) = go(state, page_end(&version("100"), Some("s")));
     let (_, outputs) = go(state, page_end(&version("100"), Some("s")));
-    assert_eq!(outputs, [Output::BackOff(None)]);
+    assert_eq!(outputs, abandoned(2, vec![Output::BackOff(None)]));
+}
+
+fn abandoned(pages: u32, then: Vec<Output>) -> Vec<Output> {
+    [vec![Output::AbandonPages { pages }], then].concat()
+}
+
+/// Returns the state after a page with an item, and the outputs at its end.
+fn full_page(state: State, token: &str) -> (State, Vec<Output>) {
+    let (state, _) = go(state, Input::Items { complete: true });
+    go(state, page_end(&version("100"), Some(token)))
 }
 
 #[test]
@@ -130,9 +140,9 @@ fn cycle_of_tokens_is_detected() {
         let mut state = first_page(plan(ListAt::Consistent));
         let pages = (0..1000).find(|page| {
             let token = (page % circle).to_string();
-            let (next, outputs) = go(state.clone(), page_end(&version("100"), Some(&token)));
+            let (next, outputs) = full_page(state.clone(), &token);
             state = next;
-            outputs == [Output::BackOff(None)]
+            outputs.ends_with(&[Output::BackOff(None)])
         });
         // The unpaged list also has a cycle of tokens.
         assert!(pages.unwrap() <= 2 * 4 * circle, "a circle of {circle}: {pages:?} pages");
@@ -143,12 +153,30 @@ fn cycle_of_tokens_is_detected() {
 fn endless_tokens_cause_unpaged_list() {
     let mut state = first_page(plan(ListAt::Consistent));
     for page in 0..10_000 {
-        let (next, outputs) = go(state, page_end(&version("100"), Some(&page.to_string())));
+        let (next, outputs) = full_page(state, &page.to_string());
         assert!(matches!(list_request(&outputs).unwrap().at, ListAt::Continue(_)), "{outputs:?}");
         state = next;
     }
-    let (state, _) = go(state, page_end(&version("100"), Some("more")));
+    let (state, outputs) = full_page(state, "more");
     assert_eq!(state, first_page(immediate(ListPlan { unpaged: true, ..plan(ListAt::Consistent) })));
+    assert_eq!(outputs[0], Output::AbandonPages { pages: 10_001 });
+}
+
+#[test]
+fn consecutive_empty_pages_cause_unpaged_list() {
+    let mut state = first_page(plan(ListAt::Consistent));
+    for page in 0..100 {
+        state = match page % 16 {
+            0 => full_page(state, &page.to_string()).0,
+            _ => go(state, page_end(&version("100"), Some(&page.to_string()))).0,
+        };
+        assert!(matches!(&state, State::Listing(listing) if !listing.plan.unpaged), "page {page}");
+    }
+    let (_, outputs) = (100..120).fold((state, Vec::new()), |(state, outputs), page| {
+        let (state, more) = go(state, page_end(&version("100"), Some(&page.to_string())));
+        (state, [outputs, more].concat())
+    });
+    assert!(outputs.iter().any(|output| matches!(output, Output::AbandonPages { .. })));
 }
 
 /// A server can reject each kind of list.

@@ -79,7 +79,7 @@ fn list_after_stream_without_response_waits() {
 fn end_of_streaming_list_becomes_watch() {
     let at = version("50");
     let (state, outputs) = stream(streaming(plan(ListAt::Any)), event(EventKind::InitialEnd, &at));
-    assert_eq!(state, watching(listed("50")));
+    assert_eq!(state, State::Watching(Watching { opened: true, ..opened(listed("50")) }));
     let mark = Output::Mark(Marker::End { version: at, complete: true });
     let disarmed = [Deadline::List, Deadline::InitialEvents].map(Output::Disarm);
     assert_eq!(outputs, [vec![mark], disarmed.to_vec()].concat());
