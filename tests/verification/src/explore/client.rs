@@ -149,7 +149,7 @@ impl Client {
                 }
                 Output::Disarm(deadline) => self.armed &= !bit(deadline),
                 Output::Deliver => self.outgoing.extend(item.take()),
-                Output::Discard | Output::Count(_) => {}
+                Output::Discard | Output::Count(_) | Output::AbandonPages { .. } => {}
                 Output::Mark(Marker::Clear) => self.outgoing.push_back(Delta::Clear),
                 Output::Mark(Marker::Begin { fresh }) => {
                     self.outgoing.push_back(Delta::Begin { without_reuse: fresh });
