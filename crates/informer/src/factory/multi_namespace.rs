@@ -404,6 +404,7 @@ impl<T: Object> MultiNamespaceRegistration<T> {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
+        self.map_registrations(HandlerRegistration::refuse_index_function);
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
         let deadline = Instant::now().checked_add(timeout);

@@ -99,6 +99,10 @@ impl<T> Mailbox<T> {
         self.backpressure_threshold.is_some()
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     fn is_closed_or_below(&self, threshold: usize) -> bool {
         let state = self.state.lock();
         state.closed || state.backlog.pending() < threshold

@@ -1,0 +1,159 @@
+//! Tests index functions that call methods of their informer, or drop its registrations and streams.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{
+    CachedApi, Event, EventStream, HandlerRegistration, Informer, InformerFactory, ResourceVersion,
+};
+use kube_testserver::Server;
+use parking_lot::Mutex;
+use serde_json::json;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn config_map(server: &Server, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+/// Returns a server with one ConfigMap, and a factory for the namespace of this object.
+fn server() -> (Server, InformerFactory) {
+    let server = Server::new();
+    config_map(&server, "first");
+    let factory = InformerFactory::new(Client::new(server.service(), "default")).namespace("default");
+    (server, factory)
+}
+
+/// Values that an index function takes.
+struct Slot<V>(Arc<Mutex<Vec<V>>>);
+
+impl<V: Send + 'static> Slot<V> {
+    /// Adds an index whose function takes the values and passes them to `take`.
+    fn index(informer: &Informer<ConfigMap>, take: impl Fn(V) + Send + Sync + 'static) -> Self {
+        let values = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&values);
+        let function = move |_: &ConfigMap| {
+            let values = std::mem::take(&mut *taken.lock());
+            values.into_iter().for_each(&take);
+            Some(1)
+        };
+        informer.add_index("takes", function).unwrap();
+        Self(values)
+    }
+
+    fn push(&self, value: V) {
+        self.0.lock().push(value);
+    }
+}
+
+/// Waits until the cache contains the object with this name, and until all handlers were called.
+async fn wait_for(informer: &Informer<ConfigMap>, name: &str) {
+    while informer.lister().namespace("default").get(name).is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+fn counts(calls: &Arc<AtomicUsize>) -> impl FnMut(&Event<ConfigMap>) + Send + 'static {
+    let calls = Arc::clone(calls);
+    move |_| _ = calls.fetch_add(1, Ordering::SeqCst)
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriber_dropped_in_index_function_is_removed() {
+    let (server, factory) = server();
+    let informer = factory.informer::<ConfigMap>().unwrap();
+    let handlers = Slot::index(&informer, drop::<HandlerRegistration<ConfigMap>>);
+    let kept = Arc::new(AtomicUsize::new(0));
+    let _kept = informer.on_event(counts(&kept));
+    factory.start();
+    wait_for(&informer, "first").await;
+    let (streams, lister) = (Arc::new(Mutex::new(Vec::<EventStream<ConfigMap>>::new())), informer.lister());
+    let dropped = Arc::clone(&streams);
+    informer.add_index("drops", move |_: &ConfigMap| dropped.lock().pop().map(|_| lister.len())).unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    for number in 0..3 {
+        let registration = informer.on_event(counts(&calls));
+        assert!(registration.wait_for_sync(WITHIN).await);
+        handlers.push(registration);
+        streams.lock().push(informer.events());
+        assert_eq!(informer.status().handlers.len(), 3);
+        config_map(&server, &format!("late{number}"));
+        wait_for(&informer, &format!("late{number}")).await;
+        assert_eq!(informer.status().handlers.len(), 1, "a dropped subscriber is registered");
+        assert_eq!(Arc::strong_count(&calls), 1, "the handler was not dropped");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 1 + 2 + 3, "a handler was called after its drop");
+    assert_eq!(kept.load(Ordering::SeqCst), 4);
+    assert_eq!(informer.lister().stats().index_panics, 0);
+    factory.shutdown().await;
+}
+
+/// Without the refusal, each of these calls waits until the index function has returned.
+#[tokio::test(start_paused = true)]
+async fn removal_in_index_function_is_refused_and_handler_removed() {
+    type Removal = fn(HandlerRegistration<ConfigMap>);
+    let removals: [(&str, Removal); 2] = [
+        ("remove", |registration| _ = registration.remove().now_or_never()),
+        ("remove_after_delivery", |registration| _ = registration.remove_after_delivery().now_or_never()),
+    ];
+    for (name, remove) in removals {
+        let (server, factory) = server();
+        let informer = factory.informer::<ConfigMap>().unwrap();
+        let slot = Slot::index(&informer, remove);
+        factory.start();
+        wait_for(&informer, "first").await;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let registration = informer.on_event(counts(&calls));
+        assert!(registration.wait_for_sync(WITHIN).await);
+        slot.push(registration);
+        config_map(&server, "second");
+        wait_for(&informer, "second").await;
+        assert_eq!(informer.lister().stats().index_panics, 1, "{name} is refused");
+        assert_eq!(informer.status().handlers.len(), 0, "{name}");
+        assert_eq!((calls.load(Ordering::SeqCst), Arc::strong_count(&calls)), (1, 1), "{name}");
+        factory.shutdown().await;
+    }
+}
+
+/// On a runtime with one thread, a call that blocks the index function would never return.
+#[tokio::test(start_paused = true)]
+async fn wait_in_index_function_is_refused() {
+    type Wait = fn(&Informer<ConfigMap>, &CachedApi<ConfigMap>, &HandlerRegistration<ConfigMap>);
+    let waits: [(&str, Wait); 6] = [
+        ("wait_for_sync", |informer, _, _| _ = informer.wait_for_sync(WITHIN).now_or_never()),
+        ("wait_until", |informer, _, _| {
+            _ = informer.lister().wait_until(&ResourceVersion::new("1000000"), WITHIN).now_or_never();
+        }),
+        ("wait_for", |informer, _, _| _ = informer.lister().wait_for(WITHIN, |_| false).now_or_never()),
+        ("wait_for_writes", |informer, _, _| _ = informer.wait_for_writes(None, WITHIN).now_or_never()),
+        ("CachedApi::get", |_, api, _| _ = api.get("first").now_or_never()),
+        ("wait_for_sync of a handler", |_, _, registration| {
+            _ = registration.wait_for_sync(WITHIN).now_or_never();
+        }),
+    ];
+    for (name, wait) in waits {
+        let (server, factory) = server();
+        let informer = factory.informer::<ConfigMap>().unwrap();
+        let api = CachedApi::new(Api::namespaced(Client::new(server.service(), "default"), "default"), &informer);
+        let (same, registration) = (informer.clone(), informer.on_event(|_| ()));
+        let function = move |_: &ConfigMap| {
+            wait(&same, &api, &registration);
+            Some(1)
+        };
+        let index = informer.add_index("waits", function).unwrap();
+        factory.start();
+        wait_for(&informer, "first").await;
+        assert_eq!((index.len(&1), informer.lister().stats().index_panics), (0, 1), "{name}");
+        informer.stop().await;
+    }
+}
