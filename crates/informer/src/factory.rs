@@ -6,6 +6,7 @@ mod registry;
 mod scope;
 mod selection;
 mod selectors;
+mod shared_handler;
 
 use std::{
     any::{Any, TypeId},

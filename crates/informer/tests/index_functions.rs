@@ -1,9 +1,11 @@
 //! Tests index functions that call methods of their informer, or drop its registrations and streams.
 
 use std::{
+    future::Future,
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     time::Duration,
 };
@@ -12,16 +14,22 @@ use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{
-    CachedApi, Event, EventStream, HandlerRegistration, Informer, InformerFactory, ResourceVersion,
+    CachedApi, Event, EventStream, HandlerRegistration, Informer, InformerFactory, MultiNamespaceInformer,
+    MultiNamespaceRegistration, ResourceVersion, handler_fn,
 };
 use kube_testserver::Server;
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::runtime::Builder;
 
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_secs(30);
 
 fn config_map(server: &Server, name: &str) {
-    let metadata = json!({"name": name, "namespace": "default"});
+    config_map_in(server, "default", name);
+}
+
+fn config_map_in(server: &Server, namespace: &str, name: &str) {
+    let metadata = json!({"name": name, "namespace": namespace});
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
@@ -66,6 +74,19 @@ async fn wait_for(informer: &Informer<ConfigMap>, name: &str) {
 fn counts(calls: &Arc<AtomicUsize>) -> impl FnMut(&Event<ConfigMap>) + Send + 'static {
     let calls = Arc::clone(calls);
     move |_| _ = calls.fetch_add(1, Ordering::SeqCst)
+}
+
+/// Runs a test on another thread. A deadlock therefore fails the test, and does not block it.
+fn without_deadlock<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    let running = std::thread::spawn(move || {
+        Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap().block_on(test());
+        done.send(()).unwrap();
+    });
+    match finished.recv_timeout(WITHIN) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a deadlock"),
+        _ => running.join().unwrap(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +165,8 @@ async fn wait_in_index_function_is_refused() {
     for (name, wait) in waits {
         let (server, factory) = server();
         let informer = factory.informer::<ConfigMap>().unwrap();
-        let api = CachedApi::new(Api::namespaced(Client::new(server.service(), "default"), "default"), &informer);
+        let api =
+            CachedApi::new(Api::namespaced(Client::new(server.service(), "default"), "default"), &informer);
         let (same, registration) = (informer.clone(), informer.on_event(|_| ()));
         let function = move |_: &ConfigMap| {
             wait(&same, &api, &registration);
@@ -155,5 +177,122 @@ async fn wait_in_index_function_is_refused() {
         wait_for(&informer, "first").await;
         assert_eq!((index.len(&1), informer.lister().stats().index_panics), (0, 1), "{name}");
         informer.stop().await;
+    }
+}
+
+/// Another thread adds a handler or the namespace, and holds its lock while it waits for the index
+/// function.
+#[test]
+fn namespace_registration_dropped_during_change_is_removed() {
+    for adds_handler in [true, false] {
+        without_deadlock(move || drop_registration_during_change(adds_handler));
+    }
+}
+
+async fn drop_registration_during_change(adds_handler: bool) {
+    let (server, factory) = server();
+    let informer = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
+    factory.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    let namespace = adds_handler.then_some("default");
+    let namespaces = factory.select::<ConfigMap>().namespaces(namespace).unwrap();
+    let (entered, mut inside) = tokio::sync::mpsc::channel(16);
+    let take = move |registration: MultiNamespaceRegistration<ConfigMap>| {
+        entered.try_send(()).unwrap();
+        // The other thread now waits for this function.
+        std::thread::sleep(Duration::from_millis(200));
+        drop(registration);
+    };
+    let slot = Slot::index(&informer, take);
+    let calls = Arc::new(AtomicUsize::new(0));
+    slot.push(namespaces.add_handler(handler_fn(counts(&calls))));
+    config_map(&server, "second");
+    inside.recv().await.unwrap();
+    let change = tokio::spawn(async move {
+        if adds_handler {
+            namespaces.add_handler(handler_fn(|_: &Event<ConfigMap>| ())).detach();
+        } else {
+            assert_eq!(namespaces.add_namespace("default").await, Ok(true));
+        }
+        namespaces
+    });
+    let namespaces = change.await.unwrap();
+    while Arc::strong_count(&calls) > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(informer.status().handlers.len(), usize::from(adds_handler));
+    assert_eq!(namespaces.informers().len(), 1);
+    factory.shutdown().await;
+}
+
+/// Each of two index functions drops a handler of both informers while the other function runs.
+#[test]
+fn namespace_registrations_dropped_in_two_index_functions_are_removed() {
+    without_deadlock(drop_registrations_in_two_index_functions);
+}
+
+async fn drop_registrations_in_two_index_functions() {
+    let (server, factory) = server();
+    let namespaces = factory.select::<ConfigMap>().namespaces(["default", "kube-system"]).unwrap();
+    factory.start();
+    namespaces.wait_for_sync(WITHIN).await.unwrap();
+    let both = Arc::new(Barrier::new(2));
+    let slots: Vec<_> = namespaces
+        .informers()
+        .iter()
+        .map(|informer| {
+            let both = Arc::clone(&both);
+            Slot::index(informer, move |registration: MultiNamespaceRegistration<ConfigMap>| {
+                both.wait();
+                drop(registration);
+                both.wait();
+            })
+        })
+        .collect();
+    let calls = Arc::new(AtomicUsize::new(0));
+    for slot in slots {
+        slot.push(namespaces.add_handler(handler_fn(counts(&calls))));
+    }
+    for namespace in ["default", "kube-system"] {
+        config_map_in(&server, namespace, "second");
+    }
+    while Arc::strong_count(&calls) > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for informer in namespaces.informers() {
+        assert_eq!(informer.status().handlers.len(), 0);
+    }
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_of_namespaces_in_index_function_is_refused() {
+    type Change = fn(&MultiNamespaceInformer<ConfigMap>, MultiNamespaceRegistration<ConfigMap>);
+    let changes: [(&str, Change); 5] = [
+        ("add_handler", |namespaces, _| namespaces.add_handler(handler_fn(|_: &Event<_>| ())).detach()),
+        ("add_namespace", |namespaces, _| _ = namespaces.add_namespace("b").now_or_never()),
+        ("remove_namespace", |namespaces, _| _ = namespaces.remove_namespace("default").now_or_never()),
+        ("remove", |_, registration| _ = registration.remove().now_or_never()),
+        ("wait_for_sync", |_, registration| _ = registration.wait_for_sync(WITHIN).now_or_never()),
+    ];
+    for (name, change) in changes {
+        let (server, factory) = server();
+        let namespaces = factory.select::<ConfigMap>().namespaces(["default"]).unwrap();
+        let informer = namespaces.informer("default").unwrap();
+        let same = namespaces.clone();
+        let slot = Slot::index(&informer, move |registration| change(&same, registration));
+        factory.start();
+        wait_for(&informer, "first").await;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let registration = namespaces.add_handler(handler_fn(counts(&calls)));
+        assert!(registration.wait_for_sync(WITHIN).await);
+        slot.push(registration);
+        config_map(&server, "second");
+        wait_for(&informer, "second").await;
+        assert_eq!(informer.lister().stats().index_panics, 1, "{name} is refused");
+        assert_eq!(Arc::strong_count(&calls), 1, "{name}: the dropped handler was not removed");
+        assert_eq!(informer.status().handlers.len(), 0, "{name}");
+        assert_eq!(namespaces.namespaces().len(), 1, "{name}");
+        factory.shutdown().await;
     }
 }

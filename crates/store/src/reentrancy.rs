@@ -40,3 +40,10 @@ pub(crate) fn is_written_by_this_thread(store: usize) -> bool {
 pub fn is_within_index_function() -> bool {
     WRITTEN.with_borrow(|written| !written.is_empty())
 }
+
+/// Panics if this thread runs an index function of any store. The panic stops the index function.
+pub fn refuse_all_index_functions() {
+    if is_within_index_function() {
+        std::panic::panic_any(REFUSED);
+    }
+}
