@@ -277,9 +277,6 @@ impl<T: Object> Shared<T> {
             let events;
             (end, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
             let subscribers = self.lock_subscribers();
-            if self.store.is_closed() {
-                return Vec::new();
-            }
             // If an index was added, the relist is prepared again.
             if end.publish() {
                 let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
@@ -433,7 +430,8 @@ impl<T: Object> Shared<T> {
         drop((list, before));
     }
 
-    /// Closes the store and sets the phase. The cache is no longer written.
+    /// Closes the store and sets the phase. The task of the informer does not run, so the cache is no
+    /// longer written.
     fn report_stopped(&self) {
         self.store.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
