@@ -228,8 +228,8 @@ impl<T: Object> Informer<T> {
     /// `values` returns the index values of an object. See [`Store::add_index`] for its contract.
     /// The informer waits for this function while it writes to the cache, so the function may only
     /// read the cache. If it calls a method that would wait for the function, for example
-    /// [`Informer::add_handler`], [`Informer::status`] or [`Informer::wait_for_sync`], the method panics. The informer catches
-    /// and logs the panic, and the object has no values in this index.
+    /// [`Informer::add_handler`], [`Informer::status`] or [`Informer::wait_for_sync`], the method
+    /// panics. The informer catches and logs the panic, and the object has no values in this index.
     ///
     /// If `values` captures a lister of this informer, the informer runs until [`Informer::stop`]
     /// is called.

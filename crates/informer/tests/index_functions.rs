@@ -197,10 +197,13 @@ async fn drop_registration_during_change(adds_handler: bool) {
     let namespace = adds_handler.then_some("default");
     let namespaces = factory.select::<ConfigMap>().namespaces(namespace).unwrap();
     let (entered, mut inside) = tokio::sync::mpsc::channel(16);
+    let (change_starts, change_started) = mpsc::channel();
+    let change_started = Mutex::new(change_started);
     let take = move |registration: MultiNamespaceRegistration<ConfigMap>| {
         entered.try_send(()).unwrap();
-        // The other thread now waits for this function.
-        std::thread::sleep(Duration::from_millis(200));
+        change_started.lock().recv().unwrap();
+        // Meanwhile, the change starts to wait for this function.
+        (0..100_000).for_each(|_| std::thread::yield_now());
         drop(registration);
     };
     let slot = Slot::index(&informer, take);
@@ -209,6 +212,7 @@ async fn drop_registration_during_change(adds_handler: bool) {
     config_map(&server, "second");
     inside.recv().await.unwrap();
     let change = tokio::spawn(async move {
+        change_starts.send(()).unwrap();
         if adds_handler {
             namespaces.add_handler(handler_fn(|_: &Event<ConfigMap>| ())).detach();
         } else {

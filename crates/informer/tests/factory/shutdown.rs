@@ -17,7 +17,8 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
 /// Invariant: a call that panics because it runs within an index function changes nothing.
 #[tokio::test(start_paused = true)]
 async fn call_refused_in_index_function_can_be_repeated() {
-    let calls: [(&str, fn(&InformerFactory)); 3] = [
+    type Call = fn(&InformerFactory);
+    let calls: [(&str, Call); 3] = [
         ("shutdown", |factory| _ = factory.shutdown().now_or_never()),
         ("remove", |factory| _ = factory.select::<ConfigMap>().labels("app=web").remove().now_or_never()),
         ("start", InformerFactory::start),
