@@ -192,7 +192,8 @@ fn namespace_registration_dropped_during_change_is_removed() {
 async fn drop_registration_during_change(adds_handler: bool) {
     let (server, factory) = server();
     let informer = factory.select::<ConfigMap>().ref_counted_informer().unwrap();
-    factory.start();
+    // If the factory were started, `add_namespace` would wait before it holds its lock.
+    informer.start();
     informer.wait_for_sync(WITHIN).await.unwrap();
     let namespace = adds_handler.then_some("default");
     let namespaces = factory.select::<ConfigMap>().namespaces(namespace).unwrap();
