@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
-use kube_informer::{Event, Informer, InformerFactory, ListWatch, handler_fn};
+use kube_informer::{Event, Informer, InformerFactory, ListWatch, Phase, handler_fn};
 use parking_lot::Mutex;
 
 use crate::{WITHIN, client, factory, server};
@@ -39,6 +39,7 @@ async fn call_refused_in_index_function_can_be_repeated() {
         in_time(caller.wait_for_sync(WITHIN)).await.unwrap();
         assert_eq!(caller.lister().stats().index_panics, 2, "{name} is refused");
         assert_eq!(factory.status().len(), 3, "{name} removed an informer");
+        assert_eq!(before.status().reflector.phase, Phase::Idle, "{name} changed another informer");
         factory.start();
         in_time(factory.wait_for_sync(WITHIN)).await.unwrap();
         assert!(in_time(factory.select::<ConfigMap>().labels("app=web").remove()).await, "{name}");
