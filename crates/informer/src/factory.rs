@@ -6,6 +6,7 @@ mod registry;
 mod scope;
 mod selection;
 mod selectors;
+mod shared_handler;
 
 use std::{
     any::{Any, TypeId},
@@ -266,7 +267,8 @@ impl InformerFactory {
     }
 
     /// Stops every informer, and waits until all their tasks have completed. The method also waits
-    /// for the tasks of informers that were stopped, removed or dropped before.
+    /// for the tasks of informers that were stopped, removed or dropped before. A second call waits
+    /// for the same tasks.
     ///
     /// Afterwards, requests for informers fail with [`FactoryError::ShutDown`]. The caches can
     /// still be read, but are no longer updated.
@@ -275,9 +277,7 @@ impl InformerFactory {
     /// The first poll stops all informers. If you drop the future after this poll, the informers
     /// still stop, but you do not know when their tasks have completed.
     pub async fn shutdown(&self) {
-        let informers = self.registry.shut_down();
-        let stopping: Vec<_> = informers.iter().map(|informer| informer.stop()).collect();
-        futures_util::future::join_all(stopping).await;
+        self.registry.shut_down();
         self.registry.wait_for_tasks().await;
     }
 }

@@ -228,8 +228,8 @@ impl<T: Object> Informer<T> {
     /// `values` returns the index values of an object. See [`Store::add_index`] for its contract.
     /// The informer waits for this function while it writes to the cache, so the function may only
     /// read the cache. If it calls a method that would wait for the function, for example
-    /// [`Informer::add_handler`] or [`Informer::status`], the method panics. The informer catches
-    /// and logs the panic, and the object has no values in this index.
+    /// [`Informer::add_handler`], [`Informer::status`] or [`Informer::wait_for_sync`], the method
+    /// panics. The informer catches and logs the panic, and the object has no values in this index.
     ///
     /// If `values` captures a lister of this informer, the informer runs until [`Informer::stop`]
     /// is called.
@@ -298,6 +298,7 @@ impl<T: Object> Informer<T> {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
+        self.shared.store.refuse_index_function();
         let timeout = sync::effective_timeout(timeout);
         let mut status = self.shared.reflector.subscribe();
         tokio::select! {

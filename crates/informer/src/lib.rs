@@ -54,6 +54,7 @@ mod informer;
 mod read_your_writes;
 mod shared;
 mod status;
+mod subscription;
 mod sync;
 mod tasks;
 

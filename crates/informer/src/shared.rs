@@ -2,7 +2,10 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, Weak, atomic::AtomicU64},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,7 +13,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo::{self as fifo, EventList};
 use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
-use kube_store::{RelistEnd, Store};
+use kube_store::{RelistEnd, Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +24,7 @@ use crate::{
     factory::FactoryLink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
+    subscription::{Removal, Subscription},
     tasks::InformerTasks,
 };
 
@@ -65,6 +69,8 @@ pub(crate) struct Shared<T> {
     /// Also locked during each write of the store and the delivery of its events. A new subscriber
     /// therefore receives a snapshot and exactly the later events. Never locked across an await.
     subscribers: Mutex<Subscribers<T>>,
+    /// Whether `subscribers` can contain closed mailboxes.
+    has_closed: AtomicBool,
     /// The number of panics of all handlers, including removed handlers.
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) synced: watch::Sender<bool>,
@@ -99,24 +105,6 @@ enum Lifecycle {
     Stopped,
 }
 
-/// Identifies a subscriber of an informer, and keeps the informer running. Only
-/// [`Subscription::cancel`] removes the subscriber before the informer stops.
-pub(crate) struct Subscription<T> {
-    pub(crate) id: u64,
-    shared: Weak<Shared<T>>,
-    pub(crate) mailbox: Arc<Mailbox<T>>,
-    keep_alive: Option<Arc<KeepAlive>>,
-}
-
-/// The treatment of the queued events when a subscriber is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Removal {
-    DropQueued,
-    DeliverQueued,
-    /// The queued events are delivered, and then a delete of each cached object.
-    DeleteAll,
-}
-
 impl<T: Object> Shared<T> {
     pub(crate) fn new(config: InformerConfig<T>, keep_alive: &Arc<KeepAlive>) -> Self {
         let lifecycle = Lifecycle::NotStarted(Vec::new());
@@ -126,6 +114,7 @@ impl<T: Object> Shared<T> {
             writes: WriteTracker::new(store.clone()),
             store,
             subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
+            has_closed: AtomicBool::new(false),
             panics: Arc::default(),
             synced: watch::Sender::new(false),
             reflector: watch::Sender::new(ReflectorStatus::default()),
@@ -136,14 +125,24 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// Locks the subscribers.
+    /// Locks the subscribers. Removes the subscribers that were dropped within index functions.
     ///
     /// # Panics
     /// Panics within an index function of this informer, which runs under this lock. The store catches
     /// and logs the panic.
     fn lock_subscribers(&self) -> MutexGuard<'_, Subscribers<T>> {
         self.store.refuse_index_function();
-        self.subscribers.lock()
+        let mut subscribers = self.subscribers.lock();
+        if self.has_closed.swap(false, Ordering::AcqRel) {
+            subscribers.list.retain(|subscriber| !subscriber.mailbox.is_closed());
+        }
+        subscribers
+    }
+
+    /// Locks the subscribers to remove one of them. Within an index function, returns `None` if the
+    /// lock is held, because the holder may wait for this thread.
+    fn lock_to_remove(&self) -> Option<MutexGuard<'_, Subscribers<T>>> {
+        if is_within_index_function() { self.subscribers.try_lock() } else { Some(self.lock_subscribers()) }
     }
 
     /// Returns the status of each subscriber, in the order of registration.
@@ -281,9 +280,6 @@ impl<T: Object> Shared<T> {
             let events;
             (end, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
             let subscribers = self.lock_subscribers();
-            if self.store.is_closed() {
-                return Vec::new();
-            }
             // If an index was added, the relist is prepared again.
             if end.publish() {
                 let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
@@ -387,21 +383,19 @@ impl<T: Object> Shared<T> {
         if let (Some(runtime), Some(task)) = (runtime, task) {
             this.tasks.spawn_on(task, &runtime);
         }
-        Subscription { id, shared: Arc::downgrade(this), mailbox, keep_alive: this.keep_alive.upgrade() }
+        Subscription { id, shared: Arc::downgrade(this), mailbox, _keep_alive: this.keep_alive.upgrade() }
     }
 
-    /// Removes a subscriber and closes its mailbox, under one lock.
-    fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
+    /// Removes a subscriber and closes its mailbox, under one lock. Never waits within an index
+    /// function, in which a registration can be dropped.
+    pub(crate) fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
         let Subscription { id, mailbox, .. } = subscription;
-        if self.store.is_written_by_this_thread() {
-            // A registration can be dropped during a panic, so this method must not panic.
-            tracing::error!(
-                informer = self.config.name,
-                "handler or stream was not removed, because an index function of the same informer dropped it"
-            );
-            return;
-        }
-        let mut subscribers = self.lock_subscribers();
+        let Some(mut subscribers) = self.lock_to_remove() else {
+            // The next holder of the lock removes the subscriber.
+            let dropped = mailbox.close(removal.queued());
+            self.has_closed.store(true, Ordering::Release);
+            return drop(dropped);
+        };
         if removal == Removal::DeleteAll {
             mailbox.push_pages(Arc::new(FinalDeletes(self.store.snapshot())), self.store.is_synced());
         }
@@ -449,34 +443,11 @@ impl<T: Object> Shared<T> {
         drop((list, before));
     }
 
-    /// Closes the store and sets the phase. The cache is no longer written.
+    /// Closes the store and sets the phase. The task of the informer does not run, so the cache is no
+    /// longer written.
     fn report_stopped(&self) {
         self.store.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
-    }
-}
-
-impl<T: Object> Subscription<T> {
-    /// Lets the informer stop although the subscriber is not removed.
-    pub(crate) fn release_informer(&mut self) {
-        self.keep_alive = None;
-    }
-
-    /// Removes the subscriber and closes its mailbox.
-    pub(crate) fn cancel(&self, removal: Removal) {
-        match self.shared.upgrade() {
-            Some(shared) => shared.unsubscribe(self, removal),
-            None => drop(self.mailbox.close(removal.queued())),
-        }
-    }
-}
-
-impl Removal {
-    fn queued(self) -> Queued {
-        match self {
-            Self::DropQueued => Queued::Drop,
-            Self::DeliverQueued | Self::DeleteAll => Queued::Deliver,
-        }
     }
 }
 

@@ -32,6 +32,8 @@ enum Activity {
     StreamingList,
     /// A watch is open.
     Watch,
+    /// A watch has failed. The next watch is open, and a check of the server's version has no response.
+    VersionCheck,
     /// A request has failed, and the reflector backs off.
     Backoff,
     /// The resource does not exist.
@@ -42,13 +44,14 @@ enum Activity {
     Backlog,
 }
 
-const ACTIVITIES: [Activity; 10] = [
+const ACTIVITIES: [Activity; 11] = [
     Activity::NeverStarted,
     Activity::JustStarted,
     Activity::ListUnanswered,
     Activity::List,
     Activity::StreamingList,
     Activity::Watch,
+    Activity::VersionCheck,
     Activity::Backoff,
     Activity::Suspended,
     Activity::Panicked,
@@ -63,6 +66,7 @@ const TURNS: usize = 10_000_000;
 /// A source that blocks during an `Activity`. Counts its open requests.
 struct BlockingSource {
     activity: Activity,
+    watches: AtomicUsize,
     open: Arc<AtomicUsize>,
 }
 
@@ -109,7 +113,7 @@ impl BlockingSource {
 impl ListerWatcher<ConfigMap> for BlockingSource {
     fn list(
         &self,
-        _: ListRequest,
+        request: ListRequest,
         _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<ListPart<ConfigMap>, ListWatchError>> {
         let end = ListPart::End(ListEnd { version: 1000.into(), next: None, remaining: None });
@@ -118,7 +122,8 @@ impl ListerWatcher<ConfigMap> for BlockingSource {
             Activity::Backoff => vec![Err(status(500))],
             Activity::Suspended => vec![Err(status(404))],
             Activity::Panicked => panic!("the list function panicked"),
-            Activity::Watch | Activity::Backlog => vec![Ok(Self::items()), Ok(end)],
+            Activity::VersionCheck if request.limit == Some(1) => Vec::new(),
+            Activity::Watch | Activity::VersionCheck | Activity::Backlog => vec![Ok(Self::items()), Ok(end)],
             _ => Vec::new(),
         })
     }
@@ -129,7 +134,10 @@ impl ListerWatcher<ConfigMap> for BlockingSource {
         _: Arc<dyn CacheProbe<ConfigMap>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
         let added = |n| WatchEvent::Added(Decoded::Object(Entry::from_object(object(n))));
+        let is_first = self.watches.fetch_add(1, Ordering::SeqCst) == 0;
         self.then_hang(match (self.activity, request.from) {
+            (Activity::VersionCheck, _) if is_first => vec![Err(status(500))],
+            (Activity::VersionCheck, _) => vec![Ok(vec![WatchEvent::Opened])],
             (Activity::StreamingList, WatchFrom::InitialEvents(_)) => {
                 vec![Ok((0..OBJECTS).map(added).collect())]
             }
@@ -185,7 +193,8 @@ async fn informer_at(activity: Activity) -> Running {
     let open = Arc::new(AtomicUsize::new(0));
     let built_with = Arc::new(());
     let canary = Arc::downgrade(&built_with);
-    let informer = Informer::from_source(BlockingSource { activity, open: Arc::clone(&open) })
+    let source = BlockingSource { activity, watches: AtomicUsize::new(0), open: Arc::clone(&open) };
+    let informer = Informer::from_source(source)
         .on_error(move |_| _ = &built_with)
         .coalesce_threshold(if activity == Activity::Backlog { 1 } else { 1024 })
         .default_resync(Duration::from_secs(60))
@@ -201,17 +210,19 @@ async fn informer_at(activity: Activity) -> Running {
     if activity != Activity::NeverStarted {
         informer.start();
     }
+    let requests = Arc::clone(&open);
     let reached = || match (activity, informer.status().reflector.phase) {
         (Activity::NeverStarted | Activity::JustStarted, _) => true,
         (Activity::ListUnanswered | Activity::List | Activity::StreamingList, Phase::Listing) => true,
         (Activity::Watch, Phase::Watching) => true,
+        (Activity::VersionCheck, Phase::Watching) => requests.load(Ordering::SeqCst) == 2,
         (Activity::Backoff | Activity::Panicked, Phase::Waiting) => true,
         (Activity::Suspended, Phase::Suspended) => true,
         (Activity::Backlog, Phase::Watching) => informer.status().handlers[2].pending as u64 == OBJECTS,
         _ => false,
     };
     while !reached() {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let handlers = vec![task_holds, blocking_holds];
     (informer, events, Traces { tasks, open, built_with: canary, handlers, thread })
@@ -229,31 +240,32 @@ impl Traces {
     }
 }
 
+/// Returns the number of open requests during an activity.
+fn open_requests(activity: Activity) -> usize {
+    match activity {
+        Activity::NeverStarted | Activity::JustStarted => 0,
+        Activity::Backoff | Activity::Suspended | Activity::Panicked => 0,
+        Activity::ListUnanswered | Activity::List | Activity::StreamingList => 1,
+        Activity::Watch | Activity::Backlog => 1,
+        Activity::VersionCheck => 2,
+    }
+}
+
 /// Property 20.
 #[tokio::test(start_paused = true)]
 async fn stop_completes_tasks_and_requests_during_any_activity() {
     for activity in ACTIVITIES {
         let (informer, events, resources) = informer_at(activity).await;
         let requests = resources.open.load(Ordering::SeqCst);
-        let has_open_request = [
-            Activity::ListUnanswered,
-            Activity::List,
-            Activity::StreamingList,
-            Activity::Watch,
-            Activity::Backlog,
-        ];
-        assert_eq!(
-            requests,
-            usize::from(has_open_request.contains(&activity)),
-            "{activity:?}: unexpected phase"
-        );
+        assert_eq!(requests, open_requests(activity), "{activity:?}: unexpected phase");
         let start = tokio::time::Instant::now();
         informer.stop().await;
         let took = start.elapsed();
         resources.assert_released(activity);
         assert_eq!(informer.status().reflector.phase, Phase::Stopped);
         let remaining = drain(events).await;
-        let has_queued_events = matches!(activity, Activity::Watch | Activity::Backlog);
+        let has_queued_events =
+            matches!(activity, Activity::Watch | Activity::VersionCheck | Activity::Backlog);
         // A handler that still receives queued events has a resync timer.
         assert!(
             has_queued_events || took == Duration::ZERO,

@@ -1,11 +1,16 @@
 //! `ServerVersions`: detects a server that was restored to an older state, with one request for several
 //! reflectors.
 
-use std::{collections::HashMap, fmt, future::Future, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    future::{Future, ready},
+    sync::{Arc, OnceLock},
+};
 
 use futures_util::{
     FutureExt,
-    future::{BoxFuture, Shared},
+    future::{BoxFuture, Shared, WeakShared},
 };
 use kube_object::ResourceVersion;
 use parking_lot::Mutex;
@@ -27,7 +32,10 @@ pub struct ServerVersions(Arc<Mutex<HashMap<String, Check>>>);
 /// A request for the resourceVersion of the server that runs or has completed.
 struct Check {
     began: Instant,
-    version: VersionCheck,
+    /// The request runs only while a reflector waits for it. A stopped reflector does not keep it.
+    running: WeakShared<BoxFuture<'static, Option<ResourceVersion>>>,
+    /// Set when the request has succeeded.
+    version: Arc<OnceLock<ResourceVersion>>,
 }
 
 /// Returns the current resourceVersion of the server, or `None` if the request failed.
@@ -47,13 +55,32 @@ impl ServerVersions {
         let mut checks = self.0.lock();
         if let Some(check) = checks.get(group)
             && check.began >= earliest
-            && check.version.peek() != Some(&None)
+            && let Some(version) = check.shared()
         {
-            return check.version.clone();
+            return version;
         }
-        let version = request.boxed().shared();
-        checks.insert(group.to_owned(), Check { began: Instant::now(), version: version.clone() });
-        version
+        let version = Arc::new(OnceLock::new());
+        let finished = Arc::clone(&version);
+        let request = request.inspect(move |read| {
+            if let Some(read) = read {
+                finished.get_or_init(|| read.clone());
+            }
+        });
+        let shared = request.boxed().shared();
+        if let Some(running) = shared.downgrade() {
+            checks.insert(group.to_owned(), Check { began: Instant::now(), running, version });
+        }
+        shared
+    }
+}
+
+impl Check {
+    /// Returns the request, unless it has failed or no reflector waits for it.
+    fn shared(&self) -> Option<VersionCheck> {
+        match self.version.get() {
+            Some(version) => Some(ready(Some(version.clone())).boxed().shared()),
+            None => self.running.upgrade().filter(|running| running.peek() != Some(&None)),
+        }
     }
 }
 
@@ -78,7 +105,7 @@ pub(crate) fn group_of(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::ready, time::Duration};
+    use std::{future::pending, time::Duration};
 
     use super::*;
 
@@ -101,5 +128,27 @@ mod tests {
         assert_eq!(check("batch", start, Some(9)).await, Some(9.into()), "another group");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(check("apps", Instant::now(), Some(10)).await, Some(10.into()), "older than the failure");
+    }
+
+    /// A reflector drops its check when it stops.
+    #[tokio::test(start_paused = true)]
+    async fn running_check_is_dropped_with_its_last_caller() {
+        let versions = ServerVersions::default();
+        let start = Instant::now();
+        let request = Arc::new(());
+        let held = Arc::clone(&request);
+        let first = versions.check("apps", start, async move {
+            let _held = held;
+            pending().await
+        });
+        let second = versions.check("apps", start, async { unreachable!("the first check runs") });
+        assert!(first.clone().now_or_never().is_none());
+        drop(first);
+        assert!(second.clone().now_or_never().is_none());
+        assert_eq!(Arc::strong_count(&request), 2);
+        drop(second);
+        assert_eq!(Arc::strong_count(&request), 1, "the request is open");
+        let third = versions.check("apps", start, ready(Some(7.into())));
+        assert_eq!(third.await, Some(7.into()));
     }
 }

@@ -111,7 +111,7 @@ impl<T, V: Hash + Eq> IndexFunction<T, V> {
             tracing::error!(
                 index = self.name,
                 key = %entry.key(),
-                "index function called a method of its own store or informer that waits for the index function; \
+                "index function called a method that waits for index functions; \
                  the object has no values in this index; an index function may only read the cache"
             );
         } else {

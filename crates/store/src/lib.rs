@@ -73,6 +73,8 @@ mod watermark;
 
 pub use index::{Index, IndexError, IndexSnapshot};
 pub use lister::{Lister, NamespaceLister};
+#[doc(hidden)]
+pub use reentrancy::{is_within_index_function, refuse_all_index_functions};
 pub use relist_end::RelistEnd;
 pub use selector::{LabelSelector, ParseSelectorError};
 pub use snapshot::Snapshot;

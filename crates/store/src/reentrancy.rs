@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 /// The message of the panic that ends such a function.
-pub(crate) const REFUSED: &str = "index function called a method of its own store or informer that waits for the index function; \
+pub(crate) const REFUSED: &str = "index function called a method that waits for index functions; \
                                   an index function may only read the cache";
 
 thread_local! {
@@ -34,4 +34,16 @@ impl Drop for WriteMark {
 
 pub(crate) fn is_written_by_this_thread(store: usize) -> bool {
     WRITTEN.with_borrow(|written| written.contains(&store))
+}
+
+/// Returns whether this thread writes to any store, because it runs an index function.
+pub fn is_within_index_function() -> bool {
+    WRITTEN.with_borrow(|written| !written.is_empty())
+}
+
+/// Panics if this thread runs an index function of any store. The panic stops the index function.
+pub fn refuse_all_index_functions() {
+    if is_within_index_function() {
+        std::panic::panic_any(REFUSED);
+    }
 }

@@ -63,7 +63,7 @@ const MAX_FILL_ROUNDS: u32 = 8;
 ///
 /// Writers are serialized. Index functions run under the lock of the writers, except while
 /// [`add_index`](Store::add_index) fills a new index. An index function may read the store. A method
-/// that writes to, forks or closes the store panics within an index function.
+/// that writes to, forks, closes or waits for the store panics within an index function.
 ///
 /// # A relist
 /// Between [`Delta::Begin`] and [`Delta::End`], readers see no changes. The store collects the
@@ -197,8 +197,7 @@ impl<T> Store<T> {
 
     /// Returns whether this thread writes to the store, because it runs an index function. The function
     /// must not call a method that waits for the write.
-    #[doc(hidden)]
-    pub fn is_written_by_this_thread(&self) -> bool {
+    pub(crate) fn is_written_by_this_thread(&self) -> bool {
         reentrancy::is_written_by_this_thread(self.address())
     }
 

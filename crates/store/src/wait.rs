@@ -82,6 +82,9 @@ impl<T: Object> Store<T> {
     /// Returns a [`WaitError`] if the timeout expires, or if the store cannot reach the
     /// resourceVersion. For example, a closed store cannot reach it.
     ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
+    ///
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_until(&self, version: &ResourceVersion, timeout: Duration) -> Result<(), WaitError> {
@@ -110,6 +113,9 @@ impl<T: Object> Store<T> {
     /// ([`Store::close`]), or outside of a tokio runtime, the method calls `condition` once and
     /// does not wait.
     ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
+    ///
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for(
@@ -117,6 +123,7 @@ impl<T: Object> Store<T> {
         timeout: Duration,
         mut condition: impl FnMut(&Snapshot<T>) -> bool,
     ) -> Snapshot<T> {
+        self.refuse_index_function();
         let mut waiting = pin!(async {
             loop {
                 // Registers for wake-ups before the check. A write between the check and the wait

@@ -8,12 +8,12 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use kube_object::{Cached, Entry, KeyRef, Object};
-use kube_store::LabelSelector;
-use parking_lot::Mutex;
+use kube_object::{Cached, KeyRef, Object};
+use kube_store::{LabelSelector, refuse_all_index_functions};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
-use super::{FactoryError, Selection};
+use super::{FactoryError, Selection, shared_handler::SharedHandler};
 use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 
 /// Runs one informer for each namespace of a set. Each handler receives the events of all these
@@ -32,6 +32,9 @@ use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, sync};
 ///
 /// This type is cheap to clone, and all clones share their namespaces and handlers. The clones and
 /// the registrations keep the informers alive.
+///
+/// Within an index function, you can read the namespaces and drop registrations. The methods that
+/// add or remove namespaces or handlers panic.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Secret;
@@ -64,7 +67,8 @@ pub struct MultiNamespaceRegistration<T: Object> {
 /// No lock is held across an await, or while a handler is called or dropped.
 struct MultiNamespaceState<T: Object> {
     /// Locked while namespaces or handlers are added or removed. The holder of this lock calls
-    /// methods of informers, which can wait for index functions.
+    /// methods of informers, which can wait for index functions. An index function therefore never
+    /// waits for this lock. A dropped registration is removed without this lock.
     changes: Mutex<()>,
     /// Also locked for reads, even within index functions. The holder of this lock calls no user
     /// code and no methods of informers.
@@ -80,8 +84,7 @@ struct NamespaceTable<T: Object> {
 enum NamespaceEntry<T: Object> {
     Active {
         informer: Informer<T>,
-        /// The registrations by the id of the handler.
-        registrations: BTreeMap<usize, HandlerRegistration<T>>,
+        registrations: Registrations<T>,
     },
     /// The handlers still receive deletes. The namespace cannot be added again before their tasks
     /// have completed. Otherwise, two tasks would deliver events of the same objects.
@@ -90,31 +93,10 @@ enum NamespaceEntry<T: Object> {
 
 /// One receiver for each handler task. The task drops the sender when it completes.
 type EndSignals = Vec<watch::Receiver<()>>;
-type RemovedNamespace<T> = (Informer<T>, BTreeMap<usize, HandlerRegistration<T>>, EndSignals);
+/// The registrations by the id of the handler.
+type Registrations<T> = BTreeMap<usize, HandlerRegistration<T>>;
+type RemovedNamespace<T> = (Informer<T>, Registrations<T>, EndSignals);
 type RemovedHandler<T> = (Option<SharedHandler<T>>, Vec<HandlerRegistration<T>>, EndSignals);
-
-/// A handler that the tasks of several informers share. Only one task calls it at a time.
-struct SharedHandler<T>(Arc<Mutex<Box<dyn EventHandler<T>>>>);
-
-impl<T> Clone for SharedHandler<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: 'static> EventHandler<T> for SharedHandler<T> {
-    fn on_add(&mut self, object: &Entry<T>, is_in_initial_list: bool) {
-        self.0.lock().on_add(object, is_in_initial_list);
-    }
-
-    fn on_update(&mut self, old: &Entry<T>, new: &Entry<T>) {
-        self.0.lock().on_update(old, new);
-    }
-
-    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
-        self.0.lock().on_delete(last_known, final_state_unknown);
-    }
-}
 
 impl<T: Cached> Clone for MultiNamespaceInformer<T> {
     fn clone(&self) -> Self {
@@ -239,8 +221,8 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// handler must not block, because the handler tasks of the other namespaces wait for the
     /// running call.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> MultiNamespaceRegistration<T> {
-        let handler = SharedHandler(Arc::new(Mutex::new(Box::new(handler) as Box<dyn EventHandler<T>>)));
-        let _change = self.inner.changes.lock();
+        let handler = SharedHandler::new(handler);
+        let _change = self.inner.lock_changes();
         let active = self.map_active(|namespace, informer| (namespace.to_owned(), informer.clone()));
         let registrations: Vec<_> = active
             .into_iter()
@@ -296,8 +278,18 @@ enum InsertOutcome<T: Object> {
 }
 
 impl<T: Object> MultiNamespaceState<T> {
+    /// Locks the changes.
+    ///
+    /// # Panics
+    /// Panics within an index function. The holder of the lock can wait for the index functions of any
+    /// informer, because the informer of an added namespace can have other users.
+    fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        refuse_all_index_functions();
+        self.changes.lock()
+    }
+
     fn insert(&self, namespace: &str, informer: &Informer<T>) -> InsertOutcome<T> {
-        let _change = self.changes.lock();
+        let change = self.lock_changes();
         let mut table = self.table.lock();
         table.finish_removal(namespace);
         match table.namespaces.get(namespace) {
@@ -314,18 +306,19 @@ impl<T: Object> MultiNamespaceState<T> {
         drop(table);
         let register = |(id, handler): (usize, SharedHandler<T>)| (id, informer.add_handler(handler));
         let registrations = handlers.into_iter().map(register).collect();
-        let active = NamespaceEntry::Active { informer: informer.clone(), registrations };
-        self.table.lock().namespaces.insert(namespace.to_owned(), active);
+        let removed = self.table.lock().activate(namespace, informer, registrations);
+        drop(change);
+        drop(removed);
         InsertOutcome::Added
     }
 
     fn begin_removal(&self, namespace: &str) -> Option<RemovedNamespace<T>> {
-        let _change = self.changes.lock();
+        let _change = self.lock_changes();
         self.table.lock().begin_removal(namespace)
     }
 
     fn remove_handler(&self, id: usize) -> RemovedHandler<T> {
-        let _change = self.changes.lock();
+        let _change = self.lock_changes();
         self.table.lock().remove_handler(id)
     }
 }
@@ -346,6 +339,21 @@ impl<T: Object> NamespaceTable<T> {
             }
         }
         id
+    }
+
+    /// Adds a namespace with its registrations. Returns the registrations of handlers that were
+    /// dropped in the meantime.
+    fn activate(
+        &mut self,
+        namespace: &str,
+        informer: &Informer<T>,
+        registrations: Registrations<T>,
+    ) -> Registrations<T> {
+        let (registrations, removed) =
+            registrations.into_iter().partition(|(id, _)| self.handlers.contains_key(id));
+        let active = NamespaceEntry::Active { informer: informer.clone(), registrations };
+        self.namespaces.insert(namespace.to_owned(), active);
+        removed
     }
 
     /// Starts the removal of a namespace. Returns its informer, its registrations, and the end
@@ -404,6 +412,7 @@ impl<T: Object> MultiNamespaceRegistration<T> {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
+        self.map_registrations(HandlerRegistration::refuse_index_function);
         let timeout = sync::effective_timeout(timeout);
         // A deadline that the clock cannot represent never expires.
         let deadline = Instant::now().checked_add(timeout);
@@ -457,8 +466,8 @@ impl<T: Object> MultiNamespaceRegistration<T> {
     /// The handler is always removed, because dropping the future also drops the registration. If
     /// you drop the future, you do not know when the last call has returned.
     pub async fn remove(mut self) {
-        self.released = true;
         let (handler, registrations, ending) = self.inner.remove_handler(self.id);
+        self.released = true;
         drop(handler);
         join_all(registrations.into_iter().map(HandlerRegistration::remove)).await;
         wait_for_ends(ending).await;
@@ -474,8 +483,10 @@ impl<T: Object> MultiNamespaceRegistration<T> {
 impl<T: Object> Drop for MultiNamespaceRegistration<T> {
     fn drop(&mut self) {
         if !self.released {
-            // Dropping the registrations removes the handler without a wait.
-            drop(self.inner.remove_handler(self.id));
+            // Dropping the registrations removes the handler without a wait. A concurrent change also
+            // removes the registrations that it has created for this handler.
+            let removed = self.inner.table.lock().remove_handler(self.id);
+            drop(removed);
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::FactoryError;
-use crate::{Informer, InformerStatus, UnsyncedInformer, informer::WeakInformer};
+use crate::{Informer, InformerStatus, UnsyncedInformer, informer::WeakInformer, tasks::InformerTasks};
 
 /// Holds the informers of a factory.
 ///
@@ -35,6 +35,8 @@ pub(super) struct Registry {
     dropped: Mutex<Vec<InformerKey>>,
     /// The adopted informers. The registry holds them until the shutdown.
     adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
+    /// The tasks of adopted informers that a shutdown has stopped. `tasks` does not count them.
+    stopped: Mutex<Vec<InformerTasks>>,
     /// The number of created slots.
     slots: AtomicU64,
     /// The runtime on which the factory was started.
@@ -261,9 +263,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an informer. The caller must stop it.
-    pub(super) fn remove(&self, key: &InformerKey) -> Option<Arc<dyn AnyInformer>> {
-        self.with_informers(|informers| informers.remove(key))?.informer()
+    /// Removes an informer and stops it. Returns its tasks.
+    ///
+    /// # Panics
+    /// Panics within an index function of this informer, before it is removed.
+    pub(super) fn remove(&self, key: &InformerKey) -> Option<InformerTasks> {
+        let found = self.with_informers(|informers| informers.get(key).and_then(InformerSlot::informer));
+        if let Some(found) = found {
+            found.refuse_index_function();
+        }
+        let informer = self.with_informers(|informers| informers.remove(key))?.informer()?;
+        informer.begin_stop();
+        Some(informer.tasks())
     }
 
     /// Returns the informers that still exist, in the order of their creation, and then the adopted
@@ -288,7 +299,11 @@ impl Registry {
 
     /// Starts all informers. Later informers start immediately. If they are created outside of a
     /// runtime, they start on this runtime.
+    ///
+    /// # Panics
+    /// Panics within an index function of an informer of the factory, before an informer is started.
     pub(super) fn start(&self, runtime: Handle) {
+        self.refuse_index_functions();
         self.started.get_or_init(|| runtime);
         for informer in self.all() {
             informer.start();
@@ -300,22 +315,43 @@ impl Registry {
     }
 
     /// Waits for the tasks of all informers that the factory built, including informers that were
-    /// removed.
+    /// removed, and for the tasks of adopted informers that a shutdown has stopped.
     pub(super) async fn wait_for_tasks(&self) {
         self.tasks.close();
         self.tasks.wait().await;
+        let stopped = self.stopped.lock().clone();
+        for tasks in stopped {
+            tasks.wait().await;
+        }
     }
 
-    /// Rejects all later requests for informers. Returns the informers that the caller must stop.
-    pub(super) fn shut_down(&self) -> Vec<Arc<dyn AnyInformer>> {
-        // Under this lock, a concurrent adoption is either returned here or rejected.
+    /// Rejects all later requests for informers, and stops all informers.
+    ///
+    /// # Panics
+    /// Panics within an index function of an informer of the factory, before the registry is changed.
+    pub(super) fn shut_down(&self) {
+        self.refuse_index_functions();
+        // Under this lock, a concurrent adoption is either stopped here or rejected.
         let adopted = self.adopted.lock();
         self.shut_down.store(true, Ordering::Release);
         drop(adopted);
-        let informers = self.all();
+        for informer in self.all() {
+            informer.begin_stop();
+        }
         drop(self.with_informers(std::mem::take));
-        self.adopted.lock().clear();
-        informers
+        // Under this lock, a concurrent shutdown finds each adopted informer, or its tasks.
+        let mut stopped = self.stopped.lock();
+        let adopted = std::mem::take(&mut *self.adopted.lock());
+        stopped.extend(adopted.iter().map(|informer| informer.tasks()));
+        drop(stopped);
+        drop(adopted);
+    }
+
+    /// Panics if this thread runs an index function of an informer of the factory.
+    fn refuse_index_functions(&self) {
+        for informer in self.all() {
+            informer.refuse_index_function();
+        }
     }
 }
 
@@ -324,7 +360,10 @@ type BoxFuture<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 /// The operations of a factory on an informer of any object type.
 pub(super) trait AnyInformer: Send + Sync {
     fn start(&self);
-    fn stop(&self) -> BoxFuture<'_, ()>;
+    fn refuse_index_function(&self);
+    /// Stops the informer without waiting for its tasks.
+    fn begin_stop(&self);
+    fn tasks(&self) -> InformerTasks;
     fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
     fn unsynced(&self) -> Option<UnsyncedInformer>;
@@ -353,8 +392,16 @@ impl<T: Object> AnyInformer for Informer<T> {
         Informer::start(self);
     }
 
-    fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Informer::stop(self))
+    fn refuse_index_function(&self) {
+        self.shared.store.refuse_index_function();
+    }
+
+    fn begin_stop(&self) {
+        self.shared.stop();
+    }
+
+    fn tasks(&self) -> InformerTasks {
+        self.shared.tasks.clone()
     }
 
     fn is_stopped(&self) -> bool {

@@ -216,11 +216,8 @@ impl<T: Cached> Selection<T> {
     /// The first poll removes and stops the informer. If you drop the future after this poll, the
     /// informer still stops, but you do not know when its tasks have completed.
     pub async fn remove(self) -> bool {
-        let informer = self.factory.registry.remove(&self.key());
-        match informer {
-            Some(informer) => informer.stop().await,
-            None => return false,
-        }
+        let Some(tasks) = self.factory.registry.remove(&self.key()) else { return false };
+        tasks.wait().await;
         true
     }
 

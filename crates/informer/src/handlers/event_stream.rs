@@ -8,7 +8,10 @@ use std::{
 };
 
 use super::resync::Resync;
-use crate::shared::{Removal, Shared, Subscription};
+use crate::{
+    shared::Shared,
+    subscription::{Removal, Subscription},
+};
 use futures_util::Stream;
 use kube_delta_fifo::Delivery;
 use kube_object::{Event, Object};

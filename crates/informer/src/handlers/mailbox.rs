@@ -99,6 +99,10 @@ impl<T> Mailbox<T> {
         self.backpressure_threshold.is_some()
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     fn is_closed_or_below(&self, threshold: usize) -> bool {
         let state = self.state.lock();
         state.closed || state.backlog.pending() < threshold
@@ -106,38 +110,26 @@ impl<T> Mailbox<T> {
 
     /// Queues events. `complete` is true if these events complete the initial list, or follow it.
     pub(crate) fn push(&self, events: Arc<[Event<T>]>, complete: bool) {
-        let mut state = self.state.lock();
-        if state.closed {
-            return;
-        }
-        state.complete |= complete;
-        state.backlog.push(events);
-        self.update_synced(&state);
-        drop(state);
-        self.reader.wake();
+        self.push_with(complete, |backlog| backlog.push(events));
     }
 
     /// Queues the events of a large write.
     pub(crate) fn push_list(&self, events: &EventList<T>, complete: bool) {
-        let mut state = self.state.lock();
-        if state.closed {
-            return;
-        }
-        state.complete |= complete;
-        state.backlog.push_list(events);
-        self.update_synced(&state);
-        drop(state);
-        self.reader.wake();
+        self.push_with(complete, |backlog| backlog.push_list(events));
     }
 
     /// Queues the events of a snapshot, which are created when they are delivered.
     pub(crate) fn push_pages(&self, pages: Arc<dyn EventPages<T>>, complete: bool) {
+        self.push_with(complete, |backlog| backlog.push_pages(pages));
+    }
+
+    fn push_with(&self, complete: bool, push: impl FnOnce(&mut Backlog<T>)) {
         let mut state = self.state.lock();
         if state.closed {
             return;
         }
         state.complete |= complete;
-        state.backlog.push_pages(pages);
+        push(&mut state.backlog);
         self.update_synced(&state);
         drop(state);
         self.reader.wake();

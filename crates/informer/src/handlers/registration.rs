@@ -6,7 +6,7 @@ use kube_object::Object;
 use tokio::sync::watch;
 
 use crate::{
-    shared::{Removal, Subscription},
+    subscription::{Removal, Subscription},
     sync,
 };
 
@@ -37,7 +37,6 @@ impl<T: Object> HandlerRegistration<T> {
     /// registration. A factory also keeps its informers alive (see
     /// [`InformerFactory`](crate::InformerFactory)).
     pub fn detach(mut self) {
-        self.subscription.release_informer();
         self.released = true;
     }
 
@@ -60,6 +59,7 @@ impl<T: Object> HandlerRegistration<T> {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> bool {
+        self.refuse_index_function();
         tokio::select! {
             biased;
             _ = sync::wait_true(self.subscription.mailbox.synced(), timeout) => {}
@@ -114,9 +114,15 @@ impl<T: Object> HandlerRegistration<T> {
     }
 
     async fn cancel(mut self, removal: Removal) {
+        self.refuse_index_function();
         self.released = true;
         self.subscription.cancel(removal);
         self.wait_for_end().await;
+    }
+
+    /// Panics within an index function of the informer.
+    pub(crate) fn refuse_index_function(&self) {
+        self.subscription.refuse_index_function();
     }
 
     /// Returns the receiver of the sync state, and the receiver that is closed when the task of the

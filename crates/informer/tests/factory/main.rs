@@ -1,6 +1,7 @@
 //! Tests factories with the embedded server: identity, start, stop and requests of their informers.
 
 mod lifetimes;
+mod shutdown;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
