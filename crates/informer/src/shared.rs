@@ -440,6 +440,7 @@ impl<T: Object> Shared<T> {
     /// Closes the store and sets the phase. The cache is no longer written.
     fn report_stopped(&self) {
         self.store.close();
+        self.writes.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
     }
 }
