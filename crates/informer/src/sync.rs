@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use kube_reflector::Phase;
 use tokio::{runtime::Handle, sync::watch};
 
@@ -18,6 +19,28 @@ pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duratio
     }
     let waited = tokio::time::timeout(timeout, value.wait_for(|value| *value)).await;
     matches!(waited, Ok(Ok(_)))
+}
+
+/// Waits until each of several informers is synced. Returns early if the server rejects the list of one
+/// informer, because a retry does not help.
+///
+/// Each wait returns the state of its informer if the informer is not synced. `unsynced` returns these
+/// states after the waits.
+pub(crate) async fn wait_for_all(
+    timeout: Duration,
+    waits: impl Iterator<Item = impl Future<Output = Option<UnsyncedInformer>>>,
+    unsynced: impl FnOnce() -> Vec<UnsyncedInformer>,
+) -> Result<(), CacheSyncError> {
+    let mut waits: FuturesUnordered<_> = waits.collect();
+    while let Some(unsynced) = waits.next().await {
+        if unsynced.is_some_and(|unsynced| unsynced.rejected) {
+            break;
+        }
+    }
+    drop(waits);
+    let mut informers = unsynced();
+    informers.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
+    if informers.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers }) }
 }
 
 /// Describes an informer whose initial list is not in its store.
