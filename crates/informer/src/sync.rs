@@ -94,6 +94,29 @@ fn within(timeout: Duration, informers: &[UnsyncedInformer]) -> String {
     if is_early { String::new() } else { format!(" within {timeout:?}") }
 }
 
+/// Separates the informers by a bar, because the text of an informer contains commas and semicolons.
 fn join(informers: &[UnsyncedInformer]) -> String {
-    informers.iter().map(UnsyncedInformer::to_string).collect::<Vec<_>>().join("; ")
+    informers.iter().map(UnsyncedInformer::to_string).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_separates_informers_by_bar() {
+        let unsynced = |informer: &str, phase: Phase, last_error: Option<&str>| UnsyncedInformer {
+            informer: informer.to_owned(),
+            phase,
+            last_error: last_error.map(str::to_owned),
+            rejected: false,
+        };
+        let informers =
+            vec![unsynced("a", Phase::Waiting, Some("LIST /a: 500")), unsynced("b", Phase::Listing, None)];
+        let error = CacheSyncError { timeout: Duration::from_secs(3), informers };
+        assert_eq!(
+            error.to_string(),
+            "caches not synced within 3s: a: LIST /a: 500; state: backing off | b: no error so far; state: listing"
+        );
+    }
 }
