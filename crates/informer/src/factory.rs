@@ -15,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use kube_client::{Client, Resource};
 use kube_listwatch::{ListOptions, ListWatch, ListWatchError};
 use kube_object::{Cached, Object};
@@ -247,17 +246,9 @@ impl InformerFactory {
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let informers = self.registry.all();
-        let mut waits: FuturesUnordered<_> =
-            informers.iter().map(|informer| informer.wait_for_sync(timeout)).collect();
-        while let Some(unsynced) = waits.next().await {
-            if unsynced.is_some_and(|unsynced| unsynced.rejected) {
-                break;
-            }
-        }
-        drop(waits);
-        let mut unsynced: Vec<_> = informers.iter().filter_map(|informer| informer.unsynced()).collect();
-        unsynced.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
-        if unsynced.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers: unsynced }) }
+        let waits = informers.iter().map(|informer| informer.wait_for_sync(timeout));
+        let unsynced = || informers.iter().filter_map(|informer| informer.unsynced()).collect();
+        sync::wait_for_all(timeout, waits, unsynced).await
     }
 
     /// Returns the status of each informer, in the order in which the informers were created.

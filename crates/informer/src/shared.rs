@@ -13,7 +13,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo::{self as fifo, EventList};
 use kube_object::{Delta, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
-use kube_store::{RelistEnd, Store, is_within_index_function};
+use kube_store::{LargeWrite, Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -31,8 +31,9 @@ use crate::{
 /// The number of objects of a resync that are queued under one lock.
 const RESYNC_PAGE: usize = 256;
 
-/// A relist of at least this number of objects is applied on a thread for blocking work.
-const LARGE_RELIST: usize = 8192;
+/// A write that applies, discards or clears at least this number of objects is prepared on a thread for
+/// blocking work.
+const LARGE_WRITE: usize = 8192;
 
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
@@ -220,7 +221,7 @@ impl<T: Object> Shared<T> {
     }
 
     /// Runs reflector, queue and store on one task. A batch is decoded, stored and pushed to the
-    /// mailboxes without a task switch. Only the end of a large relist uses another thread.
+    /// mailboxes without a task switch. Only a large write uses another thread.
     async fn reflect(&self) {
         let (sender, mut deltas) = fifo::channel(self.config.settings.queue_capacity);
         let on_error = self.config.settings.on_error.clone();
@@ -254,8 +255,8 @@ impl<T: Object> Shared<T> {
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
     async fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
-        match self.store.begin_relist_end(&batch, LARGE_RELIST) {
-            Some(end) => self.end_large_relist(end).await,
+        match self.store.begin_large_write(&batch, LARGE_WRITE) {
+            Some(write) => self.apply_large(write).await,
             None => {
                 let subscribers = self.lock_subscribers();
                 let events: Arc<[Event<T>]> = self.store.apply(batch).into();
@@ -269,25 +270,25 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// Applies a large relist on a thread for blocking work, so that the runtime and the locks are not
+    /// Applies a large write on a thread for blocking work, so that the runtime and the locks are not
     /// blocked.
-    async fn end_large_relist(&self, mut end: RelistEnd<T>) -> Vec<Arc<Mailbox<T>>> {
+    async fn apply_large(&self, mut write: LargeWrite<T>) -> Vec<Arc<Mailbox<T>>> {
         loop {
             let prepare = move || {
-                let events = EventList::new(end.prepare());
-                (end, events)
+                let events = EventList::new(write.prepare());
+                (write, events)
             };
             let events;
-            (end, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
+            (write, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
             let subscribers = self.lock_subscribers();
-            // If an index was added, the relist is prepared again.
-            if end.publish() {
+            // If an index was added, the write is prepared again.
+            if write.publish() {
                 let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
                     mailbox.push_list(&events, synced);
                 });
                 drop(subscribers);
                 self.announce_sync();
-                drop(self.spawn_blocking(|| drop(end)));
+                drop(self.spawn_blocking(|| drop((write, events))));
                 return mailboxes;
             }
         }
@@ -447,6 +448,7 @@ impl<T: Object> Shared<T> {
     /// longer written.
     fn report_stopped(&self) {
         self.store.close();
+        self.writes.close();
         self.reflector.send_modify(|status| status.phase = Phase::Stopped);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use kube_reflector::Phase;
 use tokio::{runtime::Handle, sync::watch};
 
@@ -18,6 +19,28 @@ pub(crate) async fn wait_true(mut value: watch::Receiver<bool>, timeout: Duratio
     }
     let waited = tokio::time::timeout(timeout, value.wait_for(|value| *value)).await;
     matches!(waited, Ok(Ok(_)))
+}
+
+/// Waits until each of several informers is synced. Returns early if the server rejects the list of one
+/// informer, because a retry does not help.
+///
+/// Each wait returns the state of its informer if the informer is not synced. `unsynced` returns these
+/// states after the waits.
+pub(crate) async fn wait_for_all(
+    timeout: Duration,
+    waits: impl Iterator<Item = impl Future<Output = Option<UnsyncedInformer>>>,
+    unsynced: impl FnOnce() -> Vec<UnsyncedInformer>,
+) -> Result<(), CacheSyncError> {
+    let mut waits: FuturesUnordered<_> = waits.collect();
+    while let Some(unsynced) = waits.next().await {
+        if unsynced.is_some_and(|unsynced| unsynced.rejected) {
+            break;
+        }
+    }
+    drop(waits);
+    let mut informers = unsynced();
+    informers.sort_unstable_by(|a, b| a.informer.cmp(&b.informer));
+    if informers.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers }) }
 }
 
 /// Describes an informer whose initial list is not in its store.
@@ -71,6 +94,29 @@ fn within(timeout: Duration, informers: &[UnsyncedInformer]) -> String {
     if is_early { String::new() } else { format!(" within {timeout:?}") }
 }
 
+/// Separates the informers by a bar, because the text of an informer contains commas and semicolons.
 fn join(informers: &[UnsyncedInformer]) -> String {
-    informers.iter().map(UnsyncedInformer::to_string).collect::<Vec<_>>().join("; ")
+    informers.iter().map(UnsyncedInformer::to_string).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_separates_informers_by_bar() {
+        let unsynced = |informer: &str, phase: Phase, last_error: Option<&str>| UnsyncedInformer {
+            informer: informer.to_owned(),
+            phase,
+            last_error: last_error.map(str::to_owned),
+            rejected: false,
+        };
+        let informers =
+            vec![unsynced("a", Phase::Waiting, Some("LIST /a: 500")), unsynced("b", Phase::Listing, None)];
+        let error = CacheSyncError { timeout: Duration::from_secs(3), informers };
+        assert_eq!(
+            error.to_string(),
+            "caches not synced within 3s: a: LIST /a: 500; state: backing off | b: no error so far; state: listing"
+        );
+    }
 }

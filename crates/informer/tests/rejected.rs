@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::{Api, Client};
 use kube_informer::{FactoryError, Informer, InformerFactory, ListWatch, ReflectorOptions};
-use kube_testserver::Server;
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use tokio::time::Instant;
 
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -81,4 +81,23 @@ async fn factory_refuses_invalid_selectors_and_namespaces_without_request() {
     assert!(matches!(several, FactoryError::InvalidNamespace { .. }), "{several}");
     assert_eq!(server.journal().since(mark).len(), 0);
     assert_eq!(factory.status().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_namespaces_returns_if_one_list_is_rejected() {
+    let server = Server::builder().build();
+    let factory = factory(&server, false);
+    let slow = RequestMatch::verb(Verb::List).namespace("slow");
+    let _slow = server.faults().always(slow, Fault::Delay(TIMEOUT));
+    let invalid = RequestMatch::verb(Verb::List).namespace("invalid");
+    let _invalid = server.faults().always(invalid, Fault::status(400, "BadRequest", None));
+    let namespaces = factory.select::<Pod>().namespaces(["invalid", "slow"]).unwrap();
+    factory.start();
+    let start = Instant::now();
+    let error = namespaces.wait_for_sync(TIMEOUT).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let rejected: Vec<_> = error.informers.iter().map(|informer| informer.rejected).collect();
+    assert_eq!(rejected, [true, false], "{error}");
+    assert!(error.to_string().starts_with("caches not synced: "), "{error}");
+    factory.shutdown().await;
 }

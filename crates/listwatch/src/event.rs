@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     decoded::{Decoded, ObjectReader},
-    status,
+    status::{self, MAX_STATUS_BYTES},
 };
 
 /// Represents an event of a watch. An ERROR event is returned as an error of the stream.
@@ -122,6 +122,9 @@ fn bookmark<T>(object: &[u8]) -> Result<WatchEvent<T>, FrameError> {
 fn error_event(object: &[u8]) -> FrameError {
     match status::read(object) {
         Some(status) => FrameError::Status(Box::new(status)),
+        None if object.len() > MAX_STATUS_BYTES => {
+            FrameError::Malformed("ERROR event with a Status larger than 64 KiB")
+        }
         None => FrameError::Malformed("ERROR event without a Status"),
     }
 }
@@ -229,5 +232,18 @@ mod tests {
         assert!(matches!(event(table), Err(FrameError::Nameless(DecodeError::WrongKind { .. }))));
         assert!(matches!(event(r#"{"type":"BOOKMARK","object":{}}"#), Err(FrameError::Malformed(_))));
         assert!(matches!(event(r#"{"type":"ERROR","object":7}"#), Err(FrameError::Malformed(_))));
+    }
+
+    /// The decoded values of a large Status would need a multiple of its memory.
+    #[test]
+    fn error_event_with_large_status_has_no_details() {
+        let causes = vec!["{}"; MAX_STATUS_BYTES].join(",");
+        let status = format!(r#"{{"code":410,"details":{{"causes":[{causes}]}}}}"#);
+        let error = event(&format!(r#"{{"type":"ERROR","object":{status}}}"#));
+        assert!(
+            matches!(error, Err(FrameError::Malformed(reason)) if reason.contains("64 KiB")),
+            "{:?}",
+            error.err()
+        );
     }
 }

@@ -14,6 +14,10 @@ use crate::{
     transform::{self, Transform},
 };
 
+/// The number of items of a list part. It bounds the work of one poll, because a function can return a
+/// page of any size.
+const ITEMS_PER_PART: usize = 500;
+
 /// Represents a page of a list that a list function returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
@@ -86,7 +90,12 @@ impl<T: Object> Functions<T> {
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let (list, transform) = (Arc::clone(&self.list), self.transform.clone());
-        let parts = async move { stream::iter(parts(list(request).await, transform.as_ref(), &*known)) };
+        let parts = async move {
+            match list(request).await {
+                Ok(page) => stream::iter(parts(page, transform, known)).boxed(),
+                Err(error) => stream::iter([Err(error)]).boxed(),
+            }
+        };
         parts.flatten_stream().boxed()
     }
 
@@ -104,20 +113,23 @@ impl<T: Object> Functions<T> {
     }
 }
 
-/// Returns a page as list parts.
+/// Returns a page as list parts. The items of a part are read when the part is requested.
 fn parts<T: Object>(
-    page: Result<ListPage<T>, ListWatchError>,
-    transform: Option<&Transform<T>>,
-    known: &dyn CacheProbe<T>,
-) -> Vec<Result<ListPart<T>, ListWatchError>> {
-    match page {
-        Ok(ListPage { items, version, next }) => {
-            let items = items.into_iter().map(|item| listed(item, transform, known)).collect();
-            let end = ListEnd { version, next, remaining: None };
-            vec![Ok(ListPart::Items { items, nameless: Vec::new() }), Ok(ListPart::End(end))]
+    page: ListPage<T>,
+    transform: Option<Transform<T>>,
+    known: Arc<dyn CacheProbe<T>>,
+) -> impl Iterator<Item = Result<ListPart<T>, ListWatchError>> {
+    let ListPage { items, version, next } = page;
+    let mut items = items.into_iter();
+    let mut end = Some(ListEnd { version, next, remaining: None });
+    std::iter::from_fn(move || {
+        let part = items.by_ref().take(ITEMS_PER_PART);
+        let items: Vec<_> = part.map(|item| listed(item, transform.as_ref(), &*known)).collect();
+        if items.is_empty() {
+            return end.take().map(|end| Ok(ListPart::End(end)));
         }
-        Err(error) => vec![Err(error)],
-    }
+        Some(Ok(ListPart::Items { items, nameless: Vec::new() }))
+    })
 }
 
 /// Returns the cached entry if the object is unchanged. The cached object is already transformed.
@@ -176,5 +188,28 @@ impl<K: Object> WatchEvent<K> {
                 return Err(ListWatchError::status(target, status, retry_after));
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ListAt, ListerWatcher};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_object::NoCache;
+
+    #[tokio::test]
+    async fn page_of_any_size_becomes_bounded_parts() {
+        let page = || ListPage { items: vec![ConfigMap::default(); 1200], version: 9.into(), next: None };
+        let list = move |_| async move { Ok(page()) };
+        let source =
+            ListWatch::from_functions(list, |_| stream::pending::<Result<WatchEvent<ConfigMap>, _>>());
+        let request = ListRequest { at: ListAt::Consistent, limit: None };
+        let parts: Vec<_> = source.list(request, Arc::new(NoCache)).collect().await;
+        let sizes = parts.into_iter().map(|part| match part.unwrap() {
+            ListPart::Items { items, .. } => Some(items.len()),
+            ListPart::End(_) => None,
+        });
+        assert_eq!(sizes.collect::<Vec<_>>(), [Some(500), Some(500), Some(200), None]);
     }
 }

@@ -18,11 +18,8 @@ use crate::{
     list::{ListError, ListReader},
     retry_after::{retry_after, retry_after_header},
     single_use_body::single_use_body,
-    status,
+    status::{self, MAX_STATUS_BYTES},
 };
-
-/// The maximum size of the body of an error response. A `Status` has a few hundred bytes.
-const MAX_STATUS_BYTES: usize = 64 << 10;
 
 /// The timeout for the body of an error response. The most important part, the code, is in the headers.
 const STATUS_BODY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,9 +9,17 @@ use serde_json::{Map, Value};
 
 type Fields = Map<String, Value>;
 
+/// The maximum size of a `Status`, which usually has a few hundred bytes. The values of decoded JSON can
+/// need twenty times the memory of the JSON.
+pub(crate) const MAX_STATUS_BYTES: usize = 64 << 10;
+
 /// Decodes each field separately. A field that is null or has another type counts as missing, because it
-/// must not hide the code and the reason. Returns `None` if the bytes are not a JSON object.
+/// must not hide the code and the reason. Returns `None` if the bytes are not a JSON object, or are more
+/// than [`MAX_STATUS_BYTES`].
 pub(crate) fn read(bytes: &[u8]) -> Option<Status> {
+    if bytes.len() > MAX_STATUS_BYTES {
+        return None;
+    }
     let mut fields: Fields = serde_json::from_slice(bytes).ok()?;
     Some(Status {
         status: take(&mut fields, "status"),
@@ -74,5 +82,13 @@ mod tests {
         for text in ["", "7", "null", "[]", "<html>", "{"] {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn status_above_limit_is_not_decoded() {
+        let json = r#"{"code":500,"reason":"InternalError"}"#;
+        let status = |bytes: usize| json.to_owned() + &" ".repeat(bytes - json.len());
+        assert_eq!(read(status(MAX_STATUS_BYTES).as_bytes()).map(|status| status.code), Some(500));
+        assert_eq!(read(status(MAX_STATUS_BYTES + 1).as_bytes()), None);
     }
 }

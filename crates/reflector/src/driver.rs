@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink,
     SinkClosed, State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe,
-    report::Reports, server_versions::ServerVersions, step,
+    report::Reports, server_versions::ServerVersions, step, unreadable::Unreadable,
 };
 
 /// A watch with a shorter duration is early. The next request then waits for the backoff.
@@ -153,6 +153,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             requests: 0,
             machine: State::Idle,
             outgoing: Vec::new(),
+            unreadable: Unreadable::default(),
             reflector: self,
         };
         let SinkClosed = driver.run().await;
@@ -201,6 +202,7 @@ struct Driver<T, S> {
     rng: fastrand::Rng,
     /// The deltas of the current arrival. They are pushed together.
     outgoing: Vec<Delta<T>>,
+    unreadable: Unreadable,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
@@ -314,6 +316,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             }
         }
         self.machine = state;
+        if !matches!(self.machine, State::Listing(_) | State::Streaming(_)) {
+            self.unreadable.list_over();
+        }
         self.reflector.reports.phase(&self.machine);
     }
 
@@ -336,7 +341,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match marker {
             Marker::Clear => self.reflector.reports.cleared(true),
             Marker::End { .. } => self.reflector.reports.cleared(false),
-            Marker::Begin { .. } => {}
+            Marker::Begin { .. } => self.unreadable.list_over(),
         }
         self.outgoing.push(delta(marker));
     }

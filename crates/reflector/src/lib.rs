@@ -61,6 +61,7 @@ mod sink;
 mod state;
 mod status;
 mod step;
+mod unreadable;
 
 pub use deadlines::Deadline;
 pub use driver::Reflector;

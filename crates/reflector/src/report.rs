@@ -1,10 +1,9 @@
 //! The status, errors and logs of a reflector, without the text of objects.
 
 use kube_listwatch::{ErrorClass, ListWatchError};
-use kube_object::{DecodeError, ObjectId};
 use tokio::{sync::watch, time::Instant};
 
-use crate::{Phase, ReflectorStatus, RelistCause, RestartCause, State};
+use crate::{Phase, ReflectorStatus, RelistCause, RestartCause, State, unreadable::UnreadableCounts};
 
 pub(crate) type OnError = Box<dyn Fn(&ListWatchError) + Send + Sync>;
 
@@ -51,14 +50,14 @@ impl Reports {
         });
     }
 
-    pub(crate) fn undecodable(&self, id: &ObjectId, error: &DecodeError) {
-        tracing::warn!(%id, %error, "cannot decode an object; an older cached state of the object is marked stale");
-        self.status.send_modify(|status| status.undecodable += 1);
-    }
-
-    pub(crate) fn nameless(&self, error: &DecodeError) {
-        tracing::warn!(%error, "cannot identify an item of a list; objects that are missing in this list stay cached");
-        self.status.send_modify(|status| status.nameless += 1);
+    /// Adds the unreadable objects of a response to the status.
+    pub(crate) fn unreadable(&self, counts: UnreadableCounts) {
+        if counts != UnreadableCounts::default() {
+            self.status.send_modify(|status| {
+                status.undecodable += counts.undecodable;
+                status.nameless += counts.nameless;
+            });
+        }
     }
 
     pub(crate) fn repeat(&self) {

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! # Invariants
-//! - Objects change only in [`Store::apply`] and [`RelistEnd::publish`]. Both change objects,
+//! - Objects change only in [`Store::apply`] and [`LargeWrite::publish`]. Both change objects,
 //!   indexes and watermark atomically.
 //! - A snapshot never changes, and never blocks a writer.
 //! - Within an epoch, the [`Watermark`] never decreases. It is never higher than the highest
@@ -42,7 +42,7 @@
 //! - `slot_set`, `postings`: the slots for each value of an index.
 //! - `erased`: indexes with any type of value behind one trait. `index_functions`: the functions
 //!   that compute the values.
-//! - `relist_end`: applies a large relist without holding a lock.
+//! - `large_write`: applies, discards or clears many objects without holding a lock.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 
@@ -51,12 +51,12 @@ mod erased;
 mod hashed;
 mod index;
 mod index_functions;
+mod large_write;
 mod lister;
 mod new_index;
 mod plain;
 mod postings;
 mod reentrancy;
-mod relist_end;
 mod replace;
 mod root;
 mod selector;
@@ -72,10 +72,10 @@ mod wait;
 mod watermark;
 
 pub use index::{Index, IndexError, IndexSnapshot};
+pub use large_write::LargeWrite;
 pub use lister::{Lister, NamespaceLister};
 #[doc(hidden)]
 pub use reentrancy::{is_within_index_function, refuse_all_index_functions};
-pub use relist_end::RelistEnd;
 pub use selector::{LabelSelector, ParseSelectorError};
 pub use snapshot::Snapshot;
 pub use store::{Store, StoreStats};

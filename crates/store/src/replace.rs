@@ -195,9 +195,9 @@ impl<T: Object> Relist<T> {
         Self { without_reuse, cached: Marks::default(), changes: Changes::new() }
     }
 
-    /// Returns the number of collected changes.
+    /// Returns the number of collected changes and undecodable objects.
     pub(crate) fn len(&self) -> usize {
-        self.changes.len()
+        self.changes.len() + self.cached.undecodable.len()
     }
 
     /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.

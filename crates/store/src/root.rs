@@ -205,6 +205,9 @@ impl<T: Object> Root<T> {
 
     /// Deletes all objects, in the order of their keys, with `final_state_unknown`.
     pub(crate) fn clear(&mut self, outcome: &mut ApplyOutcome<T>) {
+        if self.objects.len() == 0 {
+            return; // The free slots need no visit.
+        }
         for (_, slot) in self.slots_by_key(|_| true) {
             self.delete(slot, None, true, outcome);
         }

@@ -48,7 +48,7 @@ const MAX_FILL_ROUNDS: u32 = 8;
 /// # Contract
 /// 1. [`apply`](Store::apply) changes objects, indexes and watermark atomically. When it returns,
 ///    readers see the complete batch. The other writing methods call `apply`, except
-///    [`RelistEnd`](crate::RelistEnd), which applies a large relist in two steps.
+///    [`LargeWrite`](crate::LargeWrite), which applies a large change in two steps.
 /// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference count.
 ///    While a snapshot exists, writers copy the parts that they change, and never wait for readers. A
 ///    reader waits at most while a batch of up to 256 deltas is written in place.

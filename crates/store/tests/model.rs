@@ -193,10 +193,10 @@ impl ModelRun {
     }
 
     fn apply(&mut self, batch: Vec<Delta<Thing>>) {
-        let events = match self.store.begin_relist_end(&batch, 2) {
-            Some(mut end) => {
-                let events = end.prepare();
-                assert!(end.publish());
+        let events = match self.store.begin_large_write(&batch, 2) {
+            Some(mut write) => {
+                let events = write.prepare();
+                assert!(write.publish());
                 events
             }
             None => self.store.apply(batch.clone()),

@@ -252,20 +252,27 @@ impl<T: Cached> MultiNamespaceInformer<T> {
     /// Waits until the initial list of each current namespace is cached.
     ///
     /// # Errors
-    /// Returns a [`CacheSyncError`] if an informer is not synced within the timeout, if an informer
-    /// is stopped, or if the server rejects a list as invalid (400 or 422). The error contains
-    /// these informers, each with its last failure. Informers that were not stopped continue to
-    /// retry.
+    /// Returns a [`CacheSyncError`] if an informer is not synced within the timeout, or if an
+    /// informer is stopped. If the server rejects the list of an informer as invalid (400 or 422),
+    /// the method returns without waiting for the timeout.
+    ///
+    /// The error contains all informers that are not synced, sorted by name, each with its last
+    /// failure. Informers that were not stopped continue to retry.
     ///
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
         let informers = self.informers();
-        let waits = informers.iter().map(|informer| informer.wait_for_sync(timeout));
-        let errors = join_all(waits).await.into_iter().filter_map(Result::err);
-        let informers: Vec<_> = errors.flat_map(|error| error.informers).collect();
-        if informers.is_empty() { Ok(()) } else { Err(CacheSyncError { timeout, informers }) }
+        let wait = async |informer: &Informer<T>| {
+            let error = informer.wait_for_sync(timeout).await.err()?;
+            error.informers.into_iter().next()
+        };
+        let unsynced = || {
+            let unsynced = informers.iter().filter(|informer| !informer.has_synced());
+            unsynced.map(Informer::unsynced).collect()
+        };
+        sync::wait_for_all(timeout, informers.iter().map(wait), unsynced).await
     }
 }
 

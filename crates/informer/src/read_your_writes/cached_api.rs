@@ -129,7 +129,8 @@ impl<T: Cached> CachedApi<T> {
     }
 
     /// Records a write that was sent without a `CachedApi`. `object` is the response of the server.
-    /// Later reads wait until the write is visible in the cache.
+    /// Later reads wait until the write is visible in the cache. If the informer is stopped, the call
+    /// has no effect.
     pub fn record_write(&self, object: &T::Resource)
     where
         T::Resource: Object + Serialize + DeserializeOwned,
@@ -140,7 +141,8 @@ impl<T: Cached> CachedApi<T> {
     }
 
     /// Records that an object was removed from the server without a `CachedApi`. Later reads wait
-    /// until the cache no longer contains the object.
+    /// until the cache no longer contains the object. If the informer is stopped, the call has no
+    /// effect.
     ///
     /// If a finalizer or a grace period still holds the deleted object, call
     /// [`CachedApi::record_write`] with the response instead. Otherwise, reads wait until the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
-use kube_store::Store;
+use kube_store::{Snapshot, Store};
 use parking_lot::Mutex;
 
 use super::pending_writes::{NotVisible, PendingWrites};
@@ -28,17 +28,30 @@ impl<T: Object> WriteTracker<T> {
         Self { store, pending: Mutex::default() }
     }
 
+    /// Forgets all writes, and ignores later writes. Call it after the store was closed.
+    pub(crate) fn close(&self) {
+        let forgotten = std::mem::take(&mut *self.pending.lock());
+        drop(forgotten);
+    }
+
     /// Records a write. `covered` states whether the informer selects the object. It is `None` if
     /// only the server can decide.
     pub(super) fn record_write(&self, id: &ObjectId, covered: Option<bool>) {
-        let mut pending = self.pending.lock();
-        pending.record_write(id, covered, &self.store.snapshot());
+        self.record(|pending, cache| pending.record_write(id, covered, cache));
     }
 
     /// Records that an object was removed from the server.
     pub(super) fn record_delete(&self, key: ObjectKey, uid: Uid) {
+        self.record(|pending, cache| pending.record_delete(key, uid, cache));
+    }
+
+    /// Records nothing if the store is closed, because a closed store never shows a write.
+    fn record(&self, record: impl FnOnce(&mut PendingWrites, &Snapshot<T>)) {
         let mut pending = self.pending.lock();
-        pending.record_delete(key, uid, &self.store.snapshot());
+        // Checked under the lock, so that `close` forgets each write that is recorded here.
+        if !self.store.is_closed() {
+            record(&mut pending, &self.store.snapshot());
+        }
     }
 
     /// Waits until the cache is synced and the recorded writes are visible. With a key, waits only
@@ -55,5 +68,27 @@ impl<T: Object> WriteTracker<T> {
         });
         let reached = is_visible.await.resource_version().cloned();
         WaitOutcome { not_visible, synced, reached }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    #[tokio::test]
+    async fn closed_tracker_remembers_no_write() {
+        let store = Store::<ConfigMap>::new();
+        let tracker = WriteTracker::new(store.clone());
+        let id =
+            |name: &str| ObjectId { key: ObjectKey::new(None, name), uid: "u".into(), version: "12".into() };
+        tracker.record_write(&id("a"), Some(true));
+        let before = tracker.wait(None, Duration::ZERO).await;
+        assert_eq!(before.not_visible, Some(NotVisible::Write("12".into())));
+        store.close();
+        tracker.close();
+        tracker.record_write(&id("b"), Some(true));
+        tracker.record_delete(id("a").key, "u".into());
+        assert_eq!(tracker.wait(None, Duration::ZERO).await.not_visible, None);
     }
 }

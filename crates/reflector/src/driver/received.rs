@@ -4,21 +4,20 @@ use kube_listwatch::{Decoded, ListPart, ListWatchError, Target, Verb, WatchEvent
 use kube_object::{DecodeError, Delta, Listed};
 
 use super::Driver;
-use crate::{EventKind, Input, Sink, separate_nameless};
+use crate::{EventKind, Input, Sink, State, separate_nameless};
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     pub(super) fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
         match part {
             Some(Ok(ListPart::Items { mut items, mut nameless })) => {
                 separate_nameless(&mut items, &mut nameless);
-                for reason in &nameless {
-                    self.reflector.reports.nameless(reason);
-                }
                 if items.is_empty() && nameless.is_empty() {
                     return;
                 }
                 let complete = nameless.is_empty();
+                self.unreadable.nameless(nameless);
                 let listed = items.into_iter().map(|item| self.listed(item)).collect();
+                self.report_unreadable();
                 self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
             }
             Some(Ok(ListPart::End(end))) => {
@@ -53,6 +52,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                         break;
                     }
                 }
+                self.report_unreadable();
             }
             Some(Err(error)) => self.failed(&error),
             None => self.watch_ended(),
@@ -79,23 +79,32 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.step(Input::Event { kind, version: &id.version }, || Some(delta));
     }
 
-    fn put(&self, object: Decoded<T>) -> Delta<T> {
+    fn put(&mut self, object: Decoded<T>) -> Delta<T> {
         match object {
             Decoded::Object(entry) => Delta::Put(entry),
             Decoded::Undecodable { id, error } => {
-                self.reflector.reports.undecodable(&id, &error);
+                if matches!(self.machine, State::Streaming(_)) {
+                    self.unreadable.listed(&id, &error);
+                } else {
+                    self.unreadable.event(&id, &error);
+                }
                 Delta::Undecodable(id)
             }
         }
     }
 
-    fn listed(&self, item: Decoded<T>) -> Listed<T> {
+    fn listed(&mut self, item: Decoded<T>) -> Listed<T> {
         match item {
             Decoded::Object(entry) => Listed::Object(entry),
             Decoded::Undecodable { id, error } => {
-                self.reflector.reports.undecodable(&id, &error);
+                self.unreadable.listed(&id, &error);
                 Listed::Undecodable(id)
             }
         }
+    }
+
+    fn report_unreadable(&mut self) {
+        let counts = self.unreadable.take_counts();
+        self.reflector.reports.unreadable(counts);
     }
 }

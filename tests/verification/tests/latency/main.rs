@@ -8,11 +8,11 @@ mod source;
 
 use std::time::Duration;
 
-use kube_informer::{Event, HandlerRegistration, Informer, handler_fn};
+use kube_informer::{Event, HandlerRegistration, Informer, ReflectorOptions, handler_fn};
 use kube_store::touches;
 use tokio::{runtime::Runtime, time::Instant};
 
-use source::{Server, Tiny};
+use source::{Server, Tiny, from_functions};
 
 /// The variable with the number of objects. The bounds do not depend on it.
 const VARIABLE: &str = "KUBE_INFORMER_OBJECTS";
@@ -84,7 +84,13 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     let mut turns = Turns { runtime, most: 0 };
     let objects = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_OBJECTS);
     let server = Server::new(objects);
-    let informer = Informer::from_source(server.clone()).build();
+    let options = ReflectorOptions {
+        clear_when_gone: true,
+        backoff_initial: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(10),
+        ..ReflectorOptions::default()
+    };
+    let informer = Informer::from_source(server.clone()).reflector_options(options).build();
     informer.add_index("odd", |object: &Tiny| [object.number % 2]).unwrap();
     let mut handlers: Vec<_> = (0..HANDLERS).map(|_| join(&informer)).collect();
     informer.start();
@@ -121,11 +127,26 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     server.list_only(|number| number % 2 == 0);
     relist("a relist with deletions of half of the objects", &mut turns, &handlers);
     assert_eq!(informer.lister().len() as u64, objects / 2);
+    server.list_only(|_| true);
+    server.update_all();
+    server.fail_next_list();
+    relist("a relist that fails after its last item, and its retry", &mut turns, &handlers);
+    assert_eq!(informer.lister().len() as u64, objects);
+    server.set_removed(true);
+    informer.relist();
+    turns.run("a removed resource", || informer.lister().is_empty() && is_idle(&handlers));
 
     let leaving = handlers.remove(0);
     call("leave", || drop(leaving));
     let locked = touches::take_longest_lock();
     println!("at most {locked} chunks under the lock of the writers");
     assert!(locked <= MAX_LOCKED_TOUCHES, "{locked} chunks under the lock of the writers");
+    turns.runtime.block_on(informer.stop());
+
+    let informer = Informer::from_source(from_functions(objects)).build();
+    let handlers = [join(&informer)];
+    informer.start();
+    turns.run("a list function that returns one page", || is_idle(&handlers));
+    assert_eq!(informer.lister().len() as u64, objects);
     turns.runtime.block_on(informer.stop());
 }

@@ -6,8 +6,11 @@ use futures_util::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use kube_informer::{ListWatchError, ListerWatcher, Object};
-use kube_listwatch::{Decoded, ListEnd, ListPart, ListRequest, WatchEvent, WatchFrom, WatchRequest};
+use kube_client::core::Status;
+use kube_informer::{ListWatch, ListWatchError, ListerWatcher, Object};
+use kube_listwatch::{
+    Decoded, ListEnd, ListPage, ListPart, ListRequest, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
+};
 use kube_object::{CacheProbe, Entry, ObjectIdRef};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -32,9 +35,13 @@ impl Object for Tiny {
     }
 }
 
-fn tiny(number: u64, version: u64) -> Entry<Tiny> {
+fn tiny_object(number: u64, version: u64) -> Tiny {
     let (name, uid) = (format!("object-{number}"), format!("00000000-0000-0000-0000-{number:012x}"));
-    Entry::from_object(Tiny { number, name, uid, version: version.to_string() })
+    Tiny { number, name, uid, version: version.to_string() }
+}
+
+fn tiny(number: u64, version: u64) -> Entry<Tiny> {
+    Entry::from_object(tiny_object(number, version))
 }
 
 #[derive(Clone)]
@@ -52,12 +59,23 @@ struct State {
     /// The version of all objects that have no later change.
     listed: u64,
     includes: fn(u64) -> bool,
+    /// The next list fails after its last item.
+    fails_once: bool,
+    /// The resource does not exist.
+    is_removed: bool,
     events: VecDeque<WatchEvent<Tiny>>,
 }
 
 impl Server {
     pub(crate) fn new(objects: u64) -> Self {
-        let state = State { version: 10, listed: 5, includes: |_| true, events: VecDeque::new() };
+        let state = State {
+            version: 10,
+            listed: 5,
+            includes: |_| true,
+            fails_once: false,
+            is_removed: false,
+            events: VecDeque::new(),
+        };
         Self(Arc::new(Shared { objects, state: Mutex::new(state), changed: Notify::new() }))
     }
 
@@ -89,6 +107,33 @@ impl Server {
         state.version += 1;
         state.includes = includes;
     }
+
+    /// Lets the next list fail after its last item.
+    pub(crate) fn fail_next_list(&self) {
+        self.0.state.lock().fails_once = true;
+    }
+
+    /// Removes the resource, or creates it again.
+    pub(crate) fn set_removed(&self, is_removed: bool) {
+        self.0.state.lock().is_removed = is_removed;
+    }
+}
+
+/// A source of two functions. Its list function returns all objects in one page.
+pub(crate) fn from_functions(objects: u64) -> ListWatch<Tiny> {
+    let items = (0..objects).map(|number| tiny_object(number, 5)).collect();
+    let page = Mutex::new(Some(ListPage { items, version: 10.into(), next: None }));
+    let list = move |_| {
+        let page = page.lock().take();
+        async move { page.ok_or_else(|| ListWatchError::list_function("the page was already listed")) }
+    };
+    ListWatch::from_functions(list, |_| stream::pending::<Result<WatchEvent<Tiny>, _>>())
+}
+
+fn not_found() -> ListWatchError {
+    let status = Status { code: 404, ..Status::default() };
+    let target = Target { verb: Verb::List, url: "/api/v1/tinies".to_owned() };
+    ListWatchError::Status { target, status: Box::new(status), retry_after: None }
 }
 
 impl ListerWatcher<Tiny> for Server {
@@ -97,16 +142,23 @@ impl ListerWatcher<Tiny> for Server {
         _: ListRequest,
         _: Arc<dyn CacheProbe<Tiny>>,
     ) -> BoxStream<'static, Result<ListPart<Tiny>, ListWatchError>> {
-        let state = self.0.state.lock();
+        let mut state = self.0.state.lock();
+        if state.is_removed {
+            return stream::iter([Err(not_found())]).boxed();
+        }
         let (version, listed, includes) = (state.version, state.listed, state.includes);
+        let fails = std::mem::take(&mut state.fails_once);
         let reads = (0..self.0.objects).step_by(READ as usize).map(move |start| {
             let items = (start..start + READ)
                 .filter(|number| includes(*number))
                 .map(|number| Decoded::Object(tiny(number, listed)));
             Ok(ListPart::Items { items: items.collect(), nameless: Vec::new() })
         });
-        let end = ListEnd { version: version.into(), next: None, remaining: None };
-        stream::iter(reads.chain([Ok(ListPart::End(end))])).boxed()
+        let end = match fails {
+            true => Err(ListWatchError::list_function("the connection was closed")),
+            false => Ok(ListPart::End(ListEnd { version: version.into(), next: None, remaining: None })),
+        };
+        stream::iter(reads.chain([end])).boxed()
     }
 
     fn watch(

@@ -16,9 +16,10 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Api;
 use kube_informer::{
-    Entry, Event, FilteringEventHandler, Informer, InformerFactory, LabelSelector, Object, ReflectorOptions,
-    handler_fn,
+    CachedApi, Entry, Event, FilteringEventHandler, Informer, InformerFactory, LabelSelector, Object,
+    ObjectKey, ReflectorOptions, Uid, handler_fn,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::runtime::Handle;
@@ -91,6 +92,7 @@ fn usage_returns_to_its_start() {
         subscribers().await;
         namespaces().await;
         reads().await;
+        writes_of_stopped_informer().await;
         joins_and_resyncs_of_large_cache().await;
     });
 }
@@ -256,4 +258,22 @@ async fn reads() {
     };
     assert_no_leak("reads", round).await;
     factory.shutdown().await;
+}
+
+/// Writes that are recorded after the stop. The cache never shows them.
+async fn writes_of_stopped_informer() {
+    let (factory, informer) = started().await;
+    let maps = &CachedApi::new(Api::all(stub::client()), &informer);
+    factory.shutdown().await;
+    let round = |number: usize| async move {
+        let (name, uid) = (format!("map-{number:06}"), format!("{number:06}"));
+        let (key, deleted) = (ObjectKey::new(None, &name), Uid::new(&uid));
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name);
+        map.metadata.uid = Some(uid);
+        map.metadata.resource_version = Some(format!("{}", 1_000_000 + number));
+        maps.record_write(&map);
+        maps.record_delete(key, deleted);
+    };
+    assert_no_leak("writes of a stopped informer", round).await;
 }

@@ -6,10 +6,6 @@ fn deliver() -> Vec<Output> {
     vec![Output::Deliver]
 }
 
-fn discard() -> Vec<Output> {
-    vec![Output::Discard]
-}
-
 /// Steps through events. Returns the last state and the verdict for each event.
 fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) {
     let mut verdicts = Vec::new();

@@ -1,0 +1,158 @@
+//! `LargeWrite`: a write whose work depends on the number of objects. The work for each object runs
+//! outside of all locks.
+
+use std::sync::Arc;
+
+use kube_object::{Delta, Event, Object, ResourceVersion};
+
+use crate::{
+    Store,
+    reentrancy::WriteMark,
+    replace::Relist,
+    root::{ApplyOutcome, Root},
+};
+
+/// Applies a large [`Delta::End`] or [`Delta::Clear`], or a [`Delta::Begin`] that discards a large
+/// relist, in two steps. [`Store::begin_large_write`] creates it.
+///
+/// [`prepare`](Self::prepare) processes each object without a lock, so it can run on another
+/// thread. [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop
+/// the value on a thread that may block, because the drop can free a million objects.
+pub struct LargeWrite<T> {
+    store: Store<T>,
+    change: LargeChange,
+    /// The relist that the write applies or discards.
+    relist: Option<Relist<T>>,
+    /// The state that was copied for `prepared`. While this reference exists, no write changes the state in
+    /// place.
+    before: Arc<Root<T>>,
+    prepared: Option<Prepared<T>>,
+}
+
+#[derive(Debug, Clone)]
+enum LargeChange {
+    /// Discards the relist in progress and starts another relist.
+    Begin {
+        without_reuse: bool,
+    },
+    End {
+        version: ResourceVersion,
+        complete: bool,
+    },
+    Clear,
+}
+
+struct Prepared<T> {
+    root: Arc<Root<T>>,
+    outcome: ApplyOutcome<T>,
+}
+
+impl LargeChange {
+    /// Returns `None` if the work of the batch depends only on its size.
+    fn of<T>(batch: &[Delta<T>]) -> Option<Self> {
+        match batch {
+            [Delta::Begin { without_reuse }] => Some(Self::Begin { without_reuse: *without_reuse }),
+            [Delta::End { version, complete }] => {
+                Some(Self::End { version: version.clone(), complete: *complete })
+            }
+            [Delta::Clear] => Some(Self::Clear),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of slots and collected changes that the write visits or frees.
+    fn size<T: Object>(&self, root: &Root<T>, relist: Option<&Relist<T>>) -> usize {
+        let slots = match self {
+            Self::Begin { .. } => 0,
+            Self::Clear if root.objects.len() == 0 => 0,
+            // Also the free slots are visited.
+            Self::Clear | Self::End { .. } => root.objects.used(),
+        };
+        slots.max(relist.map_or(0, Relist::len))
+    }
+}
+
+impl<T: Object> Store<T> {
+    /// Returns the write if the batch ends or discards the relist in progress, or clears the store, and
+    /// if it thereby processes at least `min_objects` objects, including earlier objects whose memory is
+    /// reused. The caller must then call [`LargeWrite::prepare`] and [`LargeWrite::publish`] instead of
+    /// [`apply`](Store::apply).
+    ///
+    /// Otherwise returns `None`. The caller must then [`apply`](Store::apply) the batch.
+    ///
+    /// Between this call and [`LargeWrite::publish`], the caller must not apply other deltas.
+    ///
+    /// # Panics
+    /// Panics if an index function of this store calls this method.
+    pub fn begin_large_write(&self, batch: &[Delta<T>], min_objects: usize) -> Option<LargeWrite<T>> {
+        let change = LargeChange::of(batch)?;
+        let before = self.snapshot().root;
+        let (mut writer, _mark) = self.lock_writer();
+        let needs_relist = !matches!(change, LargeChange::Clear);
+        if needs_relist && writer.relist.is_none()
+            || change.size(&before, writer.relist.as_ref()) < min_objects
+        {
+            return None;
+        }
+        let store = Store { shared: Arc::clone(&self.shared), keep_alive: None };
+        Some(LargeWrite { store, change, relist: writer.relist.take(), before, prepared: None })
+    }
+}
+
+impl<T: Object> LargeWrite<T> {
+    /// Applies the write to a copy of the current state, and returns the events in the order of the
+    /// changes. Runs the index functions. Frees a discarded relist. Deliver the events only after
+    /// [`publish`](Self::publish) has returned true.
+    pub fn prepare(&mut self) -> Vec<Event<T>> {
+        let functions = self.store.lock_writer().0.functions.clone();
+        self.before = self.store.snapshot().root;
+        let _mark = WriteMark::new(self.store.address());
+        let mut root = Root::clone(&self.before);
+        let mut outcome = ApplyOutcome::new(0);
+        match (&self.change, &self.relist) {
+            (LargeChange::End { version, complete }, Some(relist)) => {
+                relist.apply(version.clone(), *complete, &functions, &mut root, &mut outcome);
+            }
+            (LargeChange::Clear, _) => root.clear(&mut outcome),
+            (LargeChange::Begin { .. } | LargeChange::End { .. }, _) => {}
+        }
+        if !matches!(self.change, LargeChange::End { .. }) {
+            self.relist = None;
+        }
+        let events = std::mem::take(&mut outcome.events);
+        self.prepared = Some(Prepared { root: Arc::new(root), outcome });
+        events
+    }
+
+    /// Makes the prepared state visible, in constant time.
+    ///
+    /// Returns false if the store has changed since [`prepare`](Self::prepare), for example because
+    /// an index was added. The caller must then call `prepare` again. If the store is closed, the
+    /// call has no effect and returns true.
+    pub fn publish(&mut self) -> bool {
+        let Some(Prepared { root, outcome }) = &mut self.prepared else { return false };
+        if self.store.is_closed() {
+            return true;
+        }
+        let (mut writer, _mark) = self.store.lock_writer();
+        let mut current = self.store.shared.root.write();
+        if !Arc::ptr_eq(&current, &self.before) {
+            return false;
+        }
+        // The old state is dropped with this value.
+        std::mem::swap(&mut *current, root);
+        drop(current);
+        if let LargeChange::Begin { without_reuse } = self.change {
+            writer.relist = Some(Relist::new(without_reuse));
+        }
+        self.store.count(outcome);
+        self.store.shared.changed.notify_waiters();
+        true
+    }
+}
+
+impl<T> std::fmt::Debug for LargeWrite<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LargeWrite").field("change", &self.change).finish_non_exhaustive()
+    }
+}
