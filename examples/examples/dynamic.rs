@@ -7,7 +7,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Parser;
 use futures_util::StreamExt;
 use k8s_openapi::{
@@ -51,6 +51,8 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
         cluster.check_list_access::<ConfigMap>(None).await?;
         count_config_maps(&factory).await?;
     } else {
+        // Otherwise, the informer would retry silently.
+        cluster.check_dynamic_list_access(&gadgets()).await?;
         let scenario = install_and_remove_twice(&cluster.client, &factory);
         let result = tokio::time::timeout(STEP_TIMEOUT * 6, scenario).await.context("the scenario timed out");
         // Also after a failure, the example removes its CRD.
@@ -63,9 +65,13 @@ async fn dynamic(flags: Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the type that the example installs.
+fn gadgets() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets")
+}
+
 async fn install_and_remove_twice(client: &Client, factory: &InformerFactory) -> anyhow::Result<()> {
-    let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets");
+    let resource = gadgets();
     let gadgets = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced)?;
     let mut events = gadgets.events();
     factory.start();
@@ -75,9 +81,9 @@ async fn install_and_remove_twice(client: &Client, factory: &InformerFactory) ->
         wait_for_phase(&gadgets, Phase::Watching).await?;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
         api.create(&PostParams::default(), &DynamicObject::new(name, &resource)).await?;
-        print_next(&mut events).await?;
+        print_next(&gadgets, &mut events).await?;
         remove_crd(client).await?;
-        print_next(&mut events).await?;
+        print_next(&gadgets, &mut events).await?;
         wait_for_phase(&gadgets, Phase::Suspended).await?;
     }
     Ok(())
@@ -87,16 +93,30 @@ async fn install_and_remove_twice(client: &Client, factory: &InformerFactory) ->
 async fn wait_for_phase(gadgets: &Informer<DynamicObject>, phase: Phase) -> anyhow::Result<()> {
     let mut status = gadgets.reflector_status();
     let reached = status.wait_for(|status| status.phase == phase);
-    let reached = tokio::time::timeout(STEP_TIMEOUT, reached).await;
-    reached
-        .with_context(|| format!("the informer did not reach phase {phase:?} within {STEP_TIMEOUT:?}"))??;
+    let Ok(reached) = tokio::time::timeout(STEP_TIMEOUT, reached).await else {
+        bail!("the informer did not reach phase {phase:?} within {STEP_TIMEOUT:?}{}", last_error(gadgets));
+    };
+    reached.context("the informer stopped")?;
     println!("{}", format!("{phase:?}").to_lowercase());
     Ok(())
 }
 
+/// Returns the last failure of the informer, as the end of an error.
+fn last_error(gadgets: &Informer<DynamicObject>) -> String {
+    let last_error = gadgets.status().reflector.last_error;
+    last_error.map_or_else(String::new, |error| {
+        format!("; the last failure of the informer: {}", cli::shorten(&error))
+    })
+}
+
 /// Waits for the next event and prints it.
-async fn print_next(events: &mut EventStream<DynamicObject>) -> anyhow::Result<()> {
-    let event = tokio::time::timeout(STEP_TIMEOUT, events.next()).await.context("no event arrived")?;
+async fn print_next(
+    gadgets: &Informer<DynamicObject>,
+    events: &mut EventStream<DynamicObject>,
+) -> anyhow::Result<()> {
+    let Ok(event) = tokio::time::timeout(STEP_TIMEOUT, events.next()).await else {
+        bail!("no event arrived within {STEP_TIMEOUT:?}{}", last_error(gadgets));
+    };
     match event.context("the informer stopped")? {
         Event::Added { object, .. } => println!("ADDED : {}", object.key()),
         Event::Updated { new, .. } => println!("MODIFIED : {}", new.key()),

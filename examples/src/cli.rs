@@ -6,14 +6,11 @@ use std::{
     process::{self, ExitCode},
 };
 
-use clap::{
-    Parser,
-    error::{ContextKind, ContextValue},
-};
+use clap::Parser;
 use kube_informer::LabelSelector;
 
-/// The exit code for a command line that cannot be parsed.
-const USAGE_ERROR: u8 = 2;
+/// The maximum length of a server's message in an error. A proxy can send a page of HTML.
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// Parses the command line and runs `example`. Prints a failure as one line on standard error.
 ///
@@ -22,16 +19,9 @@ const USAGE_ERROR: u8 = 2;
 /// This function is cancel safe if `example` is.
 pub async fn run<F: Parser>(example: impl AsyncFnOnce(F) -> anyhow::Result<()>) -> ExitCode {
     exit_if_output_is_closed();
-    let flags = match F::try_parse() {
+    let flags = match kube_informer_cli::parse() {
         Ok(flags) => flags,
-        Err(error) if !error.use_stderr() => {
-            print!("{error}"); // --help
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("error: {}; see --help", usage_problem(&error));
-            return ExitCode::from(USAGE_ERROR);
-        }
+        Err(code) => return code,
     };
     match example(flags).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,17 +57,19 @@ pub fn label_selector(text: &str) -> Result<String, String> {
     }
 }
 
-/// Validates the name of a namespace, for `#[arg(value_parser = namespace)]`.
+/// Validates the name of a namespace, for `#[arg(value_parser = namespace)]`. The rule is the same as in
+/// `kube-informer`.
 ///
 /// # Errors
 ///
 /// Fails if `text` is not a DNS label.
 pub fn namespace(text: &str) -> Result<String, String> {
     let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if (1..=63).contains(&text.len()) && text.chars().all(is_label) && !text.starts_with('-') {
+    let has_outer_dash = text.starts_with('-') || text.ends_with('-');
+    if (1..=63).contains(&text.len()) && text.chars().all(is_label) && !has_outer_dash {
         Ok(text.to_owned())
     } else {
-        Err("a namespace must have 1 to 63 lower-case letters, digits or dashes, without a leading dash"
+        Err("a namespace must have 1 to 63 lower-case letters, digits or dashes, without a dash at its start or end"
             .to_owned())
     }
 }
@@ -96,22 +88,11 @@ pub fn identity(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the problem and the suggested option of clap's error, without its usage lines.
-fn usage_problem(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let problem = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-    let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-    match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(option)) => format!("{problem}, perhaps you meant '{option}'"),
-        _ => problem,
-    }
-}
-
 /// Joins an error and its causes to one line. Omits a cause that an earlier message contains.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {
-        let message = message(cause).replace('\n', " ");
+        let message = message(cause);
         if !line.contains(&message) {
             line = if line.is_empty() { message } else { format!("{line}: {message}") };
         }
@@ -122,11 +103,25 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// Returns the message of an error, or the server's message if the API server returned the error.
+/// Returns the message of an error as one line. Returns the server's message if the API server returned the
+/// error.
 fn message(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref() {
-        Some(kube_client::Error::Api(status)) => status.message.clone(),
-        _ => error.to_string(),
+        Some(kube_client::Error::Api(status)) => shorten(&status.message),
+        _ => join_lines(&error.to_string()),
+    }
+}
+
+fn join_lines(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the start of a server's message as one line.
+pub fn shorten(message: &str) -> String {
+    let line = join_lines(message);
+    match line.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
     }
 }
 
@@ -141,7 +136,7 @@ mod tests {
 
     fn problem(arguments: &[&str]) -> String {
         let arguments = ["example"].iter().chain(arguments);
-        usage_problem(&ClusterArgs::try_parse_from(arguments).unwrap_err())
+        kube_informer_cli::usage_problem(&ClusterArgs::try_parse_from(arguments).unwrap_err())
     }
 
     #[test]
@@ -149,9 +144,31 @@ mod tests {
         let misspelt = problem(&["--clustr"]);
         assert_eq!(misspelt, "unexpected argument '--clustr' found, perhaps you meant '--cluster'");
         let invalid = problem(&["--namespace", "A B"]);
-        assert!(invalid.starts_with("invalid value 'A B' for '--namespace <NAMESPACE>': a namespace has"));
+        assert!(
+            invalid.starts_with("invalid value 'A B' for '--namespace <NAMESPACE>': a namespace must have")
+        );
         let incomplete = problem(&["--duration"]);
         assert!(incomplete.starts_with("a value is required for '--duration <TIME>'"), "{incomplete}");
+    }
+
+    #[test]
+    fn namespace_is_dns_label() {
+        for valid in ["a", "kube-system", "0"] {
+            assert_eq!(namespace(valid), Ok(valid.to_owned()));
+        }
+        for invalid in ["", "-a", "a-", "A", "a.b", "a/b", &"a".repeat(64)] {
+            assert!(namespace(invalid).is_err(), "{invalid:?}");
+        }
+    }
+
+    #[test]
+    fn long_answer_of_proxy_is_shortened_to_one_line() {
+        let page = format!("<html>\n  <body>\n{}</body></html>", "<p>Bad Gateway</p>\n".repeat(100));
+        let status = kube_client::core::Status::failure(&page, "Failed to parse error data").with_code(502);
+        let error = anyhow::Error::new(kube_client::Error::Api(status.boxed())).context("cannot list pods");
+        let line = one_line(&error);
+        assert!(line.starts_with("cannot list pods: <html> <body> <p>Bad Gateway</p> <p>Bad"), "{line}");
+        assert_eq!(line.chars().count(), "cannot list pods: ".len() + MAX_MESSAGE_CHARS + "...".len());
     }
 
     #[test]

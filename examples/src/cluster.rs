@@ -7,21 +7,20 @@ use clap::Parser;
 use k8s_openapi::api::core::v1::Namespace;
 use kube_client::{
     Api, Client, Config, Error, Resource,
-    api::ListParams,
+    api::{DynamicObject, ListParams},
     config::{KubeConfigOptions, Kubeconfig},
-    core::NamespaceResourceScope,
+    core::{ApiResource, NamespaceResourceScope},
 };
 use kube_testserver::{Server, Workload, WorkloadHandle};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
-use crate::{cli, duration::RunDuration};
+use crate::{cli, connection, duration::RunDuration};
 
+/// The HTTP status of a resource that the API server does not serve. If the API group is unknown, the body contains
+/// text instead of a `Status`.
+const NOT_FOUND: u16 = 404;
 /// The interval between two changes of the simulated workload.
 const WORKLOAD_INTERVAL: Duration = Duration::from_millis(150);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time limit for the first response of a real cluster.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The command-line options that all examples share.
 ///
@@ -108,30 +107,7 @@ impl ClusterArgs {
     }
 
     async fn real_client(&self) -> anyhow::Result<Client> {
-        let mut config = self.config().await?;
-        // Informers retry failed requests. Retries in kube-client would hide these failures.
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        let url = config.cluster_url.clone();
-        // kube-client panics if the URL has no scheme or no host.
-        if url.scheme().is_none() || url.host().is_none() {
-            bail!("the server {url} of the kubeconfig is not a URL; use for example https://127.0.0.1:6443");
-        }
-        let client = Client::try_from(config).context("the kubeconfig is invalid")?;
-        match timeout(RESPONSE_TIMEOUT, client.apiserver_version()).await {
-            Err(_) => {
-                bail!("no response from {url} within {RESPONSE_TIMEOUT:?}; check that this is an API server")
-            }
-            // If the credentials do not suffice, the first list fails with a better message.
-            Ok(Ok(_) | Err(Error::Api(_))) => Ok(client),
-            // Only the innermost error of the HTTP client describes the cause.
-            Ok(Err(error)) => {
-                bail!(
-                    "cannot connect to {url}: {}; check that the cluster runs",
-                    anyhow::Error::from(error).root_cause()
-                )
-            }
-        }
+        connection::connect(self.config().await?).await
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -174,15 +150,29 @@ impl Cluster {
             None => Api::all(self.client.clone()),
         };
         let plural = K::plural(&());
-        match api.list(&ListParams::default().limit(1)).await {
-            Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.is_not_found() => {
+        match list_one(&api).await {
+            Err(Error::Api(status)) if status.code == NOT_FOUND => {
                 bail!("the API server does not serve {plural} of {}", K::api_version(&()))
             }
-            Err(Error::Api(status)) if status.is_forbidden() => {
-                bail!("{}; grant the user the verbs list and watch on {plural}", status.message)
-            }
-            Err(error) => Err(error).with_context(|| format!("cannot list {plural}")),
+            listed => access_of(listed, &plural),
+        }
+    }
+
+    /// Checks that the user may list objects of a type that is known only at run time, and that the API server
+    /// may not serve yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the list request fails, except with 404. The error suggests a remedy.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    pub async fn check_dynamic_list_access(&self, resource: &ApiResource) -> anyhow::Result<()> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        match list_one(&api).await {
+            Err(Error::Api(status)) if status.code == NOT_FOUND => Ok(()),
+            listed => access_of(listed, &resource.plural),
         }
     }
 
@@ -195,5 +185,19 @@ impl Cluster {
         if let Some(embedded) = self.embedded {
             embedded.workload.stop().await;
         }
+    }
+}
+
+async fn list_one<K: Clone + DeserializeOwned + Debug>(api: &Api<K>) -> Result<(), Error> {
+    api.list(&ListParams::default().limit(1)).await.map(drop)
+}
+
+/// Returns the remedy if the user may not list these objects.
+fn access_of(listed: Result<(), Error>, plural: &str) -> anyhow::Result<()> {
+    match listed {
+        Err(Error::Api(status)) if status.is_forbidden() => {
+            bail!("{}; grant the user the verbs list and watch on {plural}", cli::shorten(&status.message))
+        }
+        listed => listed.with_context(|| format!("cannot list {plural}")),
     }
 }

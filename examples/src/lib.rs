@@ -2,5 +2,6 @@
 
 pub mod cli;
 pub mod cluster;
+mod connection;
 pub mod duration;
 pub mod website;

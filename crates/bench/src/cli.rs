@@ -1,10 +1,11 @@
 //! The commands of `kube-bench`.
 
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
 use tokio::io::{AsyncWriteExt as _, BufReader, stdin, stdout};
 use tokio::net::TcpListener;
@@ -12,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
 use crate::compare::{Paths, Settings, compare};
+use crate::contenders;
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
@@ -19,7 +21,7 @@ use crate::replay::{Listening, Replay, control};
 use crate::report::page;
 use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
-use crate::stores::{Load, compare_stores, run_store};
+use crate::stores::{Load, check as check_stores, compare_stores, run_store};
 
 /// The pause after each stage.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -42,7 +44,7 @@ pub enum Command {
     /// recording.
     Record {
         /// The number of Pods.
-        #[arg(long, default_value_t = 20_000)]
+        #[arg(long, default_value_t = 20_000, value_parser = positive)]
         objects: usize,
     },
     /// Serve a recording. The program reads commands from standard input.
@@ -96,7 +98,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The number of Pods.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = positive)]
     objects: usize,
     /// The number of events that the server sends at full speed, to measure the throughput.
     #[arg(long, default_value_t = 100_000)]
@@ -150,12 +152,9 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
         Command::Stores(args) => {
             let only = args.only.as_deref();
+            check_stores(only)?;
+            check_json(args.json.as_deref())?;
             let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
-            ensure!(
-                !numbers.text().is_empty(),
-                "the name of no store contains {:?}",
-                only.unwrap_or_default()
-            );
             writeln!(out, "\n{}", numbers.text())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
@@ -186,7 +185,30 @@ fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }
 
+/// Parses a number of objects.
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number of at least 1, in digits".to_owned())
+}
+
+/// Checks before a measurement that the JSON file can be written. Does not change an existing file.
+fn check_json(file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let is_new = !file.exists();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .with_context(|| format!("cannot write to {}; choose another file with --json", file.display()))?;
+    if is_new {
+        fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
+    }
+    Ok(())
+}
+
 async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
+    contenders::check(args.only.as_deref())?;
+    check_json(args.json.as_deref())?;
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, "compare"))?;
     let recording = recorded(args.objects, out).await?;
     let settings = Settings {
@@ -212,9 +234,11 @@ async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
 }
 
 async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
+    let settings = args.settings(SETTLE);
+    settings.check()?;
+    check_json(args.json.as_deref())?;
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, "scale"))?;
     let paths = paths(recorded(RECORDED, out).await?)?;
-    let settings = args.settings(SETTLE);
     let measured = scale(&settings, &paths, |step| {
         let _ = writeln!(out, "{step}");
     });
@@ -226,6 +250,8 @@ async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
 
 async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()> {
     let settings = args.settings();
+    operators::check(args.only.as_deref())?;
+    check_json(args.json.as_deref())?;
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, settings.command()))?;
     let program = std::env::current_exe()?;
     let (folder, only) = (work_folder(&program)?, args.only.as_deref());

@@ -87,6 +87,25 @@ pub(crate) struct Contenders {
     go: Option<PathBuf>,
 }
 
+/// Checks before a measurement that the name of a contender contains `only`.
+pub(crate) fn check(only: Option<&str>) -> Result<()> {
+    chosen(only).map(drop)
+}
+
+/// Returns the contenders whose name contains `only`.
+fn chosen(only: Option<&str>) -> Result<Vec<Contender>> {
+    let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
+    let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
+    let names = || ALL.map(|contender| format!("{:?}", contender.name)).join(", ");
+    ensure!(
+        !chosen.is_empty(),
+        "the name of no contender contains {:?}; the names are {}",
+        only.unwrap_or_default(),
+        names()
+    );
+    Ok(chosen)
+}
+
 impl Contenders {
     /// Selects the contenders whose name contains `only`, and builds the Go program if it is
     /// needed.
@@ -96,8 +115,7 @@ impl Contenders {
         protobuf: bool,
         folder: &Path,
     ) -> Result<Self> {
-        let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
-        let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
+        let chosen = chosen(only)?;
         let needs_go = chosen.iter().any(|contender| matches!(contender.program, Program::Go(_)));
         let go = if needs_go && has_go().await { Some(build_go(CLIENT_GO, folder).await?) } else { None };
         let (mut contenders, mut skipped) = (Vec::new(), Vec::new());
@@ -112,8 +130,6 @@ impl Contenders {
             };
             skipped.push(Skipped { contender: contender.name.into(), why: missing.into() });
         }
-        let is_empty = contenders.is_empty() && skipped.is_empty();
-        ensure!(!is_empty, "the name of no contender contains {:?}", only.unwrap_or_default());
         Ok(Self { contenders, skipped, program: program.to_owned(), go })
     }
 

@@ -39,9 +39,11 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::positive;
 use crate::contenders::Skipped;
 use contenders::{Contender, Contenders};
 
+pub(crate) use contenders::check;
 pub(crate) use control::run_cluster;
 pub(crate) use numbers::OperatorNumbers;
 pub(crate) use program::{run as run_operator, runtime};
@@ -58,7 +60,7 @@ const CHANGE_INTERVAL: usize = 10;
 #[derive(Debug, Args)]
 pub struct OperatorsArgs {
     /// The number of Website objects.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = positive)]
     objects: usize,
     /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]
@@ -106,10 +108,9 @@ pub struct OperatorSettings {
 impl OperatorsArgs {
     /// Returns the settings of these options.
     pub(crate) fn settings(&self) -> OperatorSettings {
-        let objects = self.objects.max(1);
         OperatorSettings {
-            objects,
-            changes: (objects / CHANGE_INTERVAL).max(1),
+            objects: self.objects,
+            changes: (self.objects / CHANGE_INTERVAL).max(1),
             rate: self.rate.max(1),
             idle: Duration::from_secs(self.idle),
             rounds: self.rounds.max(1),

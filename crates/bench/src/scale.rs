@@ -16,6 +16,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
+use crate::cli::positive;
 use crate::client;
 use crate::compare::{Paths, RunningContender};
 use crate::stage::Stage;
@@ -39,7 +40,7 @@ pub struct ScaleArgs {
     #[arg(long)]
     representation: Vec<String>,
     /// Measure each representation with this number of Pods. Can be used several times.
-    #[arg(long)]
+    #[arg(long, value_parser = positive)]
     objects: Vec<usize>,
     /// The number of events that the server sends at full speed, to measure the throughput.
     #[arg(long, default_value_t = 200_000)]
@@ -117,6 +118,19 @@ impl ScaleArgs {
     }
 }
 
+impl ScaleSettings {
+    /// Checks before a measurement that a program exists for each representation.
+    pub(crate) fn check(&self) -> Result<()> {
+        for Case { representation, .. } in &self.cases {
+            ensure!(
+                client::names().any(|name| name == representation),
+                "no program has the representation {representation:?}; use typed, lazy, compressed, projection or metadata"
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Measures all cases in several rounds, each with new processes. Returns the round with the median
 /// CPU time for each case. Reports each step to `progress`.
 ///
@@ -133,9 +147,7 @@ pub async fn scale(
     paths: &Paths,
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<ScaleMeasured>> {
-    for Case { representation, .. } in &settings.cases {
-        ensure!(client::names().any(|name| name == representation), "no program {representation:?}");
-    }
+    settings.check()?;
     let mut rounds: Vec<Vec<ScaleMeasured>> = vec![Vec::new(); settings.cases.len()];
     for number in 1..=settings.rounds {
         let mut last: Option<ScaleMeasured> = None;

@@ -14,6 +14,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
+use crate::cli::positive;
 use crate::contenders::{CLIENT_GO, NO_GO, Skipped, build_go, has_go};
 use crate::process::Process;
 
@@ -24,7 +25,7 @@ pub use program::{StoreRound, Writing};
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub struct Load {
     /// The number of Pods.
-    #[arg(long, default_value_t = Load::default().objects)]
+    #[arg(long, default_value_t = Load::default().objects, value_parser = positive)]
     pub objects: usize,
     /// The number of reader threads. Each lists all Pods in a loop while one thread writes.
     #[arg(long, default_value_t = Load::default().readers)]
@@ -78,6 +79,18 @@ enum Program {
     Store(&'static str),
     /// The program in crates/bench/go.
     Go,
+}
+
+/// Checks before a measurement that the name of a store contains `only`.
+pub(crate) fn check(only: Option<&str>) -> Result<()> {
+    let names = ALL.map(|(name, _)| name);
+    ensure!(
+        names.iter().any(|name| only.is_none_or(|only| name.contains(only))),
+        "the name of no store contains {:?}; the names are {}",
+        only.unwrap_or_default(),
+        names.map(|name| format!("{name:?}")).join(", ")
+    );
+    Ok(())
 }
 
 /// Measures the stores whose name contains `only`, in several rounds.

@@ -220,22 +220,33 @@ async fn shared_informer_survives_removal_of_its_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removed_handler_gets_no_events() {
-    let server = server();
-    let factory = factory(&server);
-    let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
-    let (recorder, other) = (Recorder::default(), Recorder::default());
-    let (registration, others) = (recorder.register(&informers), other.register(&informers));
-    assert!(registration.wait_for_sync(WITHIN).await && others.wait_for_sync(WITHIN).await);
-    registration.remove().await;
-    recorder.lines();
-    assert_eq!(informers.add_namespace("c").await, Ok(true));
-    assert!(informers.remove_namespace("a").await);
-    config_map(&server, "b", "second");
-    other.wait_for(&server_objects(&server, &["b", "c"])).await;
-    assert_eq!(recorder.lines(), [""; 0]);
-    factory.shutdown().await;
-    assert!(others.wait_for_sync(Duration::MAX).await, "a synced handler stays synced");
+async fn removed_or_dropped_handler_gets_no_events() {
+    for drops in [false, true] {
+        let server = server();
+        let factory = factory(&server);
+        let informers = factory.select::<ConfigMap>().namespaces(["a", "b"]).unwrap();
+        let (recorder, other) = (Recorder::default(), Recorder::default());
+        let (registration, others) = (recorder.register(&informers), other.register(&informers));
+        assert!(registration.wait_for_sync(WITHIN).await && others.wait_for_sync(WITHIN).await);
+        if drops {
+            drop(registration);
+        } else {
+            registration.remove().await;
+        }
+        recorder.lines();
+        assert_eq!(informers.add_namespace("c").await, Ok(true));
+        assert!(informers.remove_namespace("a").await);
+        config_map(&server, "b", "second");
+        other.wait_for(&server_objects(&server, &["b", "c"])).await;
+        assert_eq!(recorder.lines(), [""; 0], "the registration is dropped: {drops}");
+        assert_eq!(
+            Arc::strong_count(&recorder.lines),
+            1,
+            "the handler was not freed; the registration is dropped: {drops}"
+        );
+        factory.shutdown().await;
+        assert!(others.wait_for_sync(Duration::MAX).await, "a synced handler stays synced");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::{Api, Client};
-use kube_informer::{FactoryError, Informer, InformerFactory, ListWatch, ReflectorOptions};
-use kube_testserver::{Fault, RequestMatch, Server, Verb};
+use kube_informer::{FactoryError, Informer, InformerFactory, ListWatch, Phase, ReflectorOptions};
+use kube_testserver::{Fault, RequestMatch, Server, Status, Verb};
 use tokio::time::Instant;
 
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -44,9 +44,30 @@ async fn wait_for_unknown_field_selector_returns_immediately() {
     }
 }
 
+/// The server can learn a field later, for example a selectable field of a CRD.
+#[tokio::test(start_paused = true)]
+async fn successful_list_ends_rejection() {
+    for streaming_lists in [true, false] {
+        let server = Server::builder().build();
+        let rejection = Status::new(400, "BadRequest", "field label not supported: spec.unknown");
+        let fault = server.faults().always(RequestMatch::any().resource("pods"), Fault::Status(rejection));
+        let factory = factory(&server, streaming_lists);
+        let informer = factory.informer::<Pod>().unwrap();
+        factory.start();
+        informer.wait_for_sync(TIMEOUT).await.unwrap_err();
+        assert!(informer.status().reflector.rejected);
+        drop(fault);
+        informer.reflector_status().wait_for(|status| status.phase == Phase::Watching).await.unwrap();
+        let status = informer.status();
+        assert!(!status.reflector.rejected, "{status}");
+        assert!(status.to_string().contains("recovered"), "{status}");
+        factory.shutdown().await;
+    }
+}
+
 /// An informer of a builder is not checked before its first request.
 #[tokio::test(start_paused = true)]
-async fn rejection_of_label_selector_is_reported_until_it_ends() {
+async fn invalid_label_selector_is_reported_and_rarely_retried() {
     let server = Server::builder().build();
     let source = ListWatch::<Pod>::new(Api::all(client(&server))).labels("a in b");
     let informer = Informer::from_source(source).build();

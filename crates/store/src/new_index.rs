@@ -67,7 +67,14 @@ impl<T: 'static, V: Hash + Eq + Clone + Send + Sync + 'static> NewIndex<T, V> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, thread, time::Duration};
+    use std::{
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        thread,
+        time::Duration,
+    };
 
     use k8s_openapi::api::core::v1::Pod;
     use proptest::prelude::*;
@@ -103,6 +110,53 @@ mod tests {
         store.check();
         assert_eq!(["x", "y", "z"].map(|name| by_name.len(name)), [0, 1, 1]);
         assert_eq!(store.stats().index_panics, 0);
+    }
+
+    /// All objects change during each round of the fill. The last round runs under the lock of the writers, so
+    /// the change waits for it.
+    #[test]
+    fn index_of_busy_store_is_filled_in_limited_rounds() {
+        const OBJECTS: usize = 3000;
+        const ROUNDS: usize = crate::store::MAX_FILL_ROUNDS as usize;
+        const { assert!(OBJECTS > crate::store::MAX_MISSING_SLOTS) };
+        let store = Store::<Pod>::new();
+        let change_all = |store: &Store<Pod>, round: usize| {
+            let changed = |n: usize| put(&format!("a/{n}"), "u", &(round * OBJECTS + n + 1).to_string());
+            store.apply((0..OBJECTS).map(changed).collect());
+        };
+        change_all(&store, 0);
+        let (start, starts) = mpsc::channel::<usize>();
+        let (end, ends) = mpsc::channel();
+        let writer = store.clone();
+        let other = thread::spawn(move || {
+            for round in starts {
+                change_all(&writer, round);
+                _ = end.send(());
+            }
+        });
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (counter, ends) = (Arc::clone(&calls), Arc::new(parking_lot::Mutex::new(ends)));
+        let changed = Arc::clone(&ends);
+        let start = parking_lot::Mutex::new(start);
+        let versions = move |pod: &Pod| {
+            let call = counter.fetch_add(1, Ordering::Relaxed);
+            let round = call / OBJECTS + 1;
+            if call % OBJECTS == 0 && round <= ROUNDS + 1 {
+                start.lock().send(round).unwrap();
+                let within = if round <= ROUNDS { WITHIN } else { Duration::from_millis(100) };
+                assert_eq!(changed.lock().recv_timeout(within).is_ok(), round <= ROUNDS);
+            }
+            pod.metadata.resource_version.clone()
+        };
+        let by_version = store.add_index("version", versions).unwrap();
+        ends.lock().recv_timeout(WITHIN).expect("the last change waits only for the last round");
+        store.check();
+        assert_eq!(store.stats().index_panics, 0, "only the last round delays the change");
+        let rounds_and_last_change = ROUNDS + 2;
+        assert_eq!(calls.load(Ordering::Relaxed), rounds_and_last_change * OBJECTS);
+        assert_eq!(by_version.len(&((ROUNDS + 1) * OBJECTS + 1).to_string()), 1);
+        store.close();
+        other.join().unwrap();
     }
 
     proptest! {

@@ -36,11 +36,11 @@ use crate::{
 const MAX_IN_PLACE_DELTAS: usize = 256;
 
 /// The maximum number of slots that a new index may miss when it is added under the lock of the writers.
-const MAX_MISSING_SLOTS: usize = 2048;
+pub(crate) const MAX_MISSING_SLOTS: usize = 2048;
 
 /// The number of times that a new index is filled without the lock. Only a store whose objects change faster
 /// than the index function runs needs all rounds.
-const MAX_FILL_ROUNDS: u32 = 8;
+pub(crate) const MAX_FILL_ROUNDS: u32 = 8;
 
 /// Caches the objects of one type, with indexes. A store is cheap to clone, and all clones share
 /// the same objects.

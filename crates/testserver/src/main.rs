@@ -1,16 +1,14 @@
 //! Runs the server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use kube_testserver::{Listening, Rights, Server, Workload};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Duration;
 
 /// The users that `--users` creates. Each token equals the user's name.
@@ -23,8 +21,8 @@ struct Flags {
     /// Listen on this port of 127.0.0.1. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Write a kubeconfig to this file when the server is ready. If the file is new, only its owner can
-    /// read it.
+    /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read a new
+    /// file.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Serve HTTPS. The kubeconfig contains the certificate of the authority.
@@ -64,9 +62,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 enum Failure {
     #[error("failed to install the signal handlers: {0}")]
     Signals(io::Error),
-    #[error("failed to listen on {0}: {1}")]
+    #[error("failed to listen on {0}: {1}; choose another port, or a free port with --port 0")]
     Listen(SocketAddr, io::Error),
-    #[error("failed to write the kubeconfig {}: {}", .0.display(), .1)]
+    #[error("failed to write the kubeconfig {}: {}; choose another file with --kubeconfig", .0.display(), .1)]
     Kubeconfig(PathBuf, io::Error),
     #[error("failed to write the ready message to standard output: {0}")]
     Announce(io::Error),
@@ -112,24 +110,67 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     }
     let server = builder.build();
     // Installs the handlers before the ready message, because a signal can arrive immediately after it.
-    let listen_for = |kind| signal(kind).map_err(Failure::Signals);
-    let (mut interrupt, mut terminate) =
-        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+    let mut stop = StopSignals::new().map_err(Failure::Signals)?;
     let addr = ([127, 0, 0, 1], flags.port).into();
     let listening = if flags.tls { server.listen_tls(addr).await } else { server.listen(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
     let workload =
         flags.workload.map(|millis| Workload::new(flags.seed, Duration::from_millis(millis)).start(&server));
     announce(&listening, &flags)?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    stop.received().await;
     if let Some(workload) = workload {
         workload.stop().await;
     }
     listening.shutdown().await;
     Ok(())
+}
+
+/// The signals that stop the program.
+#[cfg(unix)]
+struct StopSignals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl StopSignals {
+    /// Installs the handlers.
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The signals that stop the program.
+#[cfg(windows)]
+struct StopSignals {
+    ctrl_c: tokio::signal::windows::CtrlC,
+    ctrl_break: tokio::signal::windows::CtrlBreak,
+}
+
+#[cfg(windows)]
+impl StopSignals {
+    /// Installs the handlers.
+    fn new() -> io::Result<Self> {
+        use tokio::signal::windows::{ctrl_break, ctrl_c};
+
+        Ok(Self { ctrl_c: ctrl_c()?, ctrl_break: ctrl_break()? })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.ctrl_c.recv() => {}
+            _ = self.ctrl_break.recv() => {}
+        }
+    }
 }
 
 fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
@@ -148,9 +189,17 @@ fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
 fn write_kubeconfig(file: &Path, listening: &Listening, users: bool) -> io::Result<()> {
     let kubeconfig = listening.kubeconfig();
     let kubeconfig = if users { with_nobody(&kubeconfig)? } else { kubeconfig };
-    // The kubeconfig may contain tokens.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
-    file.write_all(kubeconfig.as_bytes())
+    create(file)?.write_all(kubeconfig.as_bytes())
+}
+
+/// Creates a file that only its owner can read, because a kubeconfig may contain tokens. On other systems than
+/// Unix, the folder determines the permissions.
+fn create(file: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)
 }
 
 /// Adds a second context to the kubeconfig.

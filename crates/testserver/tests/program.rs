@@ -81,12 +81,14 @@ fn startup_error_contains_path_or_address_and_cause() {
         let (code, text) = failure(&["--kubeconfig", file]);
         assert_eq!(code, Some(1));
         assert!(text.starts_with(&format!("error: failed to write the kubeconfig {file}: ")), "{text}");
+        assert!(text.ends_with("; choose another file with --kubeconfig\n"), "{text}");
     }
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let addr = taken.local_addr().expect("an address");
     let (code, text) = failure(&["--tls", "--port", &addr.port().to_string()]);
     assert_eq!(code, Some(1));
     assert!(text.starts_with(&format!("error: failed to listen on {addr}: ")), "{text}");
+    assert!(text.ends_with("; choose another port, or a free port with --port 0\n"), "{text}");
 }
 
 fn kubeconfig(file: &Path) -> serde_json::Value {

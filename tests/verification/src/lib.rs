@@ -1,7 +1,6 @@
 //! Searches for violations of the properties of an informer: every order of events, random histories,
 //! and mutants.
 
-pub mod cli;
 pub mod explore;
 pub mod mutants;
 pub mod simulation;

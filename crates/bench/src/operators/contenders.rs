@@ -56,13 +56,30 @@ pub(super) struct Contenders {
     go: Option<PathBuf>,
 }
 
+/// Checks before a measurement that the name of an operator contains `only`.
+pub(crate) fn check(only: Option<&str>) -> Result<()> {
+    chosen(only).map(drop)
+}
+
+/// Returns the operators whose name contains `only`.
+fn chosen(only: Option<&str>) -> Result<Vec<Contender>> {
+    let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
+    let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
+    let names = || ALL.map(|contender| format!("{:?}", contender.name)).join(", ");
+    ensure!(
+        !chosen.is_empty(),
+        "the name of no operator contains {:?}; the names are {}",
+        only.unwrap_or_default(),
+        names()
+    );
+    Ok(chosen)
+}
+
 impl Contenders {
     /// Selects the operators whose name contains `only`, and builds the Go program if it is needed.
     pub(super) async fn select(only: Option<&str>, program: &Path, folder: &Path) -> Result<Self> {
-        let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
         let is_go = |contender: &Contender| matches!(contender.program, Program::Go(_));
-        let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
-        ensure!(!chosen.is_empty(), "the name of no operator contains {:?}", only.unwrap_or_default());
+        let chosen = chosen(only)?;
         let needs_go = chosen.iter().any(is_go);
         let go =
             if needs_go && has_go().await { Some(build_go(CONTROLLER_RUNTIME, folder).await?) } else { None };

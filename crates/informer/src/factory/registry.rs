@@ -433,3 +433,6 @@ fn downcast<T: Object>(informer: &dyn AnyInformer) -> Informer<T> {
         None => unreachable!("an informer registered under the type id of {}", type_name::<T>()),
     }
 }
+
+#[cfg(test)]
+mod tests;

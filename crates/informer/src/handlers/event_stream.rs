@@ -1,9 +1,10 @@
 //! `EventStream`: the events of an informer as a `Stream`.
 
 use std::{
-    pin::Pin,
+    future::Future,
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -24,6 +25,9 @@ use kube_object::{Event, Object};
 /// object, in addition to a bounded number of events. After the informer is stopped, the stream
 /// yields its queued events, and then `None`. If you drop the stream, the informer no longer queues
 /// events for it.
+///
+/// On a tokio runtime, each event uses a part of the budget of the task. If the budget is used up, a
+/// poll returns `Pending` and wakes the task, so that other tasks can run.
 ///
 /// If the informer has a resync period, poll the stream on a tokio runtime. Otherwise, a poll
 /// panics.
@@ -83,6 +87,8 @@ impl<T: Object> Stream for EventStream<T> {
     type Item = Event<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        // A long list must not block other tasks of this worker thread.
+        ready!(pin!(tokio::task::consume_budget()).poll(context));
         loop {
             if let Some(event) = self.next_of_current() {
                 return Poll::Ready(Some(event));

@@ -184,6 +184,7 @@ impl<T> Mailbox<T> {
         self.update_synced(&state);
         drop(state);
         self.reader.wake();
+        // The writer must not wait for the reader of a closed mailbox, which may never take events again.
         self.room.notify_one();
         dropped
     }

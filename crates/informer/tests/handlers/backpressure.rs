@@ -60,10 +60,13 @@ async fn cache_waits_for_backpressured_handler_until_removed() {
     // The cache contains the current delivery, the events up to the threshold, and one batch.
     let cached = informer.lister().len();
     assert!(cached <= 4 + 2 + 4, "{cached} are cached");
-    drop(release);
-    slow.remove().await;
+    let mut removal = std::pin::pin!(slow.remove());
+    assert!(removal.as_mut().now_or_never().is_none(), "the removal waits for the running call");
+    // The handler is still blocked, so only the removal can wake the cache.
     informer.lister().wait_until(&"99".into(), WITHIN).await.unwrap();
     assert_eq!(informer.lister().len(), 90);
+    drop(release);
+    removal.await;
     informer.stop().await;
 }
 

@@ -9,13 +9,19 @@ mod relist;
 mod status;
 mod synced;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use fake::{Fake, object};
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{Entry, Event, EventHandler, handler_fn};
+use kube_informer::{Entry, Event, EventHandler, Informer, handler_fn};
 use log::{Log, short};
 use parking_lot::Mutex;
 
@@ -352,6 +358,49 @@ async fn stream_yields_same_events_until_informer_stops() {
         "queued events are not lost"
     );
     assert!(events.next().await.is_none());
+}
+
+/// On a runtime with one thread, all other tasks would block, including the watch.
+#[tokio::test(start_paused = true)]
+async fn stream_with_many_events_yields_to_other_tasks() {
+    const EVENTS: usize = 10_000;
+    let informer = informer_with_events(EVENTS).await;
+    let mut events = informer.events();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&turns);
+    let other = tokio::spawn(async move {
+        loop {
+            counter.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(events.by_ref().take(EVENTS).count().await, EVENTS);
+    let turns = turns.load(Ordering::SeqCst);
+    assert!(turns >= EVENTS / 1000, "{turns} turns of the other task during {EVENTS} events");
+    other.abort();
+    informer.stop().await;
+}
+
+/// Only a task of a runtime has a budget.
+#[test]
+fn stream_yields_many_events_outside_of_runtime() {
+    const EVENTS: usize = 10_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let informer = runtime.block_on(informer_with_events(EVENTS));
+    let mut events = informer.events();
+    for _ in 0..EVENTS {
+        assert!(events.next().now_or_never().flatten().is_some());
+    }
+    assert!(events.next().now_or_never().is_none());
+}
+
+/// Returns a synced informer with this number of objects.
+async fn informer_with_events(objects: usize) -> Informer<ConfigMap> {
+    let objects: Vec<_> = (0..objects).map(|n| object(&format!("o{n}"), &n.to_string(), 3)).collect();
+    let informer = Fake::listing(5, &objects).informer().build();
+    informer.start();
+    informer.wait_for_sync(WITHIN).await.unwrap();
+    informer
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,6 +81,17 @@ async fn status_reports_progress_of_each_handler() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn handlers_are_reported_in_order_of_registration() {
+    let informer = Fake::listing(5, &[]).informer().build();
+    let mut registrations: Vec<_> =
+        ["a", "b", "c", "d"].map(|name| informer.on_event(|_| ()).named(name)).into();
+    registrations.remove(0).remove().await;
+    registrations.push(informer.on_event(|_| ()).named("a"));
+    let names: Vec<_> = informer.status().handlers.into_iter().map(|handler| handler.name).collect();
+    assert_eq!(names, ["b", "c", "d", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ages_grow_until_next_event() {
     let fake = Fake::listing(5, &[]);
     let informer = fake.informer().build();

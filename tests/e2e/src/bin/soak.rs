@@ -4,8 +4,8 @@ use std::{alloc::System, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use kube_informer_e2e::soak::{Settings, exec_credential, run};
-use kube_informer_verification::cli;
+use kube_informer_cli as cli;
+use kube_informer_e2e::soak::{Settings, exec_credential, min_duration, run};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -40,11 +40,19 @@ fn soak(arguments: &Arguments) -> Result<()> {
         println!("{}", exec_credential(file)?);
         return Ok(());
     }
-    ensure!(arguments.warm_up < arguments.minutes, "--warm-up must be below --minutes");
+    let [duration, warm_up] = [arguments.minutes, arguments.warm_up].map(|m| Duration::from_secs(m * 60));
+    let cycle = Duration::from_secs(arguments.cycle);
+    let shortest = min_duration(warm_up, cycle);
+    ensure!(
+        duration >= shortest,
+        "--minutes {} leaves no complete cycle after the warm-up; use at least --minutes {}, or a shorter --warm-up or --cycle",
+        arguments.minutes,
+        shortest.as_secs().div_ceil(60)
+    );
     let settings = Settings {
-        duration: Duration::from_secs(arguments.minutes * 60),
-        warm_up: Duration::from_secs(arguments.warm_up * 60),
-        cycle: Duration::from_secs(arguments.cycle),
+        duration,
+        warm_up,
+        cycle,
         program: std::env::current_exe().context("cannot find the path of this program")?,
         live_bytes: || {
             let stats = ALLOCATOR.stats();

@@ -44,6 +44,13 @@ pub struct Settings {
     pub live_bytes: fn() -> usize,
 }
 
+/// Returns the shortest duration of a soak with this warm-up and this cycle. The baseline is the usage after the
+/// cycle in which the warm-up ends, and the next cycle is compared with it.
+pub fn min_duration(warm_up: Duration, cycle: Duration) -> Duration {
+    let warm_up_cycles = warm_up.as_secs().div_ceil(cycle.as_secs()).max(1);
+    Duration::from_secs(cycle.as_secs() * (warm_up_cycles + 1))
+}
+
 /// Runs a soak, and passes each line of its report to `say`.
 ///
 /// # Errors
@@ -55,6 +62,7 @@ pub async fn run(settings: &Settings, say: impl Fn(&str)) -> Result<()> {
     let began = Instant::now();
     let (mut baseline, mut cycle) = (None, 0);
     loop {
+        let is_compared = baseline.is_some();
         environment.run_cycle(cycle, settings.cycle / STEPS_PER_CYCLE).await?;
         environment.settle(HEALED).await?;
         let is_warm = began.elapsed() >= settings.warm_up;
@@ -68,7 +76,8 @@ pub async fn run(settings: &Settings, say: impl Fn(&str)) -> Result<()> {
             baseline = Some(usage);
             say("the usage from now on is the baseline");
         }
-        if began.elapsed() >= settings.duration {
+        // A slow cycle must not end the soak before a complete cycle was compared with the baseline.
+        if is_compared && began.elapsed() >= settings.duration {
             break;
         }
         environment.resume();
@@ -112,4 +121,20 @@ async fn next_step(step: &mut Instant, length: Duration) {
 
 async fn pause(seconds: u64) {
     sleep(Duration::from_secs(seconds)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortest_soak_has_complete_cycle_after_warm_up() {
+        let shortest = |warm_up: u64, cycle: u64| {
+            min_duration(Duration::from_secs(warm_up), Duration::from_secs(cycle)).as_secs()
+        };
+        assert_eq!(shortest(240, 300), 600, "the warm-up ends in the first cycle");
+        assert_eq!(shortest(600, 300), 900);
+        assert_eq!(shortest(601, 300), 1200);
+        assert_eq!(shortest(0, 60), 120, "the baseline is the usage after a cycle");
+    }
 }

@@ -1,9 +1,11 @@
 //! Lists constructions that plain technical English avoids, and counts them for each page and crate.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
+use kube_informer_cli as cli;
 use kube_informer_tidy::prose::{Corpus, Rules};
 
 /// Checks the English of pages, rustdoc, comments, messages and test names.
@@ -42,34 +44,15 @@ enum Command {
 /// The crates whose English is the measure.
 const NEIGHBOURS: [&str; 4] = ["tokio", "axum", "kube-runtime", "jiff"];
 
-fn main() -> std::process::ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) if !error.use_stderr() => error.exit(), // --help
-        Err(error) => {
-            eprintln!("{}; see --help", usage_problem(&error));
-            return std::process::ExitCode::from(2);
+fn main() -> ExitCode {
+    cli::run(|arguments: Arguments| {
+        match arguments.command {
+            Command::List { paths } => list(&paths)?,
+            Command::Count => count()?,
+            Command::Sample { seed, count, paths } => sample(seed, count, &paths)?,
         }
-    };
-    let result = match arguments.command {
-        Command::List { paths } => list(&paths),
-        Command::Count => count(),
-        Command::Sample { seed, count, paths } => sample(seed, count, &paths),
-    };
-    match result {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            std::process::ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns the first paragraph of clap's error as one line. The other paragraphs describe the usage.
-fn usage_problem(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let problem = text.split("\n\n").next().unwrap_or_default();
-    problem.split_whitespace().collect::<Vec<_>>().join(" ")
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn list(paths: &[PathBuf]) -> anyhow::Result<()> {

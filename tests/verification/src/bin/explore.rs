@@ -3,10 +3,8 @@
 use std::{process::ExitCode, str::FromStr, time::Duration};
 
 use clap::Parser;
-use kube_informer_verification::{
-    cli,
-    explore::{Bounds, SCOPES, explore},
-};
+use kube_informer_cli as cli;
+use kube_informer_verification::explore::{Bounds, SCOPES, explore};
 use tokio::time::Instant;
 
 /// Explores all orders of events that can happen to an informer, within bounds.

@@ -6,7 +6,7 @@ use std::process::{ExitCode, Output};
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use kube_informer_verification::cli;
+use kube_informer_cli as cli;
 use kube_informer_verification::mutants::{FoundBy, Mutant, Tree, mutants};
 use kube_informer_verification::properties::BROKEN_TOO;
 use tokio::time::Instant;

@@ -7,9 +7,9 @@ use std::{
 };
 
 use clap::Parser;
-use kube_informer_verification::{
-    cli,
-    simulation::{FaultCoverage, SimulationOptions, SimulationResult, SnapshotCounts, simulate},
+use kube_informer_cli as cli;
+use kube_informer_verification::simulation::{
+    FaultCoverage, SimulationOptions, SimulationResult, SnapshotCounts, simulate,
 };
 use tokio::time::Instant;
 

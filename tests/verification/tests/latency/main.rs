@@ -12,7 +12,7 @@ use kube_informer::{Event, HandlerRegistration, Informer, ReflectorOptions, hand
 use kube_store::touches;
 use tokio::{runtime::Runtime, time::Instant};
 
-use source::{Server, Tiny, from_functions};
+use source::{READ, Server, Tiny, from_functions};
 
 /// The variable with the number of objects. The bounds do not depend on it.
 const VARIABLE: &str = "KUBE_INFORMER_OBJECTS";
@@ -67,6 +67,22 @@ fn call<R>(what: &str, call: impl FnOnce() -> R) -> R {
     result.expect("the call has returned")
 }
 
+/// Returns the number of objects from the environment.
+///
+/// # Panics
+/// Panics if the variable is set and is not a positive multiple of [`READ`]. The server lists objects in
+/// portions of this size.
+fn number_of_objects() -> u64 {
+    let Some(text) = std::env::var_os(VARIABLE) else { return DEFAULT_OBJECTS };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    let valid = number.filter(|number: &u64| *number > 0 && number.is_multiple_of(READ));
+    valid.unwrap_or_else(|| {
+        panic!(
+            "{VARIABLE} is {text:?}; set it to a positive multiple of {READ} in digits, for example 1000000"
+        )
+    })
+}
+
 fn join(informer: &Informer<Tiny>) -> HandlerRegistration<Tiny> {
     informer.add_handler(handler_fn(|_: &Event<Tiny>| {}))
 }
@@ -82,7 +98,7 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     let handle = runtime.handle().clone();
     let _entered = handle.enter();
     let mut turns = Turns { runtime, most: 0 };
-    let objects = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_OBJECTS);
+    let objects = number_of_objects();
     let server = Server::new(objects);
     let options = ReflectorOptions {
         clear_when_gone: true,
@@ -138,6 +154,16 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
 
     let leaving = handlers.remove(0);
     call("leave", || drop(leaving));
+
+    server.list_only(|_| true);
+    relist("a relist with additions of half of the objects", &mut turns, &handlers);
+    handlers.clear();
+    turns.run("the removal of all handlers", || informer.status().handlers.is_empty());
+    // Without handlers, no event holds the old objects, and the end of the relist frees them.
+    server.update_all();
+    relist("a relist with changes of all objects, without handlers", &mut turns, &handlers);
+    assert_eq!(informer.lister().len() as u64, objects);
+
     let locked = touches::take_longest_lock();
     println!("at most {locked} chunks under the lock of the writers");
     assert!(locked <= MAX_LOCKED_TOUCHES, "{locked} chunks under the lock of the writers");

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The items that one read of a response completes.
-const READ: u64 = 200;
+pub(crate) const READ: u64 = 200;
 
 pub(crate) struct Tiny {
     pub(crate) number: u64,
