@@ -111,11 +111,11 @@ impl ListRequest {
                 query.append_pair("resourceVersion", "0");
             }
             ListAt::NotOlderThan(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
                 query.append_pair("resourceVersionMatch", "NotOlderThan");
             }
             ListAt::Exactly(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
                 query.append_pair("resourceVersionMatch", "Exact");
             }
             ListAt::Continue(token) => {
@@ -137,13 +137,13 @@ impl WatchRequest {
         let initial_events = matches!(self.from, WatchFrom::InitialEvents(_));
         match &self.from {
             WatchFrom::Version(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
             }
             WatchFrom::InitialEvents(version) => {
                 query.append_pair("sendInitialEvents", "true");
                 query.append_pair("resourceVersionMatch", "NotOlderThan");
                 if let Some(version) = version {
-                    query.append_pair("resourceVersion", &version.to_string());
+                    query.append_pair("resourceVersion", &version.as_str());
                 }
             }
         }
@@ -182,6 +182,11 @@ mod tests {
         assert_eq!(
             list(ListAt::Continue("a+/=".into()), Some(2)),
             "/api/v1/pods?continue=a%2B%2F%3D&limit=2"
+        );
+        assert_eq!(
+            list(ListAt::Exactly("a\u{1b}".into()), None),
+            "/api/v1/pods?resourceVersion=a%1B&resourceVersionMatch=Exact",
+            "the text of the server, not the escaped text"
         );
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kube_client::{Error, Resource};
-use kube_informer::{CachedApi, CachedReadError, ObjectKey};
+use kube_informer::{CachedApi, CachedReadError, Escaped, ObjectKey};
 use serde::de::DeserializeOwned;
 
 /// Describes the operation that a helper performed on an object.
@@ -82,7 +82,7 @@ pub enum WriteError {
     /// The object was not written. Another client changed or created the object after it was
     /// cached. The next reconcile sees that change, unless the informer does not select the object.
     /// Or another field manager owns an applied field.
-    #[error("failed to {operation} {key}: conflict with another write")]
+    #[error("failed to {} {key}: conflict with another write", Escaped(operation))]
     Conflict {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,
@@ -92,7 +92,7 @@ pub enum WriteError {
         source: Error,
     },
     /// The server rejected the request, or did not respond.
-    #[error("failed to {operation} {key}")]
+    #[error("failed to {} {key}", Escaped(operation))]
     Request {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,
