@@ -58,6 +58,13 @@ pub enum DecodeError {
     /// because it may contain data of the object.
     #[error("Deserialize implementation of the type panicked")]
     Panicked,
+    /// The cached object is compressed, and it could not be decompressed. A decompression fails if the
+    /// memory for the JSON cannot be allocated.
+    #[error("cannot decompress the cached object to {bytes} bytes; probably, memory is missing")]
+    Decompress {
+        /// The size of the JSON in bytes.
+        bytes: usize,
+    },
     /// The transform of the program rejected the decoded object.
     #[error("transform rejected the object: {reason}")]
     Transform {
