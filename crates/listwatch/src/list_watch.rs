@@ -166,6 +166,9 @@ impl<T: 'static> ListWatch<T> {
     }
 
     /// Requests each list in one response and ignores the page size of the reflector.
+    ///
+    /// Does not change a request for one object of the latest state. After a failed connection, a
+    /// reflector checks the version of the server with this request.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
         self.chunking = false;
@@ -197,7 +200,8 @@ impl<T: 'static> ListWatch<T> {
     }
 
     fn chunked(&self, request: ListRequest) -> ListRequest {
-        ListRequest { limit: request.limit.filter(|_| self.chunking), ..request }
+        let keeps_limit = self.chunking || request.is_version_check();
+        ListRequest { limit: request.limit.filter(|_| keeps_limit), ..request }
     }
 }
 

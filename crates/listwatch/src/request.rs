@@ -91,6 +91,12 @@ fn join(path: &str, query: &str) -> String {
 const MAX_TOKEN_CHARS: usize = 64;
 
 impl ListRequest {
+    /// Returns whether this is the request with which a reflector checks the version of the server: one
+    /// object of the latest state. The reflector reads only the version of the response.
+    pub(crate) fn is_version_check(&self) -> bool {
+        self.at == ListAt::Consistent && self.limit == Some(1)
+    }
+
     /// Returns the request for errors and logs, with a truncated token.
     pub(crate) fn redacted(&self) -> Self {
         let at = match &self.at {
