@@ -52,6 +52,11 @@ impl<T: Object> ListWatch<T> {
     /// `list` returns the requested page, and `watch` returns the events after a version. Create their
     /// errors with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These
     /// functions keep the class of a `kube_client::Error`. The two functions must apply selectors.
+    ///
+    /// The version of an object must change whenever its content changes, as on kube-apiserver. A list does
+    /// not update a cached object of the same uid and version. The JSON of the object is not available, so
+    /// its content cannot be compared. If the objects of your source have no versions, leave their versions
+    /// empty. A list then updates each cached object.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,
