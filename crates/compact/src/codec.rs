@@ -54,19 +54,22 @@ impl Codec {
         Ok(exact)
     }
 
-    /// Decompresses `packed`. `length` is the number of bytes of the result.
+    /// Decompresses `packed`. `length` is the number of bytes of the result. Returns an error if the memory
+    /// for the result cannot be allocated. `Decompressor::decompress` would abort the process.
     pub(crate) fn unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
+        let mut json = Vec::new();
+        json.try_reserve_exact(length)?;
         let idle = self.idle.lock().pop();
         let mut decompressor = match idle {
             Some(decompressor) => decompressor,
             None => Decompressor::with_dictionary(&self.dictionary)?,
         };
-        let unpacked = decompressor.decompress(packed, length);
+        let unpacked = decompressor.decompress_to_buffer(packed, &mut json);
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE_DECOMPRESSORS {
             idle.push(decompressor);
         }
-        unpacked
+        unpacked.map(|_| json)
     }
 }
 
@@ -94,6 +97,14 @@ mod tests {
             }
         });
         assert!((1..=MAX_IDLE_DECOMPRESSORS).contains(&codec.idle.lock().len()));
+    }
+
+    #[test]
+    fn missing_memory_is_an_error() {
+        let codec = Codec::new(&[]).unwrap();
+        let packed = codec.pack(b"{}").unwrap();
+        assert_eq!(codec.unpack(&packed, usize::MAX).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(codec.unpack(&packed, 2).unwrap(), b"{}");
     }
 
     #[test]

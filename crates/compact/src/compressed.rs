@@ -62,14 +62,15 @@ impl<K> Compressed<K> {
     /// them.
     ///
     /// # Errors
-    /// Returns an error only if the memory for the JSON cannot be allocated.
+    /// Returns [`DecodeError::Decompress`] if the memory for the JSON cannot be allocated.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
         match &self.body {
             StoredJson::Plain(json) => Ok(Cow::Borrowed(json)),
-            StoredJson::Packed { packed, length, codec } => match codec.unpack(packed, *length as usize) {
-                Ok(json) => Ok(Cow::Owned(json)),
-                Err(_) => Err(DecodeError::Syntax { position: 0 }),
-            },
+            StoredJson::Packed { packed, length, codec } => {
+                let bytes = *length as usize;
+                let json = codec.unpack(packed, bytes).map_err(|_| DecodeError::Decompress { bytes })?;
+                Ok(Cow::Owned(json))
+            }
         }
     }
 }
@@ -79,8 +80,8 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// this value, the method decodes the object again.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
-    /// of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, if the `Deserialize` implementation of
+    /// `K` panics, or if the memory for the JSON cannot be allocated.
     ///
     /// # Deadlocks
     /// Concurrent callers wait until the object is decoded. If the `Deserialize` implementation of
@@ -92,8 +93,8 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Decodes only the fields of `F`. This is cheaper than decoding all fields of `K`.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `F`, or if the `Deserialize` implementation
-    /// of `F` panics.
+    /// Returns an error if the JSON does not decode as `F`, if the `Deserialize` implementation of
+    /// `F` panics, or if the memory for the JSON cannot be allocated.
     pub fn fields<F: DeserializeOwned + 'static>(&self) -> Result<F, DecodeError> {
         decoded(&self.json()?, &self.kind)
     }
@@ -101,8 +102,8 @@ impl<K: DeserializeOwned + 'static> Compressed<K> {
     /// Decodes the object into an owned value, which is not shared with other readers.
     ///
     /// # Errors
-    /// Returns an error if the JSON does not decode as `K`, or if the `Deserialize` implementation
-    /// of `K` panics.
+    /// Returns an error if the JSON does not decode as `K`, if the `Deserialize` implementation of
+    /// `K` panics, or if the memory for the JSON cannot be allocated.
     pub fn decode(&self) -> Result<K, DecodeError> {
         self.fields()
     }
@@ -167,5 +168,29 @@ impl<K> fmt::Debug for Compressed<K> {
 impl fmt::Debug for CompressedDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CompressedDecoder")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    #[test]
+    fn failed_decompression_is_not_reported_as_malformed_json() {
+        let codec = Arc::new(Codec::new(&[]).unwrap());
+        let object = Compressed::<Pod> {
+            id: ObjectIdRef::new(Some("shop"), "a", "u", "7").into(),
+            labels: Box::default(),
+            kind: Arc::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() }),
+            body: StoredJson::Packed { packed: b"damaged".as_slice().into(), length: 10, codec },
+            shared: SharedDecoded::new(),
+        };
+        let error = object.json().unwrap_err();
+        assert_eq!(error, DecodeError::Decompress { bytes: 10 });
+        let message = "cannot decompress the cached object to 10 bytes; probably, memory is missing";
+        assert_eq!(error.to_string(), message);
+        assert_eq!((object.get().unwrap_err(), object.decode().unwrap_err()), (error.clone(), error));
     }
 }

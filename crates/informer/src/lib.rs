@@ -79,8 +79,8 @@ pub use kube_compact::{Decoded, Lazy, Projection};
 pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
-    Cached, Entry, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, ParseKeyError, ResourceVersion,
-    Uid,
+    Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, ParseKeyError,
+    ResourceVersion, Uid,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{

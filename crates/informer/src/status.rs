@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use kube_object::ResourceVersion;
+use kube_object::{Escaped, ResourceVersion};
 use kube_reflector::ReflectorStatus;
 
 /// Describes the state of an informer. The status never contains the contents of objects.
@@ -66,7 +66,7 @@ pub struct HandlerStatus {
 impl fmt::Display for InformerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let synced = if self.synced { "synced" } else { "not synced" };
-        write!(f, "{}: {}, {synced}, {} objects", self.name, self.reflector.phase, self.objects)?;
+        write!(f, "{}: {}, {synced}, {} objects", Escaped(&self.name), self.reflector.phase, self.objects)?;
         if self.stale > 0 {
             write!(f, ", {} of them stale", self.stale)?;
         }
@@ -85,7 +85,8 @@ impl fmt::Display for HandlerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let synced = if self.synced { "synced" } else { "not synced" };
         let coalesced = if self.coalescing { " coalesced" } else { "" };
-        write!(f, "{}: {synced}, {} pending{coalesced}, {} panics", self.name, self.pending, self.panics)
+        write!(f, "{}: {synced}, {} pending{coalesced}, ", Escaped(&self.name), self.pending)?;
+        write!(f, "{} panics", self.panics)
     }
 }
 

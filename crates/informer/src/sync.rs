@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use kube_object::Escaped;
 use kube_reflector::Phase;
 use tokio::{runtime::Handle, sync::watch};
 
@@ -60,7 +61,7 @@ pub struct UnsyncedInformer {
 
 impl fmt::Display for UnsyncedInformer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.informer)?;
+        write!(f, "{}: ", Escaped(&self.informer))?;
         match (&self.last_error, self.phase) {
             (Some(error), Phase::Stopped) => write!(f, "stopped; last error: {error}"),
             (None, Phase::Stopped) => f.write_str("stopped"),

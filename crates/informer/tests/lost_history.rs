@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::Client;
-use kube_informer::{InformerFactory, Lister, ReflectorOptions};
+use kube_client::{Api, Client};
+use kube_informer::{Informer, InformerFactory, ListWatch, Lister, ReflectorOptions};
 use kube_testserver::{Fault, Outage, Request, RequestMatch, Server, Verb};
 use serde_json::json;
 
@@ -85,4 +85,26 @@ async fn outage_without_loss_causes_a_check_and_no_list() {
     // The open watch ends the failure, although it has sent nothing.
     assert!(factory.status().iter().all(|status| status.reflector.failing.is_none()));
     factory.shutdown().await;
+}
+
+/// A check must not transfer all objects.
+#[tokio::test(start_paused = true)]
+async fn check_without_chunking_requests_one_object() {
+    let server = Server::builder().build();
+    write(&server, "a");
+    let api = Api::<ConfigMap>::all(Client::new(server.service(), "default"));
+    let options = ReflectorOptions { streaming_lists: false, seed: Some(7), ..ReflectorOptions::default() };
+    let source = ListWatch::<ConfigMap>::new(api).disable_chunking();
+    let informer = Informer::from_source(source).reflector_options(options).build();
+    let mark = server.journal().mark();
+    informer.start();
+    informer.wait_for_sync(TIMEOUT).await.unwrap();
+    assert_eq!(server.journal().count_since(mark, is_check), 0, "the list has no limit");
+    let mark = server.journal().mark();
+    server.outage_for(Duration::from_secs(10), Outage::Refused);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let lists = server.journal().count_since(mark, |request| request.info.verb == Verb::List);
+    assert!((1..=3).contains(&lists), "{lists}");
+    assert_eq!(lists, server.journal().count_since(mark, is_check));
+    informer.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use kube_client::core::Status;
-use kube_object::DecodeError;
+use kube_object::{DecodeError, Escaped};
 
 use crate::retry_after::retry_after;
 
@@ -37,7 +37,7 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.url)
+        write!(f, "{} {}", self.verb, Escaped(&self.url))
     }
 }
 
@@ -45,7 +45,8 @@ impl fmt::Display for Target {
 ///
 /// The message contains the path and query of the request. It never contains the text of an object, or
 /// the message of [`source`](std::error::Error::source). To print the message with all sources, use
-/// [`with_causes`](ListWatchError::with_causes).
+/// [`with_causes`](ListWatchError::with_causes). The message escapes the texts of the server. The fields
+/// contain these texts unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListWatchError {
@@ -98,7 +99,7 @@ pub enum ListWatchError {
         reason: String,
     },
     /// The response to a LIST is not a list of the resource. For example, its kind is `Table`.
-    #[error("{target}: expected a list, got {found}")]
+    #[error("{target}: expected a list, got {}", Escaped(found))]
     NotAList {
         /// The request.
         target: Target,
@@ -201,13 +202,12 @@ impl fmt::Display for StatusLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.code)?;
         if !self.0.reason.is_empty() {
-            write!(f, " {}", self.0.reason)?;
+            write!(f, " {}", Escaped(&self.0.reason))?;
         }
         if self.0.reason == "InternalError" || self.0.message.is_empty() {
             return Ok(());
         }
-        let printable = |c: char| if c.is_control() { ' ' } else { c };
-        write!(f, ": {}", self.0.message.chars().map(printable).collect::<String>())
+        write!(f, ": {}", Escaped(&self.0.message))
     }
 }
 
@@ -255,25 +255,27 @@ impl ListWatchError {
         }
     }
 
-    /// Returns the message, followed by the messages of all sources, on one line.
+    /// Returns the message, followed by the messages of all sources, on one line. Escapes the texts of the
+    /// server in all messages.
     ///
     /// Use this method for logs: `tracing::warn!("{}", error.with_causes())`.
     pub fn with_causes(&self) -> impl fmt::Display + '_ {
-        WithCauses(self)
+        Escaped(WithCauses(self))
     }
 
     /// Creates the error of a list function.
     ///
     /// An error of serde_json is replaced by its category and position, because its message can contain
-    /// a part of the object.
+    /// a part of the object. The reason and the message of a `kube_client::Error::Api` are escaped, because
+    /// a program can log the source without this error.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        ListWatchError::Function { verb: Verb::List, source: without_quotes(source.into()) }
+        ListWatchError::Function { verb: Verb::List, source: loggable(source.into()) }
     }
 
     /// Creates the error of a watch function. Handles errors of serde_json like
     /// [`ListWatchError::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        ListWatchError::Function { verb: Verb::Watch, source: without_quotes(source.into()) }
+        ListWatchError::Function { verb: Verb::Watch, source: loggable(source.into()) }
     }
 }
 
@@ -292,15 +294,27 @@ impl From<&serde_json::Error> for Undecodable {
     }
 }
 
-fn without_quotes(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
-    let quoting = match source.downcast_ref::<kube_client::Error>() {
-        Some(kube_client::Error::SerdeError(error)) => Some(error),
-        _ => source.downcast_ref::<serde_json::Error>(),
+/// Returns an error whose text contains no part of an object and no control characters of the server.
+fn loggable(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
+    let source = match source.downcast::<kube_client::Error>() {
+        Ok(error) => match *error {
+            kube_client::Error::SerdeError(error) => return Box::new(Undecodable::from(&error)),
+            kube_client::Error::Api(status) => return Box::new(kube_client::Error::Api(escaped(status))),
+            other => return Box::new(other),
+        },
+        Err(source) => source,
     };
-    match quoting.map(Undecodable::from) {
-        Some(error) => Box::new(error),
-        None => source,
+    match source.downcast::<serde_json::Error>() {
+        Ok(error) => Box::new(Undecodable::from(&*error)),
+        Err(source) => source,
     }
+}
+
+fn escaped(mut status: Box<Status>) -> Box<Status> {
+    for text in [&mut status.reason, &mut status.message] {
+        *text = Escaped(&*text).to_string();
+    }
+    status
 }
 
 fn class_of(status: &Status, has_retry_after: bool) -> ErrorClass {
@@ -410,7 +424,7 @@ mod tests {
         let forbidden = shown(403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J");
         assert_eq!(
             forbidden,
-            "LIST /api/v1/pods: server responded with 403 Forbidden: pods is forbidden [+] all is well [2J"
+            r"LIST /api/v1/pods: server responded with 403 Forbidden: pods is forbidden\n[+] all is well\u{1b}[2J"
         );
         let webhook = shown(500, "InternalError", "conversion webhook failed: hunter2");
         assert_eq!(webhook, "LIST /api/v1/pods: server responded with 500 InternalError");

@@ -58,6 +58,11 @@ impl<T: Object> ListWatch<T> {
     /// constructors keep the class of a `kube_client::Error`. Both functions must apply the selectors,
     /// because [`ListWatch::labels`], [`ListWatch::fields`] and [`ListWatch::options`] have no effect on
     /// this source.
+    ///
+    /// The resourceVersion of an object must change whenever its content changes, as on kube-apiserver. A
+    /// list does not update a cached object of the same uid and resourceVersion, because the source has no
+    /// JSON to compare. If the objects of your source have no resourceVersions, leave them empty. A list
+    /// then updates each cached object.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,

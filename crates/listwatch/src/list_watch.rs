@@ -168,6 +168,9 @@ impl<T: 'static> ListWatch<T> {
     }
 
     /// Requests each list in one response. The page size of the reflector then has no effect.
+    ///
+    /// A request for one object of the latest state is not changed. After a failed watch, the reflector
+    /// uses such a request to check the resourceVersion of the server.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
         self.chunking = false;
@@ -199,7 +202,8 @@ impl<T: 'static> ListWatch<T> {
     }
 
     fn chunked(&self, request: ListRequest) -> ListRequest {
-        ListRequest { limit: request.limit.filter(|_| self.chunking), ..request }
+        let keeps_limit = self.chunking || request.is_version_check();
+        ListRequest { limit: request.limit.filter(|_| keeps_limit), ..request }
     }
 }
 

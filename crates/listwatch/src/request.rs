@@ -93,6 +93,12 @@ fn join(path: &str, query: &str) -> String {
 const MAX_TOKEN_CHARS: usize = 64;
 
 impl ListRequest {
+    /// Returns whether this is the request with which a reflector checks the version of the server: one
+    /// object of the latest state. The reflector reads only the version of the response.
+    pub(crate) fn is_version_check(&self) -> bool {
+        self.at == ListAt::Consistent && self.limit == Some(1)
+    }
+
     /// Returns the request for errors and logs, with a truncated token.
     pub(crate) fn redacted(&self) -> Self {
         let at = match &self.at {
@@ -113,11 +119,11 @@ impl ListRequest {
                 query.append_pair("resourceVersion", "0");
             }
             ListAt::NotOlderThan(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
                 query.append_pair("resourceVersionMatch", "NotOlderThan");
             }
             ListAt::Exactly(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
                 query.append_pair("resourceVersionMatch", "Exact");
             }
             ListAt::Continue(token) => {
@@ -139,13 +145,13 @@ impl WatchRequest {
         let initial_events = matches!(self.from, WatchFrom::InitialEvents(_));
         match &self.from {
             WatchFrom::Version(version) => {
-                query.append_pair("resourceVersion", &version.to_string());
+                query.append_pair("resourceVersion", &version.as_str());
             }
             WatchFrom::InitialEvents(version) => {
                 query.append_pair("sendInitialEvents", "true");
                 query.append_pair("resourceVersionMatch", "NotOlderThan");
                 if let Some(version) = version {
-                    query.append_pair("resourceVersion", &version.to_string());
+                    query.append_pair("resourceVersion", &version.as_str());
                 }
             }
         }
@@ -184,6 +190,11 @@ mod tests {
         assert_eq!(
             list(ListAt::Continue("a+/=".into()), Some(2)),
             "/api/v1/pods?continue=a%2B%2F%3D&limit=2"
+        );
+        assert_eq!(
+            list(ListAt::Exactly("a\u{1b}".into()), None),
+            "/api/v1/pods?resourceVersion=a%1B&resourceVersionMatch=Exact",
+            "the text of the server, not the escaped text"
         );
     }
 

@@ -5,7 +5,7 @@ use std::any::Any;
 use kube_core::{DynamicObject, Resource, metadata::TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::{JsonError, RawObject, from_slice};
+use crate::{Escaped, JsonError, RawObject, from_slice};
 
 /// Decodes objects from the bytes of the server. A decoder can have a state, for example options or
 /// a compression dictionary.
@@ -33,7 +33,8 @@ pub enum DecodeError {
     },
     /// The JSON does not match the Rust type: a field is missing or has a wrong type.
     #[error(
-        "JSON does not match type {kind} (detected at byte {position}): a field is missing or has a wrong type"
+        "JSON does not match type {} (detected at byte {position}): a field is missing or has a wrong type",
+        Escaped(kind)
     )]
     Shape {
         /// The requested kind.
@@ -43,7 +44,7 @@ pub enum DecodeError {
         position: usize,
     },
     /// The object has another kind, for example `Table` or `Status`.
-    #[error("expected kind {expected}, got {found}")]
+    #[error("expected kind {}, got {}", Escaped(expected), Escaped(found))]
     WrongKind {
         /// The requested kind.
         expected: String,
@@ -57,6 +58,13 @@ pub enum DecodeError {
     /// because it may contain data of the object.
     #[error("Deserialize implementation of the type panicked")]
     Panicked,
+    /// The cached object is compressed, and it could not be decompressed. A decompression fails if the
+    /// memory for the JSON cannot be allocated.
+    #[error("cannot decompress the cached object to {bytes} bytes; probably, memory is missing")]
+    Decompress {
+        /// The size of the JSON in bytes.
+        bytes: usize,
+    },
     /// The transform of the program rejected the decoded object.
     #[error("transform rejected the object: {reason}")]
     Transform {

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid, escaped::Escaped};
+use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
 
 /// Identifies one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl From<ObjectIdRef<'_>> for ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at resourceVersion {}", self.key, Escaped(&self.version.to_string()))
+        write!(f, "{} at resourceVersion {}", self.key, self.version)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::escaped::Escaped;
+use crate::Escaped;
 
 /// Identifies an object within its type by namespace and name. A cluster-scoped object has no
 /// namespace.

@@ -30,6 +30,8 @@
 //!   value that a transform may have changed.
 //! - A decode error never contains the contents of an object. It contains at most the kind, a
 //!   position, a category, and the reason of a transform.
+//! - `Display` escapes each text of a server ([`Escaped`]). The unchanged text is available through
+//!   `as_str`.
 
 mod cached;
 mod decode;
@@ -52,6 +54,7 @@ pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use digest::Digest;
 pub use entry::{CacheProbe, Entry, NoCache, ObjectId, VersionTrust};
+pub use escaped::Escaped;
 pub use event::Event;
 pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};
 pub use json_object::JsonObject;

@@ -1,6 +1,8 @@
 //! `Uid`: the unique identifier of an object.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use crate::Escaped;
 
 /// Holds the `metadata.uid` of an object. An object that is deleted and created again has the same
 /// key and another uid.
@@ -13,8 +15,8 @@ pub struct Uid(UidRepr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum UidRepr {
-    /// A lower-case hyphenated UUID. Other spellings are stored as text, so that `Display` restores
-    /// the text exactly. An array of bytes, because a `u128` would increase the alignment.
+    /// A lower-case hyphenated UUID. Other spellings are stored as text, so that `as_str`
+    /// restores the text exactly. An array of bytes, because a `u128` would increase the alignment.
     Uuid([u8; 16]),
     Text(Arc<str>),
 }
@@ -26,6 +28,15 @@ impl Uid {
             Some(bits) => UidRepr::Uuid(bits.to_be_bytes()),
             None => UidRepr::Text(text.into()),
         })
+    }
+
+    /// Returns the text of the server, unchanged. Use it in requests and comparisons. Logs must use
+    /// `Display`, which escapes the text.
+    pub fn as_str(&self) -> Cow<'_, str> {
+        match &self.0 {
+            UidRepr::Text(text) => (&**text).into(),
+            UidRepr::Uuid(_) => self.to_string().into(),
+        }
     }
 
     /// Returns whether the uid is empty, because the server did not send a uid.
@@ -64,10 +75,11 @@ fn parse_uuid(text: &str) -> Option<u128> {
     Some(bits)
 }
 
+/// Escapes characters that are not printable. [`Uid::as_str`] returns the unchanged text.
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            UidRepr::Text(text) => f.write_str(text),
+            UidRepr::Text(text) => Escaped(text).fmt(f),
             UidRepr::Uuid(bytes) => {
                 let bits = u128::from_be_bytes(*bytes);
                 write!(
@@ -98,13 +110,21 @@ mod tests {
     proptest! {
         #[test]
         fn text_round_trips(text in "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|.{0,40}") {
-            prop_assert_eq!(Uid::new(&text).to_string(), text);
+            let uid = Uid::new(&text);
+            prop_assert_eq!(uid.as_str(), text);
         }
 
         #[test]
         fn uids_are_equal_if_texts_are_equal(a in "[0-9a-fA-F-]{35,37}", b in "[0-9a-fA-F-]{35,37}") {
             prop_assert_eq!(Uid::new(&a) == Uid::new(&b), a == b);
         }
+    }
+
+    #[test]
+    fn displayed_uid_has_no_control_characters() {
+        let uid = Uid::new("u\u{202e}\n");
+        assert_eq!((uid.to_string().as_str(), &*uid.as_str()), (r"u\u{202e}\n", "u\u{202e}\n"));
+        assert_eq!(format!("{uid:?}"), r"u\u{202e}\n");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! decimal numbers. The comparison is first by length, then as text. The request values "" and "0"
 //! are not versions. Requests use separate types for these values.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{borrow::Cow, cmp::Ordering, fmt, sync::Arc};
+
+use crate::Escaped;
 
 /// Holds the resourceVersion of an object, a list or a bookmark.
 ///
@@ -40,6 +42,15 @@ impl ResourceVersion {
             (true, Err(_)) => VersionRepr::Large(Arc::new(text.to_owned())),
             (false, _) => VersionRepr::Opaque(Arc::new(text.to_owned())),
         })
+    }
+
+    /// Returns the text of the server, unchanged. Use it in requests. Logs must use `Display`, which
+    /// escapes the text.
+    pub fn as_str(&self) -> Cow<'_, str> {
+        match &self.0 {
+            VersionRepr::Number(number) => number.to_string().into(),
+            VersionRepr::Large(text) | VersionRepr::Opaque(text) => text.as_str().into(),
+        }
     }
 
     /// Returns whether the version is opaque: its text is not a decimal number. An opaque version
@@ -97,18 +108,20 @@ impl PartialOrd for ResourceVersion {
     }
 }
 
+/// Escapes characters that are not printable. [`ResourceVersion::as_str`] returns the unchanged
+/// text.
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             VersionRepr::Number(number) => write!(f, "{number}"),
-            VersionRepr::Large(text) | VersionRepr::Opaque(text) => f.write_str(text),
+            VersionRepr::Large(text) | VersionRepr::Opaque(text) => Escaped(text).fmt(f),
         }
     }
 }
 
 impl fmt::Debug for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.to_string())
+        write!(f, "{:?}", self.as_str())
     }
 }
 
@@ -130,8 +143,16 @@ mod tests {
 
         #[test]
         fn text_round_trips(text in ".{0,30}") {
-            prop_assert_eq!(ResourceVersion::new(&text).to_string(), text);
+            let version = ResourceVersion::new(&text);
+            prop_assert_eq!(version.as_str(), text);
         }
+    }
+
+    #[test]
+    fn displayed_version_has_no_control_characters() {
+        let version = ResourceVersion::new("7\u{1b}[2J\n");
+        assert_eq!((version.to_string().as_str(), &*version.as_str()), (r"7\u{1b}[2J\n", "7\u{1b}[2J\n"));
+        assert_eq!(format!("{version:?}"), r#""7\u{1b}[2J\n""#);
     }
 
     #[test]

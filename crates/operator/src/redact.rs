@@ -11,6 +11,7 @@ use std::{error::Error, iter::successors};
 
 use http::StatusCode;
 use kube_client::core::Status;
+use kube_informer::Escaped;
 use serde_json::error::Category;
 
 /// The length of one error message, in characters.
@@ -125,14 +126,13 @@ fn quotes<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     messages.flat_map(|message| [message.to_owned(), escaped(message)]).collect()
 }
 
-/// Returns at most `limit` characters of the text on one line, without control characters.
+/// Returns at most `limit` characters of the text on one line. Escapes the characters that are not
+/// printable.
 pub(crate) fn single_line(text: &str, limit: usize) -> String {
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.chars().take(limit).map(printable).collect();
-    if text.chars().nth(limit).is_some() {
-        line.push('…');
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", Escaped(&text[..end])),
+        None => Escaped(text).to_string(),
     }
-    line
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
     fn other_errors_are_truncated_to_one_line() {
         let broken = std::io::Error::other("the \x1b[31mpipe\nis broken");
         let service = kube_client::Error::Service(Box::new(broken));
-        assert_eq!(redact(&service), "ServiceError: the  [31mpipe is broken");
+        assert_eq!(redact(&service), r"ServiceError: the \u{1b}[31mpipe\nis broken");
         let long = redact(&std::io::Error::other("ä".repeat(10_000)));
         assert_eq!(long, format!("{}…", "ä".repeat(MAX_ERROR_CHARS)));
     }

@@ -39,6 +39,8 @@ enum Condition {
     NotEquals(String),
     In(Vec<String>),
     NotIn(Vec<String>),
+    GreaterThan(i64),
+    LessThan(i64),
     Exists,
     NotExists,
 }
@@ -74,6 +76,20 @@ impl LabelSelector {
         self.and(label, Condition::NotIn(sorted(values)))
     }
 
+    /// Requires that the label has an integer value above this bound. A value that is not an integer does
+    /// not match.
+    ///
+    /// API servers reject the text of a selector with a negative bound.
+    pub fn greater_than(self, label: &str, bound: i64) -> Self {
+        self.and(label, Condition::GreaterThan(bound))
+    }
+
+    /// Requires that the label has an integer value below this bound. Otherwise equivalent to
+    /// [`LabelSelector::greater_than`].
+    pub fn less_than(self, label: &str, bound: i64) -> Self {
+        self.and(label, Condition::LessThan(bound))
+    }
+
     /// Requires that the label exists.
     pub fn exists(self, label: &str) -> Self {
         self.and(label, Condition::Exists)
@@ -102,10 +118,16 @@ impl Condition {
             Condition::NotEquals(unwanted) => value != Some(unwanted),
             Condition::In(wanted) => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
             Condition::NotIn(unwanted) => !value.is_some_and(|value| unwanted.iter().any(|one| one == value)),
+            Condition::GreaterThan(bound) => integer(value).is_some_and(|value| value > *bound),
+            Condition::LessThan(bound) => integer(value).is_some_and(|value| value < *bound),
             Condition::Exists => value.is_some(),
             Condition::NotExists => value.is_none(),
         }
     }
+}
+
+fn integer(value: Option<&str>) -> Option<i64> {
+    value?.parse().ok()
 }
 
 /// Sorts the values, so that equal sets compare equal.
@@ -135,6 +157,8 @@ impl fmt::Display for Requirement {
             Condition::NotEquals(value) => write!(f, "{label}!={value}"),
             Condition::In(values) => write!(f, "{label} in ({})", values.join(",")),
             Condition::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
+            Condition::GreaterThan(bound) => write!(f, "{label}>{bound}"),
+            Condition::LessThan(bound) => write!(f, "{label}<{bound}"),
             Condition::Exists => write!(f, "{label}"),
             Condition::NotExists => write!(f, "!{label}"),
         }

@@ -7,8 +7,9 @@ use super::place::Place;
 use super::values::names;
 
 checks! {
-    "A label selector matches by equality, by sets and by existence. All its parts must match.":
-        labels_are_equal_or_not, labels_are_in_sets_or_not, labels_exist_or_not, parts_of_a_label_selector_all_hold;
+    "A label selector matches by equality, by sets, by existence and by integer comparison. All its parts must match.":
+        labels_are_equal_or_not, labels_are_in_sets_or_not, labels_exist_or_not, labels_are_above_or_below_bounds,
+        parts_of_a_label_selector_all_hold;
     "Objects of each kind are selected by metadata.name, and by metadata.namespace where the kind has namespaces.":
         objects_are_selected_by_name, objects_are_selected_by_namespace, every_kind_is_selected_by_name,
         kind_without_namespaces_is_not_selected_by_one;
@@ -66,6 +67,9 @@ async fn labels_are_in_sets_or_not(place: Place) -> Result<()> {
             ("labelSelector=app%20in%20(x,z)", &["a", "c"]),
             ("labelSelector=app%20in%20(%20x%20,%20none%20)", &["a"]),
             ("labelSelector=app%20notin%20(x,y)", &["c", "d"]),
+            ("labelSelector=app%20notin%20()", &["a", "b", "c", "d"]),
+            ("labelSelector=example.com/tier%20notin%20()", &["a", "b", "d"]),
+            ("labelSelector=example.com/tier%20in%20()", &["c"]),
         ],
     )
     .await
@@ -80,6 +84,27 @@ async fn labels_exist_or_not(place: Place) -> Result<()> {
             ("labelSelector=tier", &["a", "b"]),
             ("labelSelector=!tier", &["c", "d"]),
             ("labelSelector=example.com/tier", &["c"]),
+        ],
+    )
+    .await
+}
+
+async fn labels_are_above_or_below_bounds(place: Place) -> Result<()> {
+    place.create_labelled("five", json!({"n": "5"})).await?;
+    place.create_labelled("six", json!({"n": "006"})).await?;
+    place.create_labelled("text", json!({"n": "x"})).await?;
+    place.create_labelled("too-large", json!({"n": "9223372036854775808"})).await?;
+    place.create("without").await?;
+    select(
+        &place,
+        "configmaps",
+        &[
+            ("labelSelector=n%3E4", &["five", "six"]),
+            ("labelSelector=n%20%3E%20005", &["six"]),
+            ("labelSelector=n%3C6", &["five"]),
+            ("labelSelector=n%3C5", &[]),
+            ("labelSelector=n%3E4,n%3C6", &["five"]),
+            ("labelSelector=n%3C9223372036854775807", &["five", "six"]),
         ],
     )
     .await
@@ -233,6 +258,16 @@ async fn malformed_label_selectors_are_rejected(place: Place) -> Result<()> {
         "labelSelector=a/b/c%3D1",
         "labelSelector=a%3Dnot%20a%20value",
         "labelSelector=a,,b",
+        "labelSelector=a%3E",
+        "labelSelector=a%3Eb",
+        "labelSelector=a%3E-1",
+        "labelSelector=a%3E%2B1",
+        "labelSelector=a%3E1.5",
+        "labelSelector=a%3E%3D1",
+        "labelSelector=a%3E9223372036854775808",
+        "labelSelector=!a%3E1",
+        "labelSelector=a%20gt%201",
+        "labelSelector=a%C2%A0%3Db",
     ];
     all_refused(&place, "configmaps", &selectors).await
 }

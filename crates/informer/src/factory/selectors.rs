@@ -76,6 +76,16 @@ mod tests {
     }
 
     #[test]
+    fn label_selector_syntax_is_that_of_the_server() {
+        for valid in ["", "a", "a=b", "a>1", "a<1", "a > 1, b=c", "a in ()", "a notin ()", "a in (,b)"] {
+            assert_eq!(check_labels(valid), Ok(()), "{valid}");
+        }
+        for invalid in ["a>", "a>b", "a>-1", "a>=1", "a gt 1", "a in", "a=b c"] {
+            assert!(check_labels(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
     fn field_selector_syntax_is_that_of_the_server() {
         for valid in ["", "metadata.name=a", "a==b", "a!=b", "a=", "a=b,c!=d", "a=b,", r"a=\\,\=", r"a=b\,c"]
         {

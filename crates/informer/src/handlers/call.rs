@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use kube_object::Event;
+use kube_object::{Escaped, Event};
 
 use super::{EventHandler, Mailbox};
 
@@ -18,7 +18,7 @@ pub(super) fn call_unless_abandoned<T>(
     }
     if std::panic::catch_unwind(AssertUnwindSafe(|| call(handler, event))).is_err() {
         mailbox.count_panic();
-        let handler = mailbox.name();
+        let handler = Escaped(mailbox.name());
         tracing::error!(%handler, key = %event.key(), "event handler panicked; the handler remains registered");
     }
     true

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use kube_object::Object;
+use kube_object::{Escaped, Object};
 
 use super::{EventHandler, HandlerThread, Mailbox, Queued, call::call_unless_abandoned, resync::Resync};
 use crate::shared::Shared;
@@ -68,7 +68,7 @@ pub(crate) async fn deliver_to_thread<T: Object>(
 async fn run_until_closed<T>(mailbox: &Mailbox<T>, delivering: impl Future<Output = ()>) {
     let ended = AssertUnwindSafe(delivering).catch_unwind().await;
     if ended.is_err() {
-        tracing::error!(handler = %mailbox.name(), "event handler was removed, because the `Drop` of an event or of the handler panicked");
+        tracing::error!(handler = %Escaped(mailbox.name()), "event handler was removed, because the `Drop` of an event or of the handler panicked");
     }
     drop(mailbox.close(Queued::Drop));
     if let Err(panicked) = ended {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_object::{ObjectKey, ResourceVersion};
+use kube_object::{Escaped, ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
@@ -24,7 +24,8 @@ pub enum CachedReadError {
     /// The cache did not reach the resourceVersion of a write within the timeout. A later read
     /// waits again.
     #[error(
-        "cache of {informer} does not contain the write at resourceVersion {written} after {timeout:?}; the cache {}",
+        "cache of {} does not contain the write at resourceVersion {written} after {timeout:?}; the cache {}",
+        Escaped(informer),
         progress(.reached.as_ref())
     )]
     WriteNotVisible {
@@ -40,7 +41,8 @@ pub enum CachedReadError {
     },
     /// The cache still contained a deleted object after the timeout. A later read waits again.
     #[error(
-        "cache of {informer} still contains the deleted object {key} after {timeout:?}; the cache {}",
+        "cache of {} still contains the deleted object {key} after {timeout:?}; the cache {}",
+        Escaped(informer),
         progress(.reached.as_ref())
     )]
     DeletionNotVisible {
@@ -61,7 +63,8 @@ pub enum CachedReadError {
     /// read returns it. Later reads do not wait for writes before the restore.
     #[error(
         "server was restored from an older state: \
-         it may have lost the write at resourceVersion {written} to the objects of {informer}"
+         it may have lost the write at resourceVersion {written} to the objects of {}",
+        Escaped(informer)
     )]
     ServerRestored {
         /// The name of the informer.
@@ -72,8 +75,9 @@ pub enum CachedReadError {
     /// A namespaced object was read by its name through an `Api` of all namespaces. This read
     /// requires a namespace.
     #[error(
-        "cannot read {name:?} without a namespace: {informer} caches namespaced objects; \
-         use an `Api` of one namespace, or a lister"
+        "cannot read {name:?} without a namespace: {} caches namespaced objects; \
+         use an `Api` of one namespace, or a lister",
+        Escaped(informer)
     )]
     NamespaceRequired {
         /// The name of the informer.
@@ -84,7 +88,8 @@ pub enum CachedReadError {
     /// The cache does not contain a write yet, and the read was called outside of a tokio runtime,
     /// so it cannot wait.
     #[error(
-        "cache of {informer} does not contain the write yet; call the method within a tokio runtime to wait for it"
+        "cache of {} does not contain the write yet; call the method within a tokio runtime to wait for it",
+        Escaped(informer)
     )]
     NoRuntime {
         /// The name of the informer.
@@ -93,7 +98,8 @@ pub enum CachedReadError {
     /// The informer is stopped, so its cache is no longer updated. A [`Lister`](crate::Lister) still
     /// returns the last state.
     #[error(
-        "cannot read from the cache of {informer}: the informer is stopped, so the cache is no longer updated"
+        "cannot read from the cache of {}: the informer is stopped, so the cache is no longer updated",
+        Escaped(informer)
     )]
     Stopped {
         /// The name of the informer.

@@ -149,6 +149,16 @@ async fn empty_namespace_selects_all_namespaces() {
 }
 
 #[tokio::test]
+async fn disabled_chunking_keeps_the_limit_of_a_version_check() {
+    let stub = Stub::serve(Answer::raw(String::new())).await;
+    let source = ListWatch::<Pod>::new(Api::all(stub.client())).disable_chunking();
+    let url = |at, limit| source.list_url(&ListRequest { at, limit: Some(limit) }).unwrap();
+    assert_eq!(url(ListAt::Consistent, 1), "/api/v1/pods?limit=1");
+    assert_eq!(url(ListAt::Consistent, 500), "/api/v1/pods");
+    assert_eq!(url(ListAt::Any, 1), "/api/v1/pods?resourceVersion=0");
+}
+
+#[tokio::test]
 async fn closed_port_has_class_refused() {
     let stub = Stub::serve(Answer::raw(String::new())).await;
     let client = stub.client();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use kube_informer::{Event, ObjectKey};
+use kube_informer::{Escaped, Event, ObjectKey};
 
 /// The number of reasons kept for a key. Further reasons are only counted.
 const MAX_REASONS_PER_KEY: usize = 8;
@@ -71,8 +71,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.object, self.change) {
             (_, Change::Failed | Change::Requeued) => self.change.fmt(f),
-            (Some(object), change) => write!(f, "{} {object} {change}", self.source),
-            (None, change) => write!(f, "{} {change}", self.source),
+            (Some(object), change) => write!(f, "{} {object} {change}", Escaped(&self.source)),
+            (None, change) => write!(f, "{} {change}", Escaped(&self.source)),
         }
     }
 }

@@ -46,7 +46,7 @@ fn parse_seconds(value: &Value) -> Duration {
 /// Returns the Lease `before` with the changes of `write`, which happens at `now`.
 pub(crate) fn apply_write(before: DynamicObject, write: &LeaseWrite, now: Timestamp) -> DynamicObject {
     let mut lease = before;
-    lease.metadata.resource_version = write.over.as_ref().map(ResourceVersion::to_string);
+    lease.metadata.resource_version = write.over.as_ref().map(|version| version.as_str().into_owned());
     if !lease.data.is_object() {
         lease.data = json!({});
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube_client::{Api, Client, api::PostParams};
+use kube_informer::Escaped;
 
 use crate::redact::redact;
 
@@ -33,12 +34,14 @@ pub struct MissingRule {
 impl fmt::Display for MissingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, resource, verb, namespace, name } = self;
-        write!(f, "is not allowed to {verb} {resource} of API group {group:?} ")?;
+        write!(f, "is not allowed to {verb} {} of API group {group:?} ", Escaped(resource))?;
         if let Some(name) = name {
-            write!(f, "named {name} ")?;
+            write!(f, "named {} ", Escaped(name))?;
         }
         match namespace {
-            Some(namespace) => write!(f, "in namespace {namespace}; add this rule to a Role"),
+            Some(namespace) => {
+                write!(f, "in namespace {}; add this rule to a Role", Escaped(namespace))
+            }
             None => f.write_str("in all namespaces; add this rule to a ClusterRole"),
         }
     }

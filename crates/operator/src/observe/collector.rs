@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use kube_informer::InformerStatus;
+use kube_informer::{Escaped, InformerStatus};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},
@@ -114,12 +114,10 @@ fn with_unique_names(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> 
     let mut named: Vec<_> = all
         .into_iter()
         .map(|informer| {
-            let times = seen.entry(informer.name.clone()).or_default();
+            let name = Escaped(&informer.name).to_string();
+            let times = seen.entry(name.clone()).or_default();
             *times += 1;
-            let name = match *times {
-                1 => informer.name.clone(),
-                times => format!("{} #{times}", informer.name),
-            };
+            let name = if *times == 1 { name } else { format!("{name} #{times}") };
             (name, informer)
         })
         .collect();

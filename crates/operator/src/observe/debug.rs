@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use kube_informer::{InformerStatus, ObjectKey};
+use kube_informer::{Escaped, InformerStatus, ObjectKey};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -27,14 +27,14 @@ fn informer_json(status: &InformerStatus) -> Value {
     let reflector = &status.reflector;
     let handlers = status.handlers.iter().map(|handler| {
         json!({
-            "name": handler.name, "synced": handler.synced, "pending": handler.pending,
+            "name": Escaped(&handler.name).to_string(), "synced": handler.synced, "pending": handler.pending,
             "coalescing": handler.coalescing, "panics": handler.panics,
         })
     });
     let causes = reflector.lists_by_cause.iter().map(|(cause, lists)| (cause.to_string(), json!(lists)));
     let restarts = reflector.restarts.iter().map(|(cause, watches)| (cause.to_string(), json!(watches)));
     json!({
-        "name": status.name,
+        "name": Escaped(&status.name).to_string(),
         "synced": status.synced,
         "phase": reflector.phase.to_string(),
         "objects": status.objects,
@@ -90,7 +90,7 @@ pub(crate) async fn why(
     let controllers = &state.view.controllers;
     let Some(controller) = controllers.iter().find(|controller| *controller.options.name == name) else {
         let names: Vec<_> = controllers.iter().map(|controller| &*controller.options.name).collect();
-        let text = format!("unknown controller {name}; use one of: {}\n", names.join(", "));
+        let text = format!("unknown controller {}; use one of: {}\n", Escaped(&name), names.join(", "));
         return (StatusCode::NOT_FOUND, text).into_response();
     };
     let Ok(key) = key.parse::<ObjectKey>() else {

@@ -14,6 +14,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
+use kube_informer::Escaped;
 
 use super::text::{is_subdomain, truncate};
 
@@ -129,8 +130,8 @@ impl Hash for ObjectIdentity {
 /// Formats kind and key, for logs.
 impl fmt::Display for ObjectIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [_, kind, namespace, name, ..] = self.identity().map(Option::unwrap_or_default);
-        match namespace {
+        let [_, kind, namespace, name, ..] = self.identity().map(|text| Escaped(text.unwrap_or_default()));
+        match namespace.0 {
             "" => write!(f, "{kind} {name}"),
             _ => write!(f, "{kind} {namespace}/{name}"),
         }
@@ -216,6 +217,7 @@ mod tests {
         let other_uid = ObjectReference { uid: Some("u".to_owned()), ..pod("a", "1").0 };
         assert_ne!(pod("a", "1"), ObjectIdentity(other_uid));
         assert_eq!(pod("a", "1").to_string(), "Pod shop/a");
+        assert_eq!(pod("a\u{1b}\n", "1").to_string(), r"Pod shop/a\u{1b}\n");
         assert_eq!(ObjectIdentity(ObjectReference::default()).namespace(), "default");
     }
 

@@ -381,7 +381,7 @@ fn step(object: &ObjectMeta, finalizer: &str, read_from: ReadFrom) -> Step {
 /// Returns whether the response contains the added finalizer. It need not if the object is now
 /// being deleted.
 fn is_persisted(object: &ObjectMeta, id: &ObjectId, finalizer: &str) -> bool {
-    let is_same = object.uid.as_deref().is_some_and(|uid| uid == id.uid.to_string());
+    let is_same = object.uid.as_deref().is_some_and(|uid| uid == id.uid.as_str());
     is_same && (has_finalizer(object, finalizer) || object.deletion_timestamp.is_some())
 }
 

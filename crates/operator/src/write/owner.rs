@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::{Resource, core::ObjectMeta};
-use kube_informer::ObjectKey;
+use kube_informer::{Escaped, ObjectKey};
 
 /// Describes the reason why a child object cannot have this owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,12 @@ pub enum OwnerError {
     ///
     /// If the current controller has the name of the new owner but another uid, it no longer exists. The
     /// garbage collector then deletes the child.
-    #[error("{child} is already controlled by {kind} {name} (uid {uid}); delete {child} or use another name")]
+    #[error(
+        "{child} is already controlled by {} {} (uid {}); delete {child} or use another name",
+        Escaped(kind),
+        Escaped(name),
+        Escaped(uid)
+    )]
     AlreadyOwned {
         /// The key of the child.
         child: ObjectKey,

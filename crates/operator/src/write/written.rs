@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kube_client::{Error, Resource};
-use kube_informer::{CachedApi, CachedReadError, ObjectKey};
+use kube_informer::{CachedApi, CachedReadError, Escaped, ObjectKey};
 use serde::de::DeserializeOwned;
 
 /// Describes the operation that a helper performed on an object.
@@ -86,7 +86,7 @@ pub enum WriteError {
     ///   object, the next reconcile receives the new state.
     /// - Another field manager has set an applied field to another value. See
     ///   [`Applier::force`](crate::Applier::force).
-    #[error("failed to {operation} {key}: conflict with another write")]
+    #[error("failed to {} {key}: conflict with another write", Escaped(operation))]
     Conflict {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,
@@ -97,7 +97,7 @@ pub enum WriteError {
     },
     /// The server rejected the request, did not respond, or sent an invalid response. If it did not
     /// reject the request, it may have written the object.
-    #[error("failed to {operation} {key}")]
+    #[error("failed to {} {key}", Escaped(operation))]
     Request {
         /// The operation and the resource, for example `update deployments`.
         operation: Box<str>,

@@ -1,4 +1,6 @@
-//! The text of a label selector: `app=web, tier in (a, b), env != test, !draft`.
+//! The text of a label selector: `app=web, tier in (a, b), env != test, generation > 3, !draft`.
+//!
+//! Source: `k8s.io/apimachinery/pkg/labels/selector.go`.
 
 use std::str::FromStr;
 
@@ -48,7 +50,7 @@ impl<'a> Parser<'a> {
     /// Returns the remaining text, without leading whitespace.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
-        let trimmed = rest.trim_start();
+        let trimmed = rest.trim_start_matches(is_space);
         self.at += rest.len() - trimmed.len();
         trimmed
     }
@@ -73,7 +75,7 @@ impl<'a> Parser<'a> {
     /// empty.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
-        let end = rest.find(|c: char| c.is_whitespace() || "=!,()<>".contains(c)).unwrap_or(rest.len());
+        let end = rest.find(|c: char| is_space(c) || "=!,()<>".contains(c)).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
@@ -91,6 +93,12 @@ impl<'a> Parser<'a> {
         }
         if self.take("==") || self.take("=") {
             return self.value().map(Condition::Equals);
+        }
+        if self.take(">") {
+            return self.bound().map(Condition::GreaterThan);
+        }
+        if self.take("<") {
+            return self.bound().map(Condition::LessThan);
         }
         let at = self.at;
         match self.word() {
@@ -126,8 +134,17 @@ impl<'a> Parser<'a> {
         Err(ParseSelectorError { expected: "a label value", position: at })
     }
 
-    /// Parses a list in parentheses. Like the API server, it requires at least one value, which may
-    /// be empty.
+    /// Parses an integer. The API server also requires a label value, so the integer has no sign.
+    fn bound(&mut self) -> Result<i64, ParseSelectorError> {
+        self.rest();
+        let position = self.at;
+        let text = self.word();
+        let bound = text.parse().ok().filter(|_| is_name(text));
+        bound.ok_or(ParseSelectorError { expected: "an integer without a sign", position })
+    }
+
+    /// Parses a list in parentheses. A missing value is the empty value, so `()` contains the empty
+    /// value, as in the API server.
     fn values(&mut self) -> Result<Vec<String>, ParseSelectorError> {
         self.expect("(", "an opening parenthesis")?;
         let mut values = vec![self.value()?];
@@ -137,6 +154,12 @@ impl<'a> Parser<'a> {
         self.expect(")", "a comma or a closing parenthesis")?;
         Ok(sorted(values))
     }
+}
+
+/// Returns whether the API server skips the character between tokens. It does not skip other whitespace
+/// of Unicode.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
 /// Returns whether the text is a valid name or value: letters, digits, `-`, `_` and `.`, with a

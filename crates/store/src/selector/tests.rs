@@ -16,7 +16,7 @@ fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
 
 #[test]
 fn operators_match_like_api_server() {
-    let web = &[("app", "web"), ("empty", "")];
+    let web = &[("app", "web"), ("empty", ""), ("n", "5"), ("below", "-5"), ("huge", "9223372036854775808")];
     for (selector, expected) in [
         ("", true),
         ("app=web", true),
@@ -34,6 +34,24 @@ fn operators_match_like_api_server() {
         ("app notin (db)", true),
         ("app notin (db, web)", false),
         ("absent notin (db)", true),
+        ("app notin ()", true),
+        ("empty notin ()", false),
+        ("empty in ()", true),
+        ("absent in ()", false),
+        ("n>4", true),
+        ("n > 5", false),
+        ("n<6", true),
+        ("n<5", false),
+        ("n>004", true),
+        ("n>9223372036854775807", false),
+        ("below<0", true),
+        ("huge>0", false),
+        ("app>0", false),
+        ("app<0", false),
+        ("empty<1", false),
+        ("absent>0", false),
+        ("absent<1", false),
+        ("app=web,n>4,n<6", true),
         ("app", true),
         ("absent", false),
         ("!app", false),
@@ -76,7 +94,19 @@ fn invalid_selector_is_rejected_with_position() {
         ("/app", 0),
         ("Example.com/app", 0),
         ("a/b/c", 0),
-        ("app>1", 3),
+        ("app>", 4),
+        ("app > x", 6),
+        ("app>1.5", 4),
+        ("app>-1", 4),
+        ("app>+1", 4),
+        ("app>=1", 4),
+        ("app>(1)", 4),
+        ("app>9223372036854775808", 4),
+        ("app<1 2", 6),
+        ("!app>1", 4),
+        (">1", 0),
+        ("app gt 1", 4),
+        ("app\u{a0}=web", 0),
         ("!app=web", 4),
         ("app=wéb", 4),
     ] {
@@ -105,14 +135,16 @@ fn spec_selector_converts() {
 
 fn built() -> impl Strategy<Value = LabelSelector> {
     let values = || prop::collection::vec("([a-z][a-z0-9]{0,3})?", 1..4);
-    let one = ("[a-z]{1,6}", values(), 0..6);
+    let one = ("[a-z]{1,6}", values(), 0..8, 0..=i64::MAX);
     prop::collection::vec(one, 0..5).prop_map(|all| {
-        all.into_iter().fold(LabelSelector::everything(), |built, (label, values, kind)| match kind {
+        all.into_iter().fold(LabelSelector::everything(), |built, (label, values, kind, bound)| match kind {
             0 => built.equals(&label, &values[0]),
             1 => built.not_equals(&label, &values[0]),
             2 => built.is_in(&label, values),
             3 => built.not_in(&label, values),
             4 => built.exists(&label),
+            5 => built.greater_than(&label, bound),
+            6 => built.less_than(&label, bound),
             _ => built.not_exists(&label),
         })
     })
@@ -125,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn parser_never_panics(text in "[a-z=!,() /.é<>-]{0,30}") {
+    fn parser_never_panics(text in "[a-z0-9=!,() /.é<>-]{0,30}") {
         let _ = text.parse::<LabelSelector>();
     }
 }

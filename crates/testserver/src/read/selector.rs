@@ -85,21 +85,25 @@ const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 fn tokens(text: &str) -> Vec<Token> {
     let mut found = Vec::new();
-    let mut rest = text.trim_start();
+    let mut rest = text.trim_start_matches(is_space);
     while let Some(first) = rest.chars().next() {
         let (token, length) = match SYMBOLS.into_iter().find(|s| rest.starts_with(s)) {
             Some(symbol) => (Token::Symbol(symbol), symbol.len()),
             None => {
-                let end =
-                    rest.find(|c: char| c.is_whitespace() || "=!(),><".contains(c)).unwrap_or(rest.len());
+                let end = rest.find(|c: char| is_space(c) || "=!(),><".contains(c)).unwrap_or(rest.len());
                 let end = end.max(first.len_utf8());
                 (Token::Word(rest.get(..end).unwrap_or(rest).to_owned()), end)
             }
         };
         found.push(token);
-        rest = rest.get(length..).unwrap_or("").trim_start();
+        rest = rest.get(length..).unwrap_or("").trim_start_matches(is_space);
     }
     found
+}
+
+/// Returns whether the character separates tokens. Other whitespace of Unicode does not.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
 struct Parser {
@@ -165,7 +169,7 @@ impl Parser {
             other if absent => {
                 return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
             }
-            _ => self.operation()?,
+            _ => self.operation(&key)?,
         };
         if let Test::In(values) | Test::NotIn(values) = &test {
             check_values(&key, values)?;
@@ -173,26 +177,32 @@ impl Parser {
         Ok(Requirement { key, test })
     }
 
-    fn operation(&mut self) -> Result<Test, String> {
+    fn operation(&mut self, key: &str) -> Result<Test, String> {
         let operator = self.next();
         match operator.text() {
             "in" => self.values().map(Test::In),
             "notin" => self.values().map(Test::NotIn),
             "=" | "==" => self.value().map(|value| Test::In(vec![value])),
             "!=" => self.value().map(|value| Test::NotIn(vec![value])),
-            ">" | "gt" => self.bound().map(Test::Above),
-            "<" | "lt" => self.bound().map(Test::Below),
+            ">" => self.bound(key).map(Test::Above),
+            "<" => self.bound(key).map(Test::Below),
             other => Err(format!("found '{other}', expected: {OPERATORS}")),
         }
     }
 
-    fn bound(&mut self) -> Result<i64, String> {
+    /// Reads an integer that is also a label value, so it has no sign.
+    fn bound(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value()?;
-        value.parse().map_err(|_| {
+        let number = value.parse().map_err(|_| {
             format!(
                 "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
             )
-        })
+        });
+        match (number, check_values(key, std::slice::from_ref(&value))) {
+            (number, Ok(())) => number,
+            (Ok(_), Err(label)) => Err(label),
+            (Err(number), Err(label)) => Err(format!("[{number}, {label}]")),
+        }
     }
 
     /// Reads one value. A missing value counts as an empty text.
