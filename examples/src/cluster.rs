@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{cli, connection, duration::RunDuration};
 
-/// The HTTP status of a resource that the API server does not serve. If the API group is unknown, the body contains
-/// text instead of a `Status`.
+/// The HTTP status of a resource that the API server does not serve. If the API group is unknown, the body
+/// contains text instead of a `Status`.
 const NOT_FOUND: u16 = 404;
 /// The interval between two changes of the simulated workload.
 const WORKLOAD_INTERVAL: Duration = Duration::from_millis(150);
@@ -158,8 +158,8 @@ impl Cluster {
         }
     }
 
-    /// Checks that the user may list objects of a type that is known only at run time, and that the API server
-    /// may not serve yet.
+    /// Checks that the user may list objects of a type that is known only at run time. Succeeds if the API
+    /// server does not serve the type yet.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The command line of `kube-bench`. Each invalid option is refused before the program records or measures.
+//! The command line of `kube-bench`. Each invalid option is rejected before the program records or measures.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) -> Result<Output> {
 }
 
 /// Checks that the program prints only one line, which contains this text.
-fn check_refused(arguments: &[&str], part: &str) -> Result<()> {
+fn check_rejected(arguments: &[&str], part: &str) -> Result<()> {
     let output = run(arguments)?;
     let (printed, error) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
     assert!(!output.status.success(), "{arguments:?}");
@@ -22,21 +22,21 @@ fn check_refused(arguments: &[&str], part: &str) -> Result<()> {
 }
 
 #[test]
-fn invalid_selection_is_refused_before_recording() -> Result<()> {
-    check_refused(&["compare", "--objects", "7", "--only", "nothing"], "no contender contains \"nothing\"")?;
-    check_refused(&["operators", "--only", "nothing"], "no operator contains \"nothing\"")?;
-    check_refused(&["stores", "--only", "nothing"], "no store contains \"nothing\"")?;
-    check_refused(&["scale", "--representation", "nothing"], "no program has the representation \"nothing\"")
+fn invalid_selection_is_rejected_before_recording() -> Result<()> {
+    check_rejected(&["compare", "--objects", "7", "--only", "unknown"], "no contender contains \"unknown\"")?;
+    check_rejected(&["operators", "--only", "unknown"], "no operator contains \"unknown\"")?;
+    check_rejected(&["stores", "--only", "unknown"], "no store contains \"unknown\"")?;
+    check_rejected(&["scale", "--representation", "unknown"], "no program has the representation \"unknown\"")
 }
 
 #[test]
-fn unwritable_json_file_is_refused_before_recording() -> Result<()> {
+fn unwritable_json_file_is_rejected_before_recording() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let absent = folder.path().join("absent/numbers.json");
     for command in ["compare", "scale", "operators", "stores"] {
         for file in [&absent, folder.path()] as [&Path; 2] {
             let file = file.to_str().unwrap_or_default();
-            check_refused(
+            check_rejected(
                 &[command, "--json", file],
                 &format!("cannot write to {file}; choose another file"),
             )?;
@@ -47,13 +47,13 @@ fn unwritable_json_file_is_refused_before_recording() -> Result<()> {
 
 /// The check of the file neither creates nor changes it.
 #[test]
-fn refused_command_leaves_json_file_unchanged() -> Result<()> {
+fn rejected_command_leaves_json_file_unchanged() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (new, old) = (folder.path().join("new.json"), folder.path().join("old.json"));
     std::fs::write(&old, "{}")?;
     for file in [&new, &old] {
         let file = file.to_str().unwrap_or_default();
-        check_refused(&["operators", "--json", file, "--out", "absent.md"], "cannot read absent.md")?;
+        check_rejected(&["operators", "--json", file, "--out", "absent.md"], "cannot read absent.md")?;
     }
     assert!(!new.exists());
     assert_eq!(std::fs::read_to_string(old)?, "{}");
@@ -61,9 +61,9 @@ fn refused_command_leaves_json_file_unchanged() -> Result<()> {
 }
 
 #[test]
-fn zero_objects_are_refused() -> Result<()> {
+fn zero_objects_are_rejected() -> Result<()> {
     for command in ["record", "compare", "scale", "operators", "stores"] {
-        check_refused(&[command, "--objects", "0"], "expected a number of at least 1")?;
+        check_rejected(&[command, "--objects", "0"], "expected a number of at least 1")?;
     }
     Ok(())
 }

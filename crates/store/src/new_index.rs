@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(store.stats().index_panics, 0);
     }
 
-    /// All objects change during each round of the fill. The last round runs under the lock of the writers, so
-    /// the change waits for it.
+    /// All objects change during each round of the fill. The last round runs under the lock of the writers,
+    /// so the change waits for it.
     #[test]
     fn index_of_busy_store_is_filled_in_limited_rounds() {
         const OBJECTS: usize = 3000;

@@ -192,8 +192,8 @@ fn write_kubeconfig(file: &Path, listening: &Listening, users: bool) -> io::Resu
     create(file)?.write_all(kubeconfig.as_bytes())
 }
 
-/// Creates a file that only its owner can read, because a kubeconfig may contain tokens. On other systems than
-/// Unix, the folder determines the permissions.
+/// Creates a file that only its owner can read, because a kubeconfig may contain tokens. On other systems
+/// than Unix, the folder determines the permissions.
 fn create(file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
