@@ -1,5 +1,5 @@
-//! `Backlog`: the events that one handler has not received. It holds shared batches below a
-//! threshold, and coalesced changes above the threshold.
+//! `Backlog`: the events that one handler has not received. It holds shared batches, and coalesced
+//! changes if too many events are pending.
 
 mod coalesce;
 mod coalesced;
@@ -18,42 +18,52 @@ use coalesced::{CoalescedChanges, is_initial};
 use paged::Paged;
 pub use paged::{EventList, EventPages};
 
-/// The default number of pending events at which coalescing starts. Below this number, a handler
-/// receives each event of a burst unchanged.
+/// The default number of pending events at which coalescing starts. If fewer events are pending, a
+/// handler receives each event unchanged.
 pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 
 /// Holds the events that one handler has not received, as plain data.
 ///
-/// Below the threshold, a batch is queued unchanged, as one `Arc` that all handlers share. When the
-/// number of queued events reaches the threshold, later events are coalesced into one change per
-/// key. The oldest key is delivered first. Coalescing stops when no coalesced change remains.
+/// [`push`] queues a batch unchanged if fewer events than the threshold are queued. All handlers
+/// share the batch. Otherwise, [`push`] *coalesces* the events: it combines the pending events of
+/// each key into one change. Changes are delivered after the queued batches, in the order of their
+/// first events. [`push`] queues batches unchanged again after all changes are delivered.
+///
+/// # Coalescing
+/// A change is the shortest history that leads to the newest state:
+///
+/// | Pending events of a key | Delivered events |
+/// |---|---|
+/// | an Add, then Updates | one Add of the newest state, with the `initial` of the first Add |
+/// | several Updates | one Update, from the first old state to the newest state |
+/// | Updates, then a Delete | the Delete, with the last state in the cache |
+/// | an Add, then a Delete | no event |
+/// | a Delete, then an Add | both events |
+///
+/// Queued batches and delivered events never change.
 ///
 /// # Bound
-/// A backlog holds only these events:
-/// - fewer events than the threshold, and one further batch,
-/// - one change for each key that exists or that was delivered to the handler.
+/// A backlog holds at most these events:
+/// - the queued batches. Together, they have fewer events than the threshold, plus the events of the
+///   last batch, which can have any size.
+/// - one change per key. Only keys of existing objects and of delivered objects have a change.
 ///
-/// If an object is added and deleted before its delivery, both events are removed. The events of
-/// [`push_pages`] do not need memory before their delivery.
-///
-/// A [`Delivery`] that [`take`] has returned also holds its events until it is dropped.
+/// The events of [`push_pages`] need no memory before their delivery. A [`Delivery`] holds its
+/// events until it is dropped.
 ///
 /// [`push`] accepts all events and never waits. With the threshold `usize::MAX`, events are never
-/// coalesced. The caller must then limit the memory, and must not call [`push`] while [`pending`]
-/// is too large.
+/// coalesced. To limit the memory, the caller must then stop calling [`push`] while [`pending`] is
+/// too large.
 ///
 /// # Contract
-/// 1. The delivered events of each key form a history. An object is *known* from the delivery of
-///    its Add to the delivery of its Delete. An Add contains an unknown object. The old state of an
-///    Update is the most recently delivered state. A Delete contains a known object. The last event
-///    contains the newest state. A Delete of a known object is never lost.
-/// 2. Below the threshold, each event is delivered unchanged. Above the threshold, an Add followed
-///    by Updates becomes an Add of the newest state, with the `initial` of the first Add. A Delete
-///    contains the last state in the cache.
-/// 3. Only events above the threshold are coalesced. Delivered events never change.
-/// 4. A resync is delivered only for keys without other queued events.
-/// 5. [`initial_pending`] counts the initial Adds that are not acknowledged and not cancelled out
-///    by a Delete.
+/// 1. For each key, the handler receives a consistent history. After the Add of an object, it
+///    receives Updates, and then the Delete, before it receives another Add. The old state of an
+///    Update is the most recently delivered state. The last event contains the newest state.
+/// 2. If an object is deleted after the handler has received its Add, the handler also receives its
+///    Delete.
+/// 3. [`push_resync`] queues no event for a key that has other queued events.
+/// 4. [`initial_pending`] counts the initial Adds that are queued, or delivered but not acknowledged.
+///    An Add that is removed because of a later Delete does not count.
 ///
 /// # Call order
 /// The writer of the store calls [`push`] for each batch, in order. The task of the handler repeats
@@ -63,6 +73,7 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 ///
 /// [`push`]: Self::push
 /// [`push_pages`]: Self::push_pages
+/// [`push_resync`]: Self::push_resync
 /// [`take`]: Self::take
 /// [`acknowledge`]: Self::acknowledge
 /// [`pending`]: Self::pending
@@ -73,7 +84,7 @@ pub struct Backlog<T> {
     /// The number of events in `batches`.
     batched: usize,
     coalesced: CoalescedChanges<T>,
-    /// The events that follow all coalesced changes. No further event follows them.
+    /// The events that are delivered after all coalesced changes.
     last: Option<Paged<T>>,
     /// The initial Adds in `batches`, in `coalesced`, and in deliveries that are not acknowledged.
     initial: usize,
@@ -114,8 +125,8 @@ impl<T> Clone for Batch<T> {
 /// Contains the events that the handler must receive next, in order. Dereferences to a slice of
 /// events.
 ///
-/// Call [`Backlog::acknowledge`] with the delivery after the last handler call has returned or
-/// panicked. Until then, the initial Adds of the delivery count as pending.
+/// Call [`Backlog::acknowledge`] with the delivery after the handler call of its last event has
+/// returned or panicked. Until then, the initial Adds of the delivery count as pending.
 #[must_use = "events that are not delivered are lost"]
 pub struct Delivery<T> {
     events: Arc<[Event<T>]>,
@@ -164,8 +175,8 @@ impl<T> Default for Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    /// Creates an empty backlog that coalesces events if at least `threshold` events are pending.
-    /// With a threshold of zero, the backlog coalesces all events.
+    /// Creates an empty backlog. [`push`](Self::push) coalesces events if at least `threshold` events
+    /// are queued. With a threshold of zero, it coalesces all events.
     pub fn new(threshold: usize) -> Self {
         Self {
             batches: VecDeque::new(),
@@ -177,7 +188,8 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one write to the store. All handlers can share one `Arc`.
+    /// Queues the events of one write to the store, or coalesces them if the number of queued events
+    /// has reached the threshold. All handlers can share one `Arc`.
     pub fn push(&mut self, events: Arc<[Event<T>]>) {
         if events.is_empty() {
             return;
@@ -193,10 +205,13 @@ impl<T> Backlog<T> {
     }
 
     /// Queues events that `pages` creates when they are delivered, for example the initial Adds of
-    /// a new handler. The call and each delivery need bounded time and memory.
+    /// a new handler. The time and memory of the call and of each delivery do not depend on the
+    /// number of events.
     ///
-    /// If the backlog currently coalesces events, these events are delivered after all coalesced
-    /// changes. In this case, the caller must not push any further event.
+    /// If [`is_coalescing`](Self::is_coalescing) returns true, the events of `pages` are delivered
+    /// after all coalesced changes. In this case, the caller must not push further events until all
+    /// events of `pages` are delivered. Otherwise, further events would be delivered before the
+    /// events of `pages`, and a second call would replace `pages`.
     pub fn push_pages(&mut self, pages: Arc<dyn EventPages<T>>) {
         let paged = Paged::new(pages);
         if paged.len() == 0 {
@@ -211,10 +226,11 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one large write to the store. All handlers share the list.
+    /// Queues the events of one large write to the store, or coalesces them if the number of queued
+    /// events has reached the threshold. All handlers share the list.
     ///
-    /// The call takes a bounded time, except if the backlog currently coalesces events. It then
-    /// processes each event of the list.
+    /// If the events are coalesced, the time of the call is proportional to their number. Otherwise,
+    /// the time does not depend on their number.
     pub fn push_list(&mut self, list: &EventList<T>) {
         let mut paged = Paged::of_list(list);
         if paged.len() == 0 {
@@ -240,8 +256,8 @@ impl<T> Backlog<T> {
     /// Queues an Update for each entry, with this entry as old and new state. Skips each key that
     /// has queued events, because these events already contain its newest state.
     ///
-    /// `entries` must be the state of the cache after the last pushed batch. Otherwise, a resync
-    /// could deliver an older state than before.
+    /// `entries` must be the state of the cache after the last pushed batch. Otherwise, the resync
+    /// could deliver an older state than an earlier event of the same key.
     pub fn push_resync(&mut self, entries: impl IntoIterator<Item = Entry<T>>) {
         let queued = self.batched_keys();
         let resync = entries
@@ -263,8 +279,9 @@ impl<T> Backlog<T> {
         keys
     }
 
-    /// Takes the next events to deliver: a complete batch, or the coalesced change of one key. The
-    /// other keys continue to coalesce. Never returns an empty delivery.
+    /// Removes and returns the next events to deliver: a batch, a page of a large batch, or the
+    /// coalesced change of one key. Later events of other keys are still coalesced. Returns `None` if
+    /// no event is queued. A delivery is never empty.
     pub fn take(&mut self) -> Option<Delivery<T>> {
         match self.batches.front_mut() {
             Some(Batch::Paged(paged)) => {
@@ -296,28 +313,27 @@ impl<T> Backlog<T> {
         Some(delivery)
     }
 
-    /// Records that the handler calls for a delivery of this backlog are complete.
+    /// Records that the handler has processed all events of a delivery of this backlog.
     ///
-    /// The method only borrows the delivery, so that the caller can drop the objects after it has
-    /// released the lock. A second call for the same delivery has no effect.
+    /// The method borrows the delivery, so the caller can drop its objects after the lock is
+    /// released. A second call for the same delivery has no effect.
     pub fn acknowledge(&mut self, delivery: &mut Delivery<T>) {
         self.initial = self.initial.saturating_sub(mem::take(&mut delivery.initial));
     }
 
-    /// Returns the number of initial Adds for which the handler call is not complete. An Add that
-    /// was cleared, or cancelled out by a Delete, does not count.
+    /// Returns the number of initial Adds that are queued, or delivered but not acknowledged. An Add
+    /// that was removed by [`clear`](Self::clear) or because of a later Delete does not count.
     ///
     /// A handler is synced when this number is zero and the initial list was pushed. The caller
-    /// must track whether the initial list was pushed, because the backlog cannot distinguish an
-    /// empty list from a missing list.
+    /// must track whether the initial list was pushed, because an empty list pushes no event.
     pub fn initial_pending(&self) -> usize {
         self.initial
     }
 
     /// Removes all queued events and returns them. Their initial Adds no longer count as pending.
     ///
-    /// Call this method when a handler is removed. Drop the result after the lock is released,
-    /// because the result can be large.
+    /// Call this method when a handler is removed. The result can be large, so drop it only after
+    /// the lock is released.
     #[must_use = "drop the result after the lock is released"]
     pub fn clear(&mut self) -> Backlog<T> {
         let initial = self.queued_initial();
@@ -337,7 +353,7 @@ impl<T> Backlog<T> {
         self.batches.iter().map(Batch::initial).sum::<usize>() + self.coalesced.initial_adds() + last
     }
 
-    /// Returns the number of queued events. Coalesced changes count once per key.
+    /// Returns the number of queued events. The coalesced change of a key counts once.
     pub fn pending(&self) -> usize {
         self.batched + self.coalesced.len() + self.last.as_ref().map_or(0, Paged::len)
     }

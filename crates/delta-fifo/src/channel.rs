@@ -52,7 +52,7 @@ pub struct SendError;
 
 /// Sends deltas into a [`channel`]. The reflector owns the sender.
 ///
-/// After the sender is dropped, the receiver returns the queued deltas, and then `None`.
+/// After the sender is dropped, [`Receiver::recv`] returns the queued deltas, and then `None`.
 pub struct Sender<T> {
     shared: Arc<ChannelState<T>>,
 }

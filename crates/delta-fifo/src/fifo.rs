@@ -19,12 +19,12 @@ pub const DEFAULT_CAPACITY: usize = 1024;
 /// # Contract
 /// 1. Each delta is removed exactly once, unchanged, in the order of the pushes. Deltas are never
 ///    coalesced or dropped.
-/// 2. A batch is a prefix of the queue in which each key occurs once. A bookmark has no key, so it
-///    does not end a batch.
+/// 2. A batch is a prefix of the queue in which each key occurs at most once. A bookmark has no key,
+///    so it can follow any delta in a batch.
 /// 3. `Begin`, each `Page`, `End` and `Clear` are separate batches.
 ///
-/// Because of rule 1, all earlier deltas are applied when a delta is applied. The version of the
-/// last applied delta is therefore a correct watermark.
+/// When a delta is applied, all earlier deltas are already applied, because of rule 1. The
+/// resourceVersion of the last applied delta is therefore a correct watermark.
 pub struct DeltaFifo<T> {
     queue: VecDeque<Delta<T>>,
     /// The sum of the weights in `queue`. Exceeds `capacity` only if the queue has one delta.
@@ -64,8 +64,8 @@ impl<T> DeltaFifo<T> {
         None
     }
 
-    /// Moves `deltas` into the queue, in order, until the queue is full. Moves no deltas if the
-    /// queue is closed.
+    /// Moves `deltas` into the queue, in order, until the queue is full. The other deltas remain in
+    /// `deltas`. If the queue is closed, all deltas remain.
     pub fn push_all(&mut self, deltas: &mut VecDeque<Delta<T>>) {
         while let Some(delta) = deltas.pop_front() {
             if let Some(rejected) = self.push(delta) {

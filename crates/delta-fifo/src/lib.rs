@@ -6,16 +6,16 @@
 //!                                                                         \----> [ Backlog ] --> handler
 //! ```
 //!
-//! In front of the store, deltas are never coalesced or reordered. The version of the last applied
-//! delta is the watermark of the cache. It is a correct watermark only if every earlier delta was
-//! applied. If the queue is full, the reflector waits ([`channel`]). The reflector therefore does
-//! not read faster than the store is written.
+//! In front of the store, deltas are never coalesced or reordered. The resourceVersion of the last
+//! applied delta is the watermark of the cache. This watermark is correct because every earlier
+//! delta was applied before. If the queue is full, the reflector waits ([`channel`]). The reflector
+//! therefore does not read faster than the store is written.
 //!
-//! Behind the store, a slow handler delays neither the store nor other handlers. Below a threshold,
-//! the [`Backlog`] of a handler queues the events unchanged, in batches that all handlers share.
-//! Above the threshold, the events of each object are coalesced. For a handler that requires every
-//! state, the threshold is `usize::MAX`. The writer of the store then waits while this handler
-//! lags.
+//! Behind the store, a slow handler delays neither the store nor other handlers. While few events are
+//! pending, the [`Backlog`] of a handler queues the events unchanged, in batches that all handlers
+//! share. When the number of pending events reaches a threshold, the backlog coalesces the further
+//! events of each object. For a handler that requires every state, the threshold is `usize::MAX`.
+//! The writer of the store must then wait while this handler lags.
 //!
 //! [`DeltaFifo`] and [`Backlog`] are plain data, so a test or a simulation can drive them step by
 //! step. Only [`Sender`] and [`Receiver`] wait. This crate does no I/O, starts no tasks, and does
@@ -44,13 +44,13 @@
 //!   and `Clear` are separate batches.
 //! - The sum of the weights in a [`DeltaFifo`] does not exceed its capacity, except if the queue
 //!   holds only one delta.
-//! - For each key, the deliveries of a [`Backlog`] form a history from the delivered state to the
-//!   newest state. The old state of an Update is the most recently delivered state. A Delete
-//!   contains an object that was delivered.
-//! - Only events above the threshold are coalesced. Delivered events never change.
-//! - A [`Backlog`] holds at most the events below its threshold, one more batch, and one change for
-//!   each key that exists or that was delivered. With the threshold `usize::MAX`, the backlog has
-//!   no bound.
+//! - For each key, a [`Backlog`] delivers adds, updates and deletes in a consistent order. The last
+//!   event contains the newest state. The old state of an Update is the most recently delivered
+//!   state. A Delete is delivered only after the Add of its object.
+//! - Events are coalesced only if they are pushed while at least as many events as the threshold are
+//!   pending. Delivered events never change.
+//! - The memory of a [`Backlog`] is bounded by its threshold, the largest batch and the number of
+//!   objects. With the threshold `usize::MAX`, the memory has no bound.
 //! - A resync never delivers an older state than a previous event of the same key.
 
 mod backlog;

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 pub enum Deadline {
     /// Limits the duration of one page of a list, or of an entire streaming list.
     List,
-    /// Limits the time between two ADDED events of a streaming list.
+    /// Limits the time until the next ADDED event of a streaming list.
     InitialEvents,
-    /// Limits the duration of a watch that the server does not close after the requested duration.
+    /// Limits the time that a watch can stay open after its requested duration.
     Watch,
     /// Limits the time without an event or bookmark, after the first bookmark of a watch.
     Bookmark,

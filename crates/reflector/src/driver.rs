@@ -85,7 +85,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
-    /// Sets the options. [`ReflectorOptions`] describes the limits for durations.
+    /// Sets the options. Clamps each duration to the limits that [`ReflectorOptions`] describes.
     #[must_use]
     pub fn options(mut self, options: ReflectorOptions) -> Self {
         self.options = options.bounded();
@@ -111,8 +111,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
-    /// Sets a channel that requests relists. After each change of the number in the channel, the
-    /// reflector relists. Use it for example if the source lost events.
+    /// Sets a channel through which the program requests relists. The reflector relists after each
+    /// change of the number in the channel. Request a relist, for example, if the source has lost
+    /// events.
     #[must_use]
     pub fn relist_on(mut self, requests: watch::Receiver<u64>) -> Self {
         self.relist = requests;
@@ -120,7 +121,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     }
 
     /// Sets a [`ServerVersions`] that several reflectors of the same API server share. After a failure,
-    /// these reflectors then detect a restored server with one common request.
+    /// these reflectors share one request, which detects that the server was restored to an older state.
     #[must_use]
     pub fn server_versions(mut self, versions: ServerVersions) -> Self {
         self.server_versions = versions;

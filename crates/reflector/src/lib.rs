@@ -26,7 +26,7 @@
 //! | State | Meaning | The state changes if |
 //! |---|---|---|
 //! | [`State::Idle`] | The reflector is not started. | the reflector starts |
-//! | [`State::Listing`] | A page of a list is open. | the last page is complete, the request fails or a deadline expires |
+//! | [`State::Listing`] | The reflector has requested a page of a list. | the last page is complete, the request fails or a deadline expires |
 //! | [`State::Streaming`] | A streaming list is open. | the list is complete, the request fails or a deadline expires |
 //! | [`State::Watching`] | A watch is open. | the watch closes or fails, a deadline expires or a relist is requested |
 //! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the backoff timer fires |
@@ -34,13 +34,13 @@
 //! # Invariants
 //! - Deltas are pushed in the order in which the server made the changes. The [`Position`] never moves
 //!   past an event that was not delivered.
-//! - A retry waits for the backoff. Only some requests are sent without a backoff, for example the next
-//!   watch after a watch that was open for at least a second. `docs/reflector.md` lists them. At most
-//!   two lists follow each other without a backoff. A server that responds immediately therefore cannot
-//!   cause a loop of requests.
-//! - Each list is at least as new as the previous list, except in a new epoch. If a resourceVersion is
-//!   expired or too large, a new epoch starts. An equal resourceVersion then does not prove that a
-//!   cached object is unchanged, until a list succeeds.
+//! - A retry waits for a backoff. `docs/reflector.md` lists the exceptions, for example the next watch
+//!   after a watch that was open for at least a second. At most two lists follow each other without a
+//!   backoff. A server that responds immediately therefore cannot cause a loop of requests.
+//! - Each list is at least as new as the previous list. The only exception is a list after the server
+//!   has rejected a resourceVersion as expired, too large or invalid, because the server may have lost
+//!   its history. Until such a list succeeds, an equal resourceVersion does not prove that a cached
+//!   object is unchanged.
 //! - Each request has a deadline. Each failure is reported. The reflector retries indefinitely.
 //! - The state machine does not contain objects. The reflector does not depend on handlers.
 //!

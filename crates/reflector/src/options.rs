@@ -18,8 +18,9 @@ pub enum FirstList {
     Any,
     /// The most recent state.
     Consistent,
-    /// The most recent state, in a new epoch. Use it if the sink contains objects of an earlier
-    /// reflector, because the server may have been restored to an older state since then.
+    /// The most recent state. An equal resourceVersion does not prove that a cached object is unchanged.
+    /// Use this value if the sink contains objects of an earlier reflector. The server may have been
+    /// restored to an older state since then.
     Fresh,
 }
 
@@ -29,9 +30,9 @@ pub enum FirstList {
 /// to at least 10 ms, and `backoff_max` to at least `backoff_initial`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReflectorOptions {
-    /// The number of items per page, for all lists. With `None`, lists that the server reads from etcd
-    /// have pages of 500 items. A list at a minimum resourceVersion is then requested in one response,
-    /// because a limit would bypass the watch cache.
+    /// The number of items per page, for all lists. With `None`, a list of any state or of the most
+    /// recent state has 500 items per page. A list at a minimum resourceVersion is then requested in one
+    /// response, because with a limit, the server would read it from etcd.
     pub page_size: Option<u32>,
     /// The state that the first list returns.
     pub first_list: FirstList,
@@ -39,7 +40,7 @@ pub struct ReflectorOptions {
     /// requires less memory on the server than a list, and continues as a watch. If the server does not
     /// support streaming lists, the reflector immediately sends a LIST request.
     pub streaming_lists: bool,
-    /// The maximum time without an ADDED event within a streaming list. After this time, the reflector
+    /// The maximum time until the next ADDED event of a streaming list. After this time, the reflector
     /// assumes that the server does not support streaming lists.
     pub streaming_deadline: Duration,
     /// The timeout of one page of a list, and of an entire streaming list. By default, kube-apiserver
@@ -54,9 +55,9 @@ pub struct ReflectorOptions {
     /// The maximum time without an event or bookmark, after the first bookmark of a watch. After this
     /// time, the reflector closes the watch. A server sends a bookmark about every minute.
     pub bookmark_deadline: Duration,
-    /// The first interval before a retry. Each failure doubles the interval. The delay is random between
-    /// the interval and twice the interval. If a response contains Retry-After, the delay is at least
-    /// that time. A Retry-After above 5 minutes counts as 5 minutes.
+    /// The first interval before a retry. Each failure doubles the interval. The delay before a retry is
+    /// random between the interval and twice the interval. If a response contains Retry-After, the delay
+    /// is at least this time. A Retry-After above 5 minutes counts as 5 minutes.
     pub backoff_initial: Duration,
     /// The maximum interval before a retry. The delay is random between the interval and twice the
     /// interval.

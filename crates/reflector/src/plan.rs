@@ -32,22 +32,22 @@ pub struct ServerLimits {
     /// True if the server split a list with `resourceVersion=0` into pages. Only a server without a
     /// watch cache does this. The reflector then requests all lists in pages.
     pub no_watch_cache: bool,
-    /// True if a streaming list failed, and no watch was open for its full duration since. The next list
-    /// is then not a streaming list.
+    /// True if a streaming list failed, and no watch was open for its full duration since then. The next
+    /// list is then a plain list (a LIST request).
     pub no_streaming: bool,
 }
 
 /// Contains the parameters of a list, from its first to its last page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlan {
-    /// The state that the list returns. This is never a continue token.
+    /// The requested state. Never [`ListAt::Continue`], because each page has a different token.
     pub at: ListAt,
     /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a cached
     /// object is unchanged.
     pub fresh: bool,
     /// True if the list is requested in one response, because an earlier attempt in pages failed.
     pub unpaged: bool,
-    /// The limits of the server. The list does not use unsupported features.
+    /// The limits of the server. The list uses only features that the server supports.
     pub limits: ServerLimits,
     /// True if this list followed a failed list without a delay. If this list also fails, the next list
     /// waits for the backoff.

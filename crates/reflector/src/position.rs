@@ -12,17 +12,18 @@ pub struct Position {
     pub version: ResourceVersion,
     /// True if the reflector delivered an event or a bookmark after the last list.
     pub moved: bool,
-    /// True if the last list started a new epoch or immediately followed a failed list, and no watch was
-    /// open for its full duration since. If a resourceVersion expires in this state, the server may
-    /// expire every resourceVersion. The next list then waits for the backoff.
+    /// True if the last list started a new epoch or immediately replaced a failed request, and no watch
+    /// was open for its full duration since then. If this resourceVersion expires, the server may expire
+    /// every resourceVersion. The next list then waits for the backoff.
     pub unstable: bool,
     /// The sum of the weights of the watches without progress at this resourceVersion. A watch has
-    /// weight 6 if it was silent for its full duration, 1 if it was silent and shorter, and 4 if it
-    /// failed. At 12, the reflector relists.
+    /// weight 6 if it sent no events for its full duration, and 1 if it sent no events and closed
+    /// earlier. It has weight 4 if it failed or closed within a second. At 12, the reflector relists.
     pub stall_weight: u8,
-    /// True if a watch failed or closed early after the last event, bookmark or list, for example because
-    /// of a broken connection. The server may since have been restored to an older state. After it accepts
-    /// the next watch, the reflector compares the current resourceVersion of the server with this position.
+    /// True if a watch failed or closed early after the last event, bookmark or list, for example
+    /// because of a broken connection. The server may since have been restored to an older state. After
+    /// it accepts the next watch, the reflector compares the current resourceVersion of the server with
+    /// this position.
     pub check_version: bool,
     /// True if a watch since the last list sent an event at or below its position. The event can be a
     /// change that the reflector discarded, so a list follows this watch.

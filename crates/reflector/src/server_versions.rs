@@ -14,13 +14,12 @@ use tokio::time::Instant;
 /// Lets several reflectors of one API server share a request for its current resourceVersion.
 ///
 /// A server that was restored to an older state accepts a watch from a later resourceVersion, but sends
-/// no events. To detect this, a reflector checks after a failed request that the server has reached the
-/// resourceVersion of the reflector. For this check, it requests the current resourceVersion of the
-/// server.
+/// no events. To detect this, a reflector requests the current resourceVersion of the server after a
+/// failed watch. If this resourceVersion is lower than its own, the reflector relists.
 ///
-/// If reflectors have the same `ServerVersions` and the same API group, they send one request together.
+/// Reflectors with the same `ServerVersions` and the same API group share one request.
 /// Reflectors of different API groups do not share a request, because an aggregated API server has
-/// separate resourceVersions. A clone shares the requests of the original.
+/// separate resourceVersions. All clones share the same requests.
 #[derive(Clone, Default)]
 pub struct ServerVersions(Arc<Mutex<HashMap<String, Check>>>);
 
@@ -34,8 +33,8 @@ struct Check {
 pub(crate) type VersionCheck = Shared<BoxFuture<'static, Option<ResourceVersion>>>;
 
 impl ServerVersions {
-    /// Returns a check of this API group that did not start before `earliest`. If there is no such check,
-    /// starts `request` as a new check.
+    /// Returns a check of this API group that did not start before `earliest`. If there is no such
+    /// check, starts `request` as a new check.
     ///
     /// The request makes progress while one of its callers polls it.
     pub(crate) fn check(

@@ -16,7 +16,7 @@ pub struct SinkClosed;
 /// bounded `tokio::sync::mpsc` channel implements it.
 pub trait Sink<T>: Send {
     /// Pushes deltas. Waits while the sink is full. During this wait, the reflector does not read from
-    /// the server, so the server is subject to backpressure.
+    /// the connection to the server.
     ///
     /// # Errors
     /// Returns [`SinkClosed`] if the receiver was dropped.

@@ -12,11 +12,11 @@ use crate::{Deadline, ListPlan, Position, RelistCause};
 pub enum State {
     /// The reflector is not started.
     Idle,
-    /// A page of a list is open.
+    /// The reflector has requested a page of a list.
     Listing(Listing),
     /// A streaming list is open.
     Streaming(Streaming),
-    /// A watch is open or opening.
+    /// A watch is open or requested.
     Watching(Watching),
     /// The reflector waits for the backoff timer, without an open request.
     Waiting(Waiting),
@@ -37,7 +37,8 @@ pub struct Listing {
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
-    /// The number of pages without items since the last item.
+    /// The number of pages that were requested since the last item arrived. The first page does not
+    /// count.
     pub empty_pages: u32,
     /// True while all received items have a readable name.
     pub complete: bool,
@@ -50,7 +51,7 @@ pub struct Streaming {
     pub plan: ListPlan,
     /// True if the server accepted the request, or sent an event.
     pub opened: bool,
-    /// True if a relist was requested during this list. A list then follows this streaming list.
+    /// True if a relist was requested during this list. A second list then follows.
     pub relist: bool,
 }
 
@@ -61,10 +62,10 @@ pub struct Watching {
     pub position: Position,
     /// True if the server accepted the request, or sent an event.
     pub opened: bool,
-    /// True if this watch delivered an event or a bookmark. Repeats do not count.
+    /// True if this watch delivered an event or a bookmark. Dropped events do not count.
     pub delivered: bool,
-    /// True if this watch received a bookmark. After a bookmark, each next event or bookmark must arrive
-    /// before the bookmark deadline.
+    /// True if this watch received a bookmark. [`Deadline::Bookmark`] then limits the time until the
+    /// next event or bookmark.
     pub bookmarked: bool,
 }
 
@@ -110,7 +111,7 @@ pub enum Input<'a> {
     },
     /// The server accepted the request of a streaming list or of a watch.
     Opened,
-    /// The current resourceVersion of the server arrived, after [`Output::CheckVersion`].
+    /// The server returned its current resourceVersion, which [`Output::CheckVersion`] requested.
     ServerVersion(&'a ResourceVersion),
     /// The watch returned an event.
     Event {
@@ -125,9 +126,10 @@ pub enum Input<'a> {
     Failed(ErrorClass, Option<Duration>),
     /// A deadline fired.
     Fired(Deadline),
-    /// A relist was requested, for example because the source lost events. If a list is open or planned,
-    /// this list satisfies the request. A streaming list does not satisfy the request, because it is a
-    /// watch whose events may also be lost. A list then follows the streaming list.
+    /// A relist was requested, for example because the source lost events. If a plain list is open, or
+    /// if a list follows the current delay, this list satisfies the request. An open streaming list does
+    /// not satisfy the request, because the source may have lost events of this list. A second list
+    /// then follows.
     Relist,
 }
 
@@ -147,10 +149,10 @@ pub enum EventKind {
 /// Describes how long a watch was open before it closed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The watch closed within a second. If the next request followed immediately, it could cause a
-    /// loop.
+    /// The watch closed within a second. The next request then has a delay, to prevent a loop of
+    /// requests.
     Early,
-    /// The watch closed before its requested duration.
+    /// The watch closed after a second or later, but before its requested duration.
     Short,
     /// The watch closed after its requested duration.
     Full,
@@ -189,9 +191,10 @@ pub enum Output {
     Disarm(Deadline),
     /// Push the objects or the bookmark of the input to the sink.
     Deliver,
-    /// Drop the event of the input, because it was already delivered.
+    /// Drop the event of the input, because it is out of order, or because it is a bookmark that does
+    /// not move the position.
     Discard,
-    /// Push a delta that contains no object.
+    /// Push a delta without an object to the sink.
     Mark(Marker),
     /// Count the start of a list with this cause.
     Count(RelistCause),

@@ -16,8 +16,8 @@ use crate::WatchEnd;
 pub struct ReflectorStatus {
     /// The current phase.
     pub phase: Phase,
-    /// Whether the cache was cleared because the resource does not exist. The next complete list sets
-    /// the field to `false`. See
+    /// Whether the cache was cleared because the resource does not exist. When the next list is
+    /// complete, this becomes `false`. See
     /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
     pub cleared: bool,
     /// The number of started lists, including the first list. A list with several pages counts once.
@@ -40,8 +40,8 @@ pub struct ReflectorStatus {
     pub last_event: Option<Instant>,
     /// The time of the last bookmark.
     pub last_bookmark: Option<Instant>,
-    /// The number of dropped events. The reflector drops an event if its resourceVersion is not newer
-    /// than the last delivered event.
+    /// The number of dropped events. The reflector drops an event or bookmark if its resourceVersion is
+    /// not higher than the last delivered resourceVersion.
     pub repeats: u64,
     /// The number of received objects that could not be decoded.
     pub undecodable: u64,
@@ -57,7 +57,7 @@ pub struct ReflectorStatus {
     /// The class of the last failure. `None` if a request has succeeded since.
     pub failing: Option<ErrorClass>,
     /// Whether the server rejected the last LIST request as invalid (400, 422), for example because of
-    /// an unknown field selector. Retries succeed only after a change of the server.
+    /// an unknown field selector. The reflector still retries the list.
     pub rejected: bool,
     /// The time of the first failure since the last success. `None` if no request is failing.
     pub failing_since: Option<Instant>,
@@ -69,9 +69,9 @@ pub enum Phase {
     /// The reflector is not started.
     #[default]
     Idle,
-    /// A list or a streaming list is open.
+    /// A list or a streaming list is open or requested.
     Listing,
-    /// A watch is open.
+    /// A watch is open or requested.
     Watching,
     /// The reflector waits for the backoff.
     Waiting,

@@ -19,12 +19,12 @@ pub trait EventPages<T>: Send + Sync {
         self.len() == 0
     }
 
-    /// Returns true if all events are initial Adds, and false if none of the events is an initial
-    /// Add.
+    /// Returns true if all events are initial Adds, and false if no event is an initial Add. Other
+    /// combinations are not permitted.
     fn is_initial(&self) -> bool;
 
-    /// Returns at most `limit` events from the cursor on, and the cursor of the next page. The
-    /// cursor of the first page is zero. The last page returns `None` as the next cursor. A page
+    /// Returns the page at `cursor`, with at most `limit` events, and the cursor of the next page.
+    /// The cursor of the first page is zero. After the last page, the next cursor is `None`. A page
     /// may be empty.
     fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>);
 }
@@ -54,7 +54,7 @@ impl<T> Drop for ListedPage<T> {
 }
 
 impl<T> EventList<T> {
-    /// Creates a list of these events. Either all events or none of them must be initial Adds.
+    /// Creates a list of these events. Either all events must be initial Adds, or no event.
     pub fn new(events: Vec<Event<T>>) -> Self {
         let (len, is_initial) = (events.len(), events.first().is_some_and(is_initial));
         let (mut events, mut pages) = (events.into_iter(), Vec::with_capacity(len.div_ceil(PAGE)));
