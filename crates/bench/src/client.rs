@@ -66,7 +66,7 @@ const PROGRAMS: [(&str, Threads, Start); 9] = [
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 
-/// Represents a line that a program reads.
+/// Represents a command that a measured program reads from standard input, as one line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Order {
@@ -74,14 +74,14 @@ pub enum Order {
     Until {
         /// The resourceVersion.
         version: u64,
-        /// Measure the latency of each event.
+        /// True if the program must measure the latency of each event.
         measured: bool,
     },
     /// Start a relist.
     Relist,
 }
 
-/// Represents a line that a program prints.
+/// Represents a message that a measured program prints, as one line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Report {
@@ -89,12 +89,13 @@ pub enum Report {
     Synced(usize),
     /// The handler has received the resourceVersion.
     Reached {
-        /// The number of handler calls since the last message of this kind.
+        /// The number of handler calls since the last `Reached` message.
         events: u64,
         /// The latency of the events, if it was measured.
         latency: Option<Latency>,
     },
-    /// True if a relist has started.
+    /// The reply to [`Order::Relist`]. True if a relist has started. False if the library has no
+    /// function that starts a relist.
     Relisting(bool),
 }
 
@@ -110,7 +111,7 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// Returns the names of the programs.
+/// Returns the names of the measured programs in Rust.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.into_iter().map(|(name, ..)| name)
 }
@@ -126,7 +127,8 @@ pub(crate) fn runtime(name: &str) -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Runs the program `name` until its input closes.
+/// Runs the measured program `name` until `commands` is closed. Reads [`Order`]s from `commands`, and writes
+/// [`Report`]s to `messages`.
 ///
 /// # Errors
 ///

@@ -33,11 +33,11 @@ pub struct Settings {
 /// Contains the paths of a comparison.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// The path of this program.
+    /// The path of `kube-bench`.
     pub program: PathBuf,
     /// The folder of the recording.
     pub recording: PathBuf,
-    /// The folder for builds and logs.
+    /// The folder for built programs and logs.
     pub folder: PathBuf,
 }
 
@@ -46,7 +46,7 @@ pub struct Paths {
 pub struct Outcome {
     /// The settings.
     pub settings: Settings,
-    /// The recording.
+    /// The description of the recording.
     pub recording: Manifest,
     /// The measured contenders, in the order of the tables.
     pub measured: Vec<Measured>,
@@ -69,7 +69,8 @@ pub struct Measured {
 ///
 /// # Errors
 ///
-/// Fails if a program cannot be built or started, or stops early. The error contains its name.
+/// Fails if a program cannot be built or started, or stops early. The error contains the name of the
+/// program.
 ///
 /// # Cancel safety
 ///

@@ -74,7 +74,7 @@ const ALL: [Contender; 11] = [
 pub struct Skipped {
     /// The name of the contender.
     pub contender: String,
-    /// The reason.
+    /// The reason why the contender was not measured.
     pub why: String,
 }
 

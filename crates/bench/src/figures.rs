@@ -72,27 +72,39 @@ pub(crate) const GROUPS: [Group; 4] = [
     Group {
         title: "Relists",
         figures: &[
-            figure("relist_cpu_us", "unchanged: CPU, us/object", 1, |round, _| {
+            figure("relist_cpu_us", "no object changed: CPU, us/object", 1, |round, _| {
                 per(round.relist.cpu, round.objects as u64)
             }),
-            figure("relist_cpu_ratio", "unchanged: CPU / CPU until sync", 2, |round, _| {
-                Some(round.relist.cpu / round.sync.cpu)
-            }),
-            figure("relist_peak_ratio", "unchanged: peak RSS / RSS before", 2, |round, _| {
-                Some(growth(&round.relist))
-            }),
-            figure("changed_cpu_us", "5 % changed: CPU, us/object", 1, |round, _| {
+            figure(
+                "relist_cpu_ratio",
+                "no object changed: CPU of the relist / CPU until sync",
+                2,
+                |round, _| Some(round.relist.cpu / round.sync.cpu),
+            ),
+            figure(
+                "relist_peak_ratio",
+                "no object changed: peak RSS / RSS before the relist",
+                2,
+                |round, _| Some(growth(&round.relist)),
+            ),
+            figure("changed_cpu_us", "5 % of the objects changed: CPU, us/object", 1, |round, _| {
                 per(round.relist_changed.cpu, round.objects as u64)
             }),
-            figure("changed_peak_ratio", "5 % changed: peak RSS / RSS before", 2, |round, _| {
-                Some(growth(&round.relist_changed))
-            }),
-            figure("asked_cpu_us", "requested: CPU, us/object", 1, |round, _| {
+            figure(
+                "changed_peak_ratio",
+                "5 % of the objects changed: peak RSS / RSS before the relist",
+                2,
+                |round, _| Some(growth(&round.relist_changed)),
+            ),
+            figure("asked_cpu_us", "relist requested by the program: CPU, us/object", 1, |round, _| {
                 per(round.relist_asked?.cpu, round.objects as u64)
             }),
-            figure("asked_peak_ratio", "requested: peak RSS / RSS before", 2, |round, _| {
-                round.relist_asked.as_ref().map(growth)
-            }),
+            figure(
+                "asked_peak_ratio",
+                "relist requested by the program: peak RSS / RSS before the relist",
+                2,
+                |round, _| round.relist_asked.as_ref().map(growth),
+            ),
         ],
     },
     Group {

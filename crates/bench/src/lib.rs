@@ -3,14 +3,15 @@
 //!
 //! [`record`] records realistic Pods of a kube-apiserver. A [`Replay`] serves the recorded bytes
 //! over HTTP. [`compare`] runs each contender through the same stages. A contender is a separate
-//! process with a typical program for its library. [`scale`] runs the first stages with up to a
+//! process with a typical program for its library. [`scale`] runs the first two stages with up to a
 //! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures one
 //! operator on three libraries. `docs/performance.md` describes the method.
 //!
 //! # Invariants
 //!
-//! - A replay sends the recorded bytes, except for resourceVersions and one label. The recording
-//!   fails if a replay would differ. Only [`scale`] generates further objects.
+//! - A replay sends the recorded bytes, except for resourceVersions and one label. If a replay would
+//!   differ from the recorded response in other bytes, the recording fails. Only [`scale`] generates
+//!   further objects.
 //! - Contenders are measured from outside, by the process statistics of the system.
 //! - All connections use the loopback interface. No process remains when [`compare`], [`scale`] or
 //!   [`compare_operators`] returns or is dropped.

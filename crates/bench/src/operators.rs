@@ -65,10 +65,10 @@ pub struct OperatorsArgs {
     /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The number of changes per second. A tenth of the Websites are changed.
+    /// The number of changes of Websites per second. One in ten Websites is changed.
     #[arg(long, default_value_t = 100)]
     rate: u64,
-    /// The duration of the stage without changes, in seconds.
+    /// The duration of the idle part, in which no object changes, in seconds.
     #[arg(long, default_value_t = 10)]
     idle: u64,
     /// Use a real kube-apiserver, built by `.ci/real-apiserver`, instead of kube-testserver.
@@ -95,11 +95,11 @@ pub struct OperatorSettings {
     pub changes: usize,
     /// The number of changes per second.
     pub rate: u64,
-    /// The duration of the idle stage.
+    /// The duration of the idle part, in which no object changes.
     pub idle: Duration,
     /// The number of rounds.
     pub rounds: usize,
-    /// Uses a real kube-apiserver.
+    /// True if the server is a real kube-apiserver. Otherwise, the server is kube-testserver.
     pub real: bool,
     /// An operator is at rest after it has used almost no CPU time for this duration.
     pub settle: Duration,
@@ -127,7 +127,7 @@ impl OperatorSettings {
     }
 }
 
-/// Contains the result of the comparison.
+/// Contains the result of a comparison of operators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorsOutcome {
     /// The settings.
@@ -143,7 +143,7 @@ pub struct OperatorsOutcome {
 pub struct MeasuredOperator {
     /// The name of the operator.
     pub operator: String,
-    /// The operator uses another project.
+    /// True if the operator uses kube-runtime or controller-runtime instead of kube-operator.
     pub is_peer: bool,
     /// The measurements, in the order of the rounds.
     pub rounds: Vec<OperatorRound>,
@@ -151,13 +151,13 @@ pub struct MeasuredOperator {
 
 /// Compares the operators whose name contains `only`, in several rounds.
 ///
-/// `program` is the path of this program. Built programs and logs are stored in `folder`. Each step
-/// is reported to `progress`.
+/// `program` is the path of `kube-bench`. The function stores built programs and logs in `folder`,
+/// and reports each step to `progress`.
 ///
 /// # Errors
 ///
-/// Fails if a program cannot be built or started, stops early, or leaves other objects than
-/// expected. The error contains the name of the operator.
+/// Fails if a program cannot be built or started, or stops early. Also fails if an operator does not
+/// create exactly the expected objects. The error contains the name of the operator.
 ///
 /// # Cancel safety
 ///

@@ -30,8 +30,8 @@ struct Recorded {
     written: Written,
 }
 
-/// Records `count` Pods of a server without Pods into `folder`: in JSON and, if `protobuf` is set,
-/// in protobuf. `server` is the description of the server for the manifest.
+/// Creates `count` Pods on a server without Pods, and records them into `folder`. Records JSON and, if
+/// `protobuf` is true, protobuf. `server` is the description of the server in the manifest.
 ///
 /// # Errors
 ///

@@ -19,13 +19,13 @@ const MANIFEST: &str = "manifest.json";
 /// Contains the description of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The resourceVersion of the list.
+    /// The resourceVersion of the recorded list.
     pub version: u64,
     /// The number of objects.
     pub objects: usize,
-    /// The recorded server.
+    /// The description of the recorded server, with its version.
     pub server: String,
-    /// The recording also contains protobuf.
+    /// True if the recording contains protobuf in addition to JSON.
     pub protobuf: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Written {
     pub(crate) changed: Vec<Object>,
 }
 
-/// Represents a recorded server.
+/// Contains the recorded objects of a server.
 pub struct Recording {
     /// The description of the recording.
     pub manifest: Manifest,
@@ -122,7 +122,7 @@ impl Recording {
         Ok(serde_json::from_slice(&manifest)?)
     }
 
-    /// Returns the body of a list of all objects, in JSON.
+    /// Returns the body of the response to a LIST of all objects, in JSON.
     pub fn list(&self) -> Vec<u8> {
         let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT, number: None };
         let mut body = Wire::Json.list_head(stamp.version, None, 0);
@@ -133,7 +133,7 @@ impl Recording {
         body
     }
 
-    /// Returns the body of a watch with one event per object, in JSON.
+    /// Returns the body of the response to a WATCH with one event per object, in JSON.
     pub fn watch(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for (version, object) in (self.manifest.version + 1..).zip(&self.json.changed) {

@@ -45,7 +45,7 @@ const PACE_INTERVAL: Duration = Duration::from_millis(1);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Represents a replay server.
+/// Serves a recording over HTTP/1.1.
 pub struct Replay {
     recording: Recording,
     objects: Objects,
@@ -86,25 +86,26 @@ struct Released {
 /// Contains the number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests for a list or a page.
+    /// The number of requests for a list or a page.
     pub pages: u64,
-    /// Completed lists.
+    /// The number of completed lists.
     pub lists: u64,
-    /// Streaming lists that were sent up to their final bookmark.
+    /// The number of streaming lists that were sent up to the bookmark that completes the list.
     pub streams: u64,
-    /// Watches, including streaming lists.
+    /// The number of watches, including streaming lists.
     pub watches: u64,
 }
 
 impl Counts {
-    /// Returns the number of complete lists of any kind.
+    /// Returns the number of completed lists and completed streaming lists.
     pub fn states(&self) -> u64 {
         self.lists + self.streams
     }
 }
 
 impl Replay {
-    /// Creates a server for a recording, without released events.
+    /// Creates a server for a recording. Watches send no events until [`Replay::release`] or
+    /// [`Replay::pace`] is called.
     pub fn new(recording: Recording) -> Arc<Self> {
         let history = History::new(recording.manifest.version, recording.manifest.objects);
         Self::with(recording, Objects::Recorded, history)
@@ -112,8 +113,8 @@ impl Replay {
 
     /// Creates a server for `objects` generated objects, in JSON only.
     ///
-    /// An object is generated while it is sent, so the memory does not grow with their number. It
-    /// has the length of the recorded object.
+    /// The server generates an object when it sends the object, so its memory does not grow with the
+    /// number of objects. A generated object has the length of the recorded object.
     ///
     /// # Errors
     ///
@@ -162,12 +163,12 @@ impl Replay {
         self.history.version(self.released.borrow().last)
     }
 
-    /// Releases events. Watches send them at full speed.
+    /// Releases this number of further events. Watches send released events at full speed.
     pub fn release(&self, events: u64) {
         self.released.send_modify(|released| released.last += events);
     }
 
-    /// Releases events at a fixed rate, and returns after the last event.
+    /// Releases this number of further events at a fixed rate. Returns after the last event is released.
     ///
     /// # Cancel safety
     ///
@@ -198,12 +199,12 @@ impl Replay {
         });
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of requests so far.
     pub fn counts(&self) -> Counts {
         *self.counts.borrow()
     }
 
-    /// Waits until `states` complete lists were sent.
+    /// Waits until [`Counts::states`] is at least `states`.
     ///
     /// # Cancel safety
     ///

@@ -34,7 +34,7 @@ impl Numbers {
         Self { machine: Machine::here(), medians: medians(&outcome), outcome, stores }
     }
 
-    /// Returns the tables and the skipped contenders.
+    /// Returns the tables in Markdown, and the names of the skipped contenders.
     pub fn text(&self) -> String {
         let mut text = table::figures(&self.medians);
         text.push_str(&table::ratios(&self.medians));
@@ -57,8 +57,8 @@ impl Numbers {
         write_json(self, file)
     }
 
-    /// Replaces the generated section of a page, and writes charts and numbers to the folder of the
-    /// same name.
+    /// Replaces the generated section of a page. Writes charts and numbers into the folder with the name
+    /// of the page.
     ///
     /// # Errors
     ///

@@ -60,7 +60,7 @@ pub struct ScaleArgs {
 /// Contains a representation and a number of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// The name of the program.
+    /// The name of the representation, such as `lazy`.
     pub representation: String,
     /// The number of objects.
     pub objects: usize,
@@ -84,11 +84,11 @@ pub struct ScaleSettings {
 pub struct ScaleMeasured {
     /// The case.
     pub case: Case,
-    /// The sync of the same program with a server without objects.
+    /// The stage until the cache of the same program is synced with a server without objects.
     pub empty: Stage,
-    /// From the start until the cache is synced.
+    /// The stage from the start of the process until its cache is synced.
     pub sync: Stage,
-    /// Events at full speed.
+    /// The stage in which the server sends events at full speed.
     pub events: Stage,
     /// The number of handler calls.
     pub handled: u64,

@@ -21,7 +21,7 @@ use crate::process::Process;
 pub(crate) use program::run as run_store;
 pub use program::{StoreRound, Writing};
 
-/// Contains the load of a store.
+/// Contains the load of a store during its measurement.
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub struct Load {
     /// The number of Pods.
@@ -41,7 +41,7 @@ impl Default for Load {
     }
 }
 
-/// Contains the result of the comparison.
+/// Contains the result of a comparison of stores.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoresOutcome {
     /// The load.
@@ -95,8 +95,8 @@ pub(crate) fn check(only: Option<&str>) -> Result<()> {
 
 /// Measures the stores whose name contains `only`, in several rounds.
 ///
-/// `program` is the path of this program. Built programs and logs are stored in `folder`. Each step
-/// is reported to `progress`.
+/// `program` is the path of `kube-bench`. The function stores built programs and logs in `folder`,
+/// and reports each step to `progress`.
 ///
 /// # Errors
 ///

@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{Informer, ListWatch};
 use kube_testserver::Server;
+use parking_lot::Mutex;
 use serde_json::json;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The list is applied under the locks that `status` needs. The index function is slow, so that `status`
-/// runs at the same time.
+/// The list is applied under the locks that `status` needs. The index function waits for some time, so
+/// that `status` runs while the locks are held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_during_first_list_does_not_deadlock() {
     let server = Server::new();
@@ -20,9 +21,11 @@ async fn status_during_first_list_does_not_deadlock() {
     let api = Api::<ConfigMap>::all(Client::new(server.service(), "default"));
     let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).build();
     let (entered, is_entered) = mpsc::channel();
+    let (_never_sent, message) = mpsc::channel::<()>();
+    let message = Mutex::new(message);
     let index = move |_: &ConfigMap| {
         let _ = entered.send(());
-        std::thread::sleep(Duration::from_millis(300));
+        let _ = message.lock().recv_timeout(Duration::from_millis(300));
         Some(1u8)
     };
     informer.add_index("slow", index).unwrap();

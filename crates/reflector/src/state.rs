@@ -128,8 +128,8 @@ pub enum Input<'a> {
     Fired(Deadline),
     /// A relist was requested, for example because the source lost events. If a plain list is open, or
     /// if a list follows the current delay, this list satisfies the request. An open streaming list does
-    /// not satisfy the request, because the source may have lost its events too. A second list then
-    /// follows.
+    /// not satisfy the request, because the source may have lost events of this list. A second list
+    /// then follows.
     Relist,
 }
 

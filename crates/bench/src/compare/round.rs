@@ -23,21 +23,22 @@ const CHANGE_INTERVAL: u64 = 20;
 pub struct Round {
     /// The number of objects after the initial list.
     pub objects: usize,
-    /// From the start until the cache is synced.
+    /// The stage from the start of the process until its cache is synced.
     pub sync: Stage,
-    /// Events at full speed.
+    /// The stage in which the server sends events at full speed.
     pub events: Stage,
-    /// The number of handler calls until the end of these events.
+    /// The number of handler calls for the events at full speed.
     pub handled: u64,
-    /// A relist after an ERROR 410, without changes.
+    /// The relist after an ERROR 410. No object has changed.
     pub relist: Stage,
-    /// A relist after an ERROR 410, with one in 20 objects changed.
+    /// The relist after an ERROR 410. One in 20 objects has changed.
     pub relist_changed: Stage,
-    /// A relist that the program requested, without changes, if the library supports it.
+    /// The relist that the program requests. No object has changed. `None` if the library does not
+    /// support such a relist.
     pub relist_asked: Option<Stage>,
-    /// Events at a fixed rate.
+    /// The stage in which the server sends events at a fixed rate.
     pub paced: Stage,
-    /// The latency of these events.
+    /// The latency of the events at a fixed rate.
     pub latency: Option<Latency>,
 }
 

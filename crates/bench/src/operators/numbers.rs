@@ -89,8 +89,9 @@ impl OperatorNumbers {
         let Self { machine, controller_runtime, outcome, .. } = self;
         let settings = &outcome.settings;
         format!(
-            "{machine}. {} Websites, {} changes, {} changes per second, {} s idle. The figures are medians. The number \
-             of rounds is {}. kube-runtime {}, controller-runtime {controller_runtime}.\n\n",
+            "The figures were measured on {machine}. The workload has {} Websites, {} changes at {} changes per second, and \
+             {} s without changes. The figures are medians. The number of rounds is {}. The libraries are \
+             kube-runtime {} and controller-runtime {controller_runtime}.\n\n",
             settings.objects,
             settings.changes,
             settings.rate,
@@ -130,8 +131,12 @@ fn ratios(medians: &[OperatorMedians]) -> String {
         row(&of.operator, figures.iter().map(|figure| cell(ratio(figure), 2)))
     }));
     let explained = "Each figure is divided by the best figure of kube-runtime and controller-runtime. Less is better, \
-                     except for Websites/s.";
-    format!("{}\n\n{explained}\n\n{}\n", heading("Ratios to the better peer"), aligned(&rows))
+                     except for Websites/s. A dash means that the best figure is 0.";
+    format!(
+        "{}\n\n{explained}\n\n{}\n",
+        heading("Ratios to the best figure of the other libraries"),
+        aligned(&rows)
+    )
 }
 
 #[cfg(test)]

@@ -24,17 +24,18 @@ const MAX_REST_CHECKS: usize = 240;
 /// Contains the measurement of one operator in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorRound {
-    /// From the start until all Websites are ready.
+    /// The part from the first start of the operator until all Websites are ready.
     pub cold: Part,
-    /// From the first change until the last changed Website is ready.
+    /// The part from the first change until all changed Websites are ready.
     pub changes: Part,
-    /// The time from a change until the Website is ready again.
+    /// The percentiles of the time from a change until the changed Website is ready again.
     pub latency: Latency,
-    /// The idle stage.
+    /// The part in which no object changes.
     pub idle: Part,
-    /// From the second start, with all children up to date, until each Website was reconciled.
+    /// The part from the second start until each Website is reconciled. No write is necessary in this
+    /// part.
     pub restart: Part,
-    /// Digests of all objects: after the first start, after the changes, at the end.
+    /// The digests of all objects after the first start, after the changes, and at the end.
     pub digests: [String; 3],
 }
 

@@ -17,13 +17,13 @@ use tokio::task::JoinSet;
 /// Contains the number of requests to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// GET requests for objects, lists and pages of lists.
+    /// The number of GET requests for objects, lists and pages of lists.
     pub reads: u64,
-    /// Watches, including streaming lists.
+    /// The number of watches, including streaming lists.
     pub watches: u64,
-    /// Requests that can change objects.
+    /// The number of requests that can change objects.
     pub writes: u64,
-    /// Requests of each kind that were not successful.
+    /// The number of failed reads, watches and writes.
     pub refused: u64,
 }
 

@@ -15,8 +15,7 @@ use tokio::time::timeout;
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Represents a running kube-apiserver. It stops with [`stop`](RealServer::stop), or when this value is
-/// dropped.
+/// Runs a kube-apiserver until [`stop`](RealServer::stop) is called or this value is dropped.
 pub struct RealServer {
     child: Child,
     kubeconfig: PathBuf,
@@ -62,7 +61,7 @@ impl RealServer {
         Ok(Self { child, kubeconfig, dir })
     }
 
-    /// Returns a kubeconfig with all permissions.
+    /// Returns the path of a kubeconfig with all permissions.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -86,7 +85,7 @@ impl RealServer {
     ///
     /// # Errors
     ///
-    /// Fails if the server does not stop in time.
+    /// Fails if the server does not stop within the timeout.
     ///
     /// # Cancel safety
     ///

@@ -40,7 +40,7 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { day, processor, cores, memory_gib, kernel, .. } = self;
-        write!(f, "{day}, {cores} cores of {processor}, {memory_gib} GiB, Linux {kernel}")
+        write!(f, "{day}, with {cores} cores of {processor}, {memory_gib} GiB of memory and Linux {kernel}")
     }
 }
 

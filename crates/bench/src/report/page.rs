@@ -34,7 +34,7 @@ pub(super) fn generated(numbers: &Numbers, charts: &[Chart], folder: &str) -> St
         // Writing to a String cannot fail.
         let _ = writeln!(text, "![{title}]({folder}/{file})\n");
     }
-    let _ = writeln!(text, "All numbers: [{folder}/numbers.json]({folder}/numbers.json).");
+    let _ = writeln!(text, "[{folder}/numbers.json]({folder}/numbers.json) contains all numbers.");
     text
 }
 
@@ -42,8 +42,9 @@ fn summary(numbers: &Numbers) -> String {
     let Numbers { machine, outcome, .. } = numbers;
     let settings = &outcome.settings;
     format!(
-        "{machine}. {} Pods of {}, {} events at full speed, then {} events per second for {} s. The figures are \
-         medians of {} rounds. kube-runtime {}, client-go {}.\n\n",
+        "The figures were measured on {machine}. The server has {} Pods, recorded from {}. It sends {} events at full \
+         speed, and then {} events per second for {} s. The figures are medians of {} rounds. The libraries are \
+         kube-runtime {} and client-go {}.\n\n",
         outcome.recording.objects,
         outcome.recording.server,
         settings.events,

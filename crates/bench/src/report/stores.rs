@@ -33,18 +33,18 @@ const fn figure(
 const FIGURES: [Figure; 10] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
     figure("write_cpu_us", "CPU of the writer, us/write", 2, |round| cpu_us(&round.alone)),
-    figure("get_ns", "get, CPU ns", 0, |round| round.get_ns),
-    figure("list_ns", "list, CPU ns/object", 1, |round| round.list_ns),
-    figure("by_index_ns", "Pods of one node, CPU ns", 0, |round| round.by_index_ns),
+    figure("get_ns", "get of one Pod, CPU ns", 0, |round| round.get_ns),
+    figure("list_ns", "list of all Pods, CPU ns/Pod", 1, |round| round.list_ns),
+    figure("by_index_ns", "query of the Pods of one node, CPU ns", 0, |round| round.by_index_ns),
     figure("read_writes_per_s", "with readers: writes/s", 0, |round| per_s(&round.read)),
     figure("read_write_cpu_us", "with readers: CPU of the writer, us/write", 2, |round| cpu_us(&round.read)),
-    figure("read_group_p99_us", "with readers: CPU of the writer, p99, us/64 writes", 0, |round| {
+    figure("read_group_p99_us", "with readers: p99 of the CPU of the writer, us/64 writes", 0, |round| {
         round.read.group_cpu_p99 * 1e6
     }),
-    figure("read_waits", "with readers: waits of the writer/1,000 writes", 3, |round| {
+    figure("read_waits", "with readers: lock waits of the writer/1,000 writes", 3, |round| {
         round.read.waits as f64 * 1e3 / round.read.writes as f64
     }),
-    figure("read_lists_per_s", "with readers: lists/s", 0, |round| round.lists_per_s),
+    figure("read_lists_per_s", "with readers: lists/s of all readers", 0, |round| round.lists_per_s),
 ];
 
 /// Contains the numbers of the stores.
@@ -72,7 +72,8 @@ impl StoreNumbers {
         self.medians.get(figure)?.get(store).copied()
     }
 
-    /// Returns the table and the skipped stores, or an empty text if no store was selected.
+    /// Returns the table in Markdown and the names of the skipped stores. If no store was selected,
+    /// returns an empty text.
     pub fn text(&self) -> String {
         let StoresOutcome { load, measured, skipped } = &self.outcome;
         if measured.is_empty() && skipped.is_empty() {
@@ -153,10 +154,10 @@ mod tests {
     #[test]
     fn ratios_compare_this_project_with_others() {
         let text = numbers(vec![measured(OURS, 2.0), measured("other", 8.0)], Vec::new()).text();
-        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list, ")).collect();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| list ")).collect();
         assert_eq!(rows.len(), 1, "{text}");
         let cells: Vec<&str> = rows[0].split('|').map(str::trim).collect();
-        assert_eq!(cells, ["", "list, CPU ns/object", "2.0", "8.0", "0.250", ""]);
+        assert_eq!(cells, ["", "list of all Pods, CPU ns/Pod", "2.0", "8.0", "0.250", ""]);
         assert!(text.contains(" 500.000 |"), "{text}");
     }
 

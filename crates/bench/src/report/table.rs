@@ -37,7 +37,12 @@ pub(super) fn ratios(medians: &[Medians]) -> String {
             let ratio = |key| Some(of.figures.get(key)? / base.figures.get(key)?);
             row(&of.contender, figures.iter().map(|figure| cell(ratio(figure.key), 2)))
         }));
-        let _ = write!(text, "{}\n\n{}\n", heading(&format!("Ratios to {baseline}")), aligned(&rows));
+        let _ = write!(
+            text,
+            "{}\n\n{}\n",
+            heading(&format!("Figures divided by the figures of {baseline}")),
+            aligned(&rows)
+        );
     }
     text
 }

@@ -43,15 +43,16 @@ impl ScaleNumbers {
             cell(ratio(), 2)
         });
         format!(
-            "### Costs\n\n{costs}\n### Ratios to the row with the fewest objects\n\nEach figure is divided by the figure of \
-             the same representation with the fewest objects.\n\n{ratios}"
+            "### Costs\n\n{costs}\n### Costs relative to the smallest number of objects\n\nFor each representation, each figure \
+             is divided by the figure for the smallest number of objects. A ratio near 1 means that the cost per \
+             object does not depend on the number of objects.\n\n{ratios}"
         )
     }
 
     fn table(&self, columns: &[&Figure], cell: impl Fn(usize, &Figure) -> String) -> String {
         let mut rows = vec![header(columns.iter().map(|figure| figure.title.to_owned()))];
         for (at, of) in self.measured.iter().enumerate() {
-            let name = format!("{}, {}", of.case.representation, grouped(of.case.objects));
+            let name = format!("{}, {} objects", of.case.representation, grouped(of.case.objects));
             rows.push(row(&name, columns.iter().map(|figure| cell(at, figure))));
         }
         aligned(&rows)
@@ -87,7 +88,7 @@ impl ScaleNumbers {
         let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let generated = format!(
-            "{}. The Pods are generated from {RECORDED} recorded Pods. {} events. The figures are from the round with the median CPU time of {} rounds.\n\n{}\nAll numbers: [{name}/scale.json]({name}/scale.json).\n",
+            "The figures were measured on {}. The server generates the Pods from {RECORDED} recorded Pods, and sends {} events. The figures are from the round with the median CPU time of {} rounds.\n\n{}\n[{name}/scale.json]({name}/scale.json) contains all numbers.\n",
             self.machine,
             grouped(usize::try_from(self.settings.events)?),
             self.settings.rounds,

@@ -50,35 +50,35 @@ pub(super) trait Reader: Send {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreRound {
-    /// The number of objects at the end.
+    /// The number of objects in the store at the end of the round.
     pub objects: usize,
-    /// Updates without readers.
+    /// The updates while no thread reads.
     pub alone: Writing,
-    /// CPU time of a lookup of one object, in nanoseconds.
+    /// The CPU time of a lookup of one object, in nanoseconds.
     pub get_ns: f64,
-    /// CPU time of a list per object, in nanoseconds.
+    /// The CPU time of a list of all objects, per object, in nanoseconds.
     pub list_ns: f64,
-    /// CPU time of an index lookup, in nanoseconds.
+    /// The CPU time of a query for the Pods of one node, in nanoseconds.
     pub by_index_ns: f64,
-    /// Updates while readers list all objects.
+    /// The updates while readers list all objects.
     pub read: Writing,
-    /// Lists per second of all readers during these updates.
+    /// The number of lists per second of all readers during the updates in `read`.
     pub lists_per_s: f64,
 }
 
-/// Updates of one thread, and the resource use of this thread.
+/// Contains the number of updates of one thread, and the resource use of this thread.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Writing {
     /// The number of updates.
     pub writes: u64,
-    /// Wall time in seconds.
+    /// The wall time in seconds.
     pub wall: f64,
-    /// CPU time in seconds.
+    /// The CPU time in seconds.
     pub cpu: f64,
     /// The 99th percentile of the CPU time of 64 writes, in seconds.
     pub group_cpu_p99: f64,
-    /// The number of waits of the thread.
+    /// The number of times that the thread waited for a lock.
     pub waits: u64,
 }
 

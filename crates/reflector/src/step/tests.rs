@@ -14,6 +14,7 @@ use crate::{
 
 mod list;
 mod stream;
+mod untidy;
 mod wait;
 mod watch;
 

@@ -1,13 +1,13 @@
 //! Tests of watches: delivery, position, end and failures.
 
-use super::*;
+use super::{untidy::suspicious, *};
 
-fn deliver() -> Vec<Output> {
+pub(super) fn deliver() -> Vec<Output> {
     vec![Output::Deliver]
 }
 
 /// Steps through events. Returns the last state and the verdict for each event.
-fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) {
+pub(super) fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) {
     let mut verdicts = Vec::new();
     for (kind, at) in events {
         let (next, outputs) = go(state, event(*kind, &version(at)));
@@ -17,7 +17,7 @@ fn play(mut state: State, events: &[(EventKind, &str)]) -> (State, Vec<Output>) 
     (state, verdicts)
 }
 
-fn position(state: &State) -> &Position {
+pub(super) fn position(state: &State) -> &Position {
     match state {
         State::Watching(watching) => &watching.position,
         State::Waiting(Waiting { then: AfterBackoff::Watch(position), .. }) => position,
@@ -41,71 +41,6 @@ fn repeated_event_is_dropped_without_move() {
             let expected = Position { check_version: true, disordered: true, ..listed("9") };
             assert_eq!((position(&state), outputs), (&expected, suspicious()), "{at}");
         }
-    }
-}
-
-/// Returns the outputs of the first event out of order after a list.
-fn suspicious() -> Vec<Output> {
-    vec![Output::Discard, Output::CheckVersion]
-}
-
-/// The server was restored, or its versions have no order. The discarded event can then be a change.
-#[test]
-fn event_out_of_order_checks_version_once_and_causes_list_after_watch() {
-    let (state, outputs) = go(watching(moved("9")), event(EventKind::Bookmark, &version("8")));
-    assert_eq!(outputs[..2], suspicious());
-    let (state, outputs) = go(state, event(EventKind::Changed, &version("7")));
-    assert_eq!(outputs[0], Output::Discard);
-    assert!(!outputs.contains(&Output::CheckVersion), "the second event: {outputs:?}");
-    let (state, _) = go(state, event(EventKind::Changed, &version("20")));
-    let (state, _) = go(state, Input::ServerVersion(&version("20")));
-    let (ended, outputs) = go(state.clone(), Input::WatchEnded(WatchEnd::Full));
-    assert_eq!(ended, first_page(plan(newer_than("20"))));
-    assert_eq!(outputs[0], Output::Count(RelistCause::Stuck));
-    for input in [Input::WatchEnded(WatchEnd::Short), failed(ErrorClass::Broken)] {
-        let (state, _) = go(state.clone(), input);
-        let expected = AfterBackoff::List { plan: plan(newer_than("20")), cause: RelistCause::Stuck };
-        assert_eq!(state, waiting(expected), "{input:?}");
-    }
-}
-
-#[test]
-fn bookmark_at_position_is_no_evidence() {
-    let (state, outputs) = go(watching(moved("9")), event(EventKind::Bookmark, &version("9")));
-    assert_eq!((position(&state), &outputs[0]), (&moved("9"), &Output::Discard));
-    assert!(!outputs.contains(&Output::CheckVersion));
-}
-
-/// Versions of such a server may count per object.
-#[test]
-fn opaque_position_does_not_move_to_number() {
-    for (from, to, moves) in [("etag-7", "9", false), ("9", "etag-7", false), ("etag-7", "etag-8", true)] {
-        let (state, outputs) = go(watching(listed(from)), event(EventKind::Changed, &version(to)));
-        let expected = if moves { moved(to) } else { listed(from) };
-        assert_eq!((position(&state), outputs), (&expected, deliver()), "{from} to {to}");
-    }
-    let (_, verdicts) = play(
-        watching(listed("etag-7")),
-        &[(EventKind::Changed, "50"), (EventKind::Changed, "4"), (EventKind::Bookmark, "60")],
-    );
-    assert_eq!(verdicts, [Output::Deliver, Output::Deliver, Output::Discard]);
-}
-
-/// A server that accepts each watch and then rejects it never sends an event.
-#[test]
-fn failures_of_open_watches_cause_relist() {
-    for class in [ErrorClass::Overloaded, ErrorClass::Unauthorized, ErrorClass::Forbidden] {
-        let mut state = watching(listed("7"));
-        for _ in 0..2 {
-            let (open, _) = go(state, Input::Opened);
-            let (wait, _) = go(open, failed(class));
-            (state, _) = go(wait, Input::Fired(Deadline::Backoff));
-            assert!(matches!(state, State::Watching(_)), "{class:?}");
-        }
-        let (open, _) = go(state, Input::Opened);
-        let (state, _) = go(open, failed(class));
-        let expected = AfterBackoff::List { plan: plan(newer_than("7")), cause: RelistCause::Stuck };
-        assert_eq!(state, waiting(expected), "{class:?}");
     }
 }
 
