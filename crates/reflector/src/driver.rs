@@ -333,11 +333,6 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.list_began = Instant::now();
     }
 
-    fn abandon_pages(&self, pages: u32) {
-        let target = Target { verb: Verb::List, url: self.reflector.source.path() };
-        self.reflector.reports.failed(&ListWatchError::EndlessPages { target, pages }, false);
-    }
-
     fn mark(&mut self, marker: Marker) {
         match marker {
             Marker::Clear => self.reflector.reports.cleared(true),

@@ -34,6 +34,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
+    pub(super) fn abandon_pages(&self, pages: u32) {
+        let target = Target { verb: Verb::List, url: self.reflector.source.path() };
+        self.reflector.reports.failed(&ListWatchError::EndlessPages { target, pages }, false);
+    }
+
     pub(super) fn events(&mut self, events: Option<Result<Vec<WatchEvent<T>>, ListWatchError>>) {
         match events {
             Some(Ok(events)) => {

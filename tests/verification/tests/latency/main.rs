@@ -101,7 +101,6 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     let objects = number_of_objects();
     let server = Server::new(objects);
     let options = ReflectorOptions {
-        clear_when_gone: true,
         backoff_initial: Duration::from_millis(10),
         backoff_max: Duration::from_millis(10),
         ..ReflectorOptions::default()
@@ -148,10 +147,6 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     server.fail_next_list();
     relist("a relist that fails after its last item, and its retry", &mut turns, &handlers);
     assert_eq!(informer.lister().len() as u64, objects);
-    server.set_removed(true);
-    informer.relist();
-    turns.run("a removed resource", || informer.lister().is_empty() && is_idle(&handlers));
-
     let leaving = handlers.remove(0);
     call("leave", || drop(leaving));
 
@@ -164,11 +159,35 @@ fn work_of_turn_call_and_lock_does_not_depend_on_number_of_objects() {
     relist("a relist with changes of all objects, without handlers", &mut turns, &handlers);
     assert_eq!(informer.lister().len() as u64, objects);
 
+    turns.runtime.block_on(informer.stop());
+
+    remove_resource(&mut turns, objects);
+    list_with_functions(&mut turns, objects);
     let locked = touches::take_longest_lock();
     println!("at most {locked} chunks under the lock of the writers");
     assert!(locked <= MAX_LOCKED_TOUCHES, "{locked} chunks under the lock of the writers");
-    turns.runtime.block_on(informer.stop());
+}
 
+/// Lists all objects, and then clears the cache because the resource does not exist.
+fn remove_resource(turns: &mut Turns, objects: u64) {
+    let server = Server::new(objects);
+    let options = ReflectorOptions {
+        clear_when_gone: true,
+        backoff_initial: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(10),
+        ..ReflectorOptions::default()
+    };
+    let informer = Informer::from_source(server.clone()).reflector_options(options).build();
+    let handlers: Vec<_> = (0..HANDLERS).map(|_| join(&informer)).collect();
+    informer.start();
+    turns.run("initial list", || is_idle(&handlers));
+    server.set_removed(true);
+    informer.relist();
+    turns.run("a removed resource", || informer.lister().is_empty() && is_idle(&handlers));
+    turns.runtime.block_on(informer.stop());
+}
+
+fn list_with_functions(turns: &mut Turns, objects: u64) {
     let informer = Informer::from_source(from_functions(objects)).build();
     let handlers = [join(&informer)];
     informer.start();
