@@ -235,8 +235,8 @@ impl InformerFactory {
     ///
     /// # Errors
     /// Returns a [`CacheSyncError`] if an informer is not synced within the timeout, or if an
-    /// informer is stopped. If the server rejects the list of an informer as invalid (400 or 422),
-    /// the method returns without waiting for the timeout.
+    /// informer is stopped. If the server rejects the list of an informer as invalid (400, 414, 422
+    /// or 431), the method returns without waiting for the timeout.
     ///
     /// The error contains all informers that are not synced, sorted by name, each with its last
     /// failure. Informers that were not stopped continue to retry.

@@ -288,8 +288,8 @@ impl<T: Object> Informer<T> {
     /// Returns a [`CacheSyncError`] in these cases:
     /// - The timeout expires.
     /// - The informer is stopped, even if it was synced before.
-    /// - The server rejects the list as invalid (400 or 422), for example because of an unknown
-    ///   field selector.
+    /// - The server rejects the list as invalid (400, 414, 422 or 431), for example because of an
+    ///   unknown field selector.
     ///
     /// In the last two cases, the method returns without waiting for the timeout. The error
     /// contains the phase and the last failure of the informer. An informer that was not stopped

@@ -54,8 +54,8 @@ pub struct UnsyncedInformer {
     pub phase: Phase,
     /// The last failure of a LIST or WATCH, with the URL. `None` if no request has failed.
     pub last_error: Option<String>,
-    /// Whether the server rejects the list as invalid (400 or 422). In this case, `wait_for_sync`
-    /// does not wait for the timeout.
+    /// Whether the server rejects the list as invalid (400, 414, 422 or 431). In this case,
+    /// `wait_for_sync` does not wait for the timeout.
     pub rejected: bool,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for UnsyncedInformer {
 }
 
 /// Reports the informers that are not synced. Either the timeout expired, an informer was stopped,
-/// or the server rejects the list of an informer as invalid (400 or 422).
+/// or the server rejects the list of an informer as invalid (400, 414, 422 or 431).
 ///
 /// Informers that were not stopped continue to retry. Outside of a tokio runtime, `wait_for_sync`
 /// cannot wait, so it returns this error immediately with a timeout of zero.

@@ -56,8 +56,8 @@ pub struct ReflectorStatus {
     pub last_error_at: Option<Instant>,
     /// The class of the last failure. `None` if a request has succeeded since.
     pub failing: Option<ErrorClass>,
-    /// Whether the server rejected the last LIST request as invalid (400, 422), for example because of
-    /// an unknown field selector. The reflector still retries the list.
+    /// Whether the server rejected the last LIST request as invalid (400, 414, 422 or 431), for
+    /// example because of an unknown field selector. The reflector still retries the list.
     pub rejected: bool,
     /// The time of the first failure since the last success. `None` if no request is failing.
     pub failing_since: Option<Instant>,

@@ -10,8 +10,10 @@ use crate::{IndexError, Store};
 impl<T: Object> Store<T> {
     /// Adds or updates an object. Returns the resulting events. Equivalent to [`Store::update`].
     ///
-    /// The call has no effect if the resourceVersion of the object is not higher than the cached
-    /// version. An object with an empty or opaque resourceVersion always counts as changed.
+    /// If the cached object has the same uid, the call has an effect only if the resourceVersion of
+    /// `object` is higher. If the uids differ, `object` replaces the cached object, unless its
+    /// resourceVersion is lower. An object with an empty or opaque resourceVersion always counts as
+    /// changed.
     pub fn add(&self, object: T) -> Vec<Event<T>> {
         self.apply(vec![Delta::Put(Entry::from_object(object))])
     }

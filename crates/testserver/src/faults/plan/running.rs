@@ -21,8 +21,8 @@ const MAX_INCIDENTS: usize = 16_384;
 /// Describes a fault that a plan applied to a request.
 #[derive(Clone, Debug)]
 pub struct Incident {
-    /// The number of the request in the journal. If the fault is a disruption of the entire server, it
-    /// happened before this request was executed.
+    /// The number of the affected request in the journal. A disruption of the entire server happens
+    /// immediately before the server executes this request.
     pub request: u64,
     /// The fault, with the parameters that the plan drew.
     pub fault: Fault,
