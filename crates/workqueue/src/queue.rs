@@ -174,8 +174,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Returns a snapshot of the state of the queue.
     ///
-    /// The method holds the lock of the queue while it visits each queued and processed key. During
-    /// this time, all other methods of the queue wait.
+    /// The method holds the lock of the queue while it visits each key that is queued or in
+    /// progress. During this time, all other methods of the queue wait.
     pub fn status(&self) -> QueueStatus<T> {
         self.change(|state, now| state.status(now))
     }

@@ -32,16 +32,16 @@ const fn figure(
 /// The figures. For rates, more is better. For all other figures, less is better.
 const FIGURES: [Figure; 10] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
-    figure("write_cpu_us", "CPU of the writer, us/write", 2, |round| cpu_us(&round.alone)),
+    figure("write_cpu_us", "CPU time of a write, us", 2, |round| cpu_us(&round.alone)),
     figure("get_ns", "get of one Pod, CPU ns", 0, |round| round.get_ns),
     figure("list_ns", "list of all Pods, CPU ns/Pod", 1, |round| round.list_ns),
     figure("by_index_ns", "query of the Pods of one node, CPU ns", 0, |round| round.by_index_ns),
     figure("read_writes_per_s", "with readers: writes/s", 0, |round| per_s(&round.read)),
-    figure("read_write_cpu_us", "with readers: CPU of the writer, us/write", 2, |round| cpu_us(&round.read)),
-    figure("read_group_p99_us", "with readers: p99 of the CPU of the writer, us/64 writes", 0, |round| {
+    figure("read_write_cpu_us", "with readers: CPU time of a write, us", 2, |round| cpu_us(&round.read)),
+    figure("read_group_p99_us", "with readers: CPU time of 64 writes, p99, us", 0, |round| {
         round.read.group_cpu_p99 * 1e6
     }),
-    figure("read_waits", "with readers: lock waits of the writer/1,000 writes", 3, |round| {
+    figure("read_waits", "with readers: waits of the writer for a lock, per 1,000 writes", 3, |round| {
         round.read.waits as f64 * 1e3 / round.read.writes as f64
     }),
     figure("read_lists_per_s", "with readers: lists/s of all readers", 0, |round| round.lists_per_s),
