@@ -99,8 +99,8 @@ impl InformerFactory {
 
     /// Restricts the informers to objects that match this field selector.
     ///
-    /// Every type supports the fields `metadata.name` and `metadata.namespace`. The server decides
-    /// which other fields a type supports.
+    /// Every type supports the field `metadata.name`, and most namespaced types also support
+    /// `metadata.namespace`. The server decides which other fields a type supports.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
         self.with_config(|config| config.options.field_selector = non_empty(selector.into()))

@@ -102,7 +102,8 @@ impl Faults {
         self.add(FaultRule { until: Instant::now().checked_add(time), ..FaultRule::new(matches, fault) });
     }
 
-    /// Applies the fault to every request that `matches` selects, until the guard is dropped.
+    /// Applies the fault to every request that `matches` selects, until the guard is dropped or
+    /// [`Faults::clear`] removes the fault. An earlier fault that matches takes precedence.
     pub fn always(&self, matches: RequestMatch, fault: Fault) -> FaultGuard {
         FaultGuard { number: self.add(FaultRule::new(matches, fault)), faults: self.clone() }
     }
