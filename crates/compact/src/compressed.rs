@@ -18,8 +18,9 @@ use crate::{
 /// The decoder trains a dictionary from the first objects of a cache. The JSON of a Pod is
 /// compressed to less than a third of its size.
 ///
-/// Use this representation if your program caches very many objects. Each change is compressed
-/// once, which is cheaper than decoding. A read takes slightly longer than with `Lazy`.
+/// Use this representation if your program caches very many objects. The decoder compresses each
+/// received state once, which is cheaper than decoding the state. A read takes slightly longer than with
+/// `Lazy`.
 pub struct Compressed<K> {
     id: ObjectId,
     labels: Box<[u8]>,
@@ -189,7 +190,7 @@ mod tests {
         };
         let error = object.json().unwrap_err();
         assert_eq!(error, DecodeError::Decompress { bytes: 10 });
-        let message = "cannot decompress the cached object to 10 bytes; probably, memory is missing";
+        let message = "cannot decompress the cached object to 10 bytes, probably because not enough memory is available";
         assert_eq!(error.to_string(), message);
         assert_eq!((object.get().unwrap_err(), object.decode().unwrap_err()), (error.clone(), error));
     }

@@ -29,7 +29,7 @@ enum TrainerState {
         sizes: Vec<usize>,
     },
     Trained(Arc<Codec>),
-    /// The zstd contexts could not be created, because memory is missing.
+    /// The zstd contexts could not be created, because not enough memory is available.
     Unavailable,
 }
 

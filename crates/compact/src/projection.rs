@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 /// Caches only some fields of an object of type `K`. A projection dereferences to `F`, which
 /// contains these fields.
 ///
-/// `F` is your struct with the required fields of `K`. Each type that serde can deserialize is
-/// possible. Other fields of `K` are neither decoded nor stored. Key, uid, resourceVersion and
-/// labels are always available.
+/// `F` is your struct with the fields of `K` that the program needs. `F` can be any type that serde can
+/// deserialize. Other fields of `K` are neither decoded nor stored. Key, uid, resourceVersion and labels
+/// are always available.
 ///
 /// ```
 /// use kube_compact::Projection;

@@ -43,10 +43,11 @@ pub const DEFAULT_COALESCE_THRESHOLD: usize = 1024;
 /// Queued batches and delivered events never change.
 ///
 /// # Bound
-/// A backlog holds at most these events:
-/// - the queued batches. Together, they have fewer events than the threshold, plus the events of the
-///   last batch, which can have any size.
-/// - one change per key. Only keys of existing objects and of delivered objects have a change.
+/// The memory of a backlog consists of two parts:
+/// - The queued batches contain fewer events than the threshold, plus the events of the last queued
+///   batch. This last batch can have any size.
+/// - The coalesced changes contain one change per key. A key has a change only if its object exists or
+///   was delivered to the handler.
 ///
 /// The events of [`push_pages`] need no memory before their delivery. A [`Delivery`] holds its
 /// events until it is dropped.
@@ -188,8 +189,9 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one write to the store, or coalesces them if the number of queued events
-    /// has reached the threshold. All handlers can share one `Arc`.
+    /// Queues the events of one write to the store. Coalesces the events instead if the number of queued
+    /// events has reached the threshold, or if coalesced changes are pending. All handlers can share one
+    /// `Arc`.
     pub fn push(&mut self, events: Arc<[Event<T>]>) {
         if events.is_empty() {
             return;
@@ -226,8 +228,8 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// Queues the events of one large write to the store, or coalesces them if the number of queued
-    /// events has reached the threshold. All handlers share the list.
+    /// Queues the events of one large write to the store. Coalesces the events under the conditions of
+    /// [`push`](Self::push). All handlers share the list.
     ///
     /// If the events are coalesced, the time of the call is proportional to their number. Otherwise,
     /// the time does not depend on their number.
@@ -280,8 +282,8 @@ impl<T> Backlog<T> {
     }
 
     /// Removes and returns the next events to deliver: a batch, a page of a large batch, or the
-    /// coalesced change of one key. Later events of other keys are still coalesced. Returns `None` if
-    /// no event is queued. A delivery is never empty.
+    /// coalesced change of one key. While changes of other keys remain, [`push`](Self::push) continues
+    /// to coalesce. Returns `None` if no event is queued. A delivery is never empty.
     pub fn take(&mut self) -> Option<Delivery<T>> {
         match self.batches.front_mut() {
             Some(Batch::Paged(paged)) => {

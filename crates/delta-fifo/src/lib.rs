@@ -47,8 +47,8 @@
 //! - For each key, a [`Backlog`] delivers adds, updates and deletes in a consistent order. The last
 //!   event contains the newest state. The old state of an Update is the most recently delivered
 //!   state. A Delete is delivered only after the Add of its object.
-//! - Events are coalesced only if they are pushed while at least as many events as the threshold are
-//!   pending. Delivered events never change.
+//! - A backlog starts to coalesce when the number of pending events reaches the threshold. It stops when
+//!   all coalesced changes are delivered. Delivered events never change.
 //! - The memory of a [`Backlog`] is bounded by its threshold, the largest batch and the number of
 //!   objects. With the threshold `usize::MAX`, the memory has no bound.
 //! - A resync never delivers an older state than a previous event of the same key.

@@ -6,7 +6,7 @@ use kube_object::{
     CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject,
 };
 
-/// Represents an object of a list or a watch event.
+/// Represents an object that a list or a watch event contains, decoded or not.
 #[derive(Debug)]
 pub enum Decoded<T> {
     /// The decoded object, or the unchanged object from the cache.
@@ -15,7 +15,7 @@ pub enum Decoded<T> {
     Undecodable {
         /// The identity of the object.
         id: ObjectId,
-        /// The reason.
+        /// The reason for the failure.
         error: DecodeError,
     },
 }

@@ -25,11 +25,11 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Represents the request that failed. Each error message starts with it, except for
-/// [`ListWatchError::Function`].
+/// Represents a failed request. The message of a [`ListWatchError`] starts with the failed request,
+/// except for [`ListWatchError::Function`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// LIST or WATCH.
+    /// The kind of the request: LIST or WATCH.
     pub verb: Verb,
     /// The path and query, without the host. A long continue token is truncated.
     pub url: String,
@@ -45,8 +45,8 @@ impl fmt::Display for Target {
 ///
 /// The message contains the path and query of the request. It never contains the text of an object, or
 /// the message of [`source`](std::error::Error::source). To print the message with all sources, use
-/// [`with_causes`](ListWatchError::with_causes). The message escapes the texts of the server. The fields
-/// contain these texts unchanged.
+/// [`with_causes`](ListWatchError::with_causes). The message escapes the unprintable characters in the
+/// texts that the server sent. The fields contain these texts unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListWatchError {
@@ -55,9 +55,10 @@ pub enum ListWatchError {
     Status {
         /// The request.
         target: Target,
-        /// The response. `code` is always set. `reason` and `message` can be empty.
+        /// The `Status` that the server sent. The field `code` is always set. The fields `reason` and
+        /// `message` can be empty.
         status: Box<Status>,
-        /// The minimum delay before the next request, from the Retry-After of the response.
+        /// The minimum delay before the next request, if the response contains one (Retry-After).
         retry_after: Option<Duration>,
     },
     /// No response arrived, for example because the connection or the authentication failed.
@@ -120,7 +121,7 @@ pub enum ListWatchError {
     Nameless {
         /// The request.
         target: Target,
-        /// The reason.
+        /// The reason for the failure.
         reason: DecodeError,
     },
     /// The response was not complete in time. Only the reflector creates this error. A
@@ -156,13 +157,14 @@ pub enum ListWatchError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The server no longer has the history after the resourceVersion, or the page of the continue token
-    /// (410). The next request must be a list.
+    /// The server no longer has the requested data (410): the resourceVersion of a watch is too old, or
+    /// the continue token of a list has expired. The next request must start a new list.
     Expired,
-    /// The server has not reached the requested resourceVersion (504).
+    /// The requested resourceVersion is too large: the state of the server has a lower resourceVersion
+    /// (504).
     TooLarge,
-    /// The server rejects the parameters of the request, for example an invalid resourceVersion (400,
-    /// 422). Or the URL is too long (414, 431).
+    /// The server rejects the parameters of the request, for example because the resourceVersion is
+    /// invalid (400, 422) or because the URL is too long (414, 431).
     Unsupported,
     /// The server is overloaded (429, or 503 with Retry-After). Retry after a delay.
     Overloaded,
@@ -243,7 +245,7 @@ impl ListWatchError {
         }
     }
 
-    /// Returns the minimum delay before the next request, from the Retry-After of the response.
+    /// Returns the minimum delay before the next request, if the response contains one (Retry-After).
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             ListWatchError::Status { retry_after, .. } => *retry_after,
@@ -255,8 +257,8 @@ impl ListWatchError {
         }
     }
 
-    /// Returns the message, followed by the messages of all sources, on one line. Escapes the texts of the
-    /// server in all messages.
+    /// Returns the message, followed by the messages of all sources, on one line. Escapes unprintable
+    /// characters in all messages.
     ///
     /// Use this method for logs: `tracing::warn!("{}", error.with_causes())`.
     pub fn with_causes(&self) -> impl fmt::Display + '_ {
@@ -265,15 +267,14 @@ impl ListWatchError {
 
     /// Creates the error of a list function.
     ///
-    /// An error of serde_json is replaced by its category and position, because its message can contain
-    /// a part of the object. The reason and the message of a `kube_client::Error::Api` are escaped, because
-    /// a program can log the source without this error.
+    /// If `source` is an error of serde_json, the method keeps only its category and position, because
+    /// its message can contain a part of the object. If `source` is a `kube_client::Error::Api`, the
+    /// method escapes its reason and message, because a program can log `source` alone.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::List, source: loggable(source.into()) }
     }
 
-    /// Creates the error of a watch function. Handles errors of serde_json like
-    /// [`ListWatchError::list_function`].
+    /// Creates the error of a watch function. Changes `source` like [`ListWatchError::list_function`].
     pub fn watch_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::Watch, source: loggable(source.into()) }
     }

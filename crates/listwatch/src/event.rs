@@ -11,7 +11,8 @@ use crate::{
     status::{self, MAX_STATUS_BYTES},
 };
 
-/// Represents an event of a watch. An ERROR event is returned as an error of the stream.
+/// Represents an event of a watch. If the server sends an ERROR event, the stream returns a
+/// [`ListWatchError`](crate::ListWatchError) instead.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
     /// The server accepted the request. This is the first event of a watch.
@@ -24,14 +25,14 @@ pub enum WatchEvent<T> {
     Deleted {
         /// The identity of the object, with the resourceVersion of the deletion.
         id: ObjectId,
-        /// The last state of the object. `None` if it cannot be decoded.
+        /// The last state of the object. `None` if this state could not be decoded.
         last: Option<Entry<T>>,
     },
-    /// The server has sent all events up to this resourceVersion (BOOKMARK).
+    /// The server has sent all events up to the resourceVersion of this bookmark (BOOKMARK).
     Bookmark {
         /// The resourceVersion of the bookmark.
         version: ResourceVersion,
-        /// True for the bookmark that marks the end of the initial events of a streaming list.
+        /// True if this bookmark marks the end of the initial events of a streaming list.
         initial_events_end: bool,
     },
 }

@@ -18,7 +18,7 @@ use crate::{
 /// page of any size.
 const ITEMS_PER_PART: usize = 500;
 
-/// Represents a page of a list that a list function returns.
+/// Represents one page of a list. The list function of [`ListWatch::from_functions`] returns pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
     /// The objects of the page.
@@ -55,14 +55,14 @@ impl<T: Object> ListWatch<T> {
     ///
     /// `list` returns the requested page, and `watch` returns the events after a resourceVersion. Create
     /// their errors with [`ListWatchError::list_function`] and [`ListWatchError::watch_function`]. These
-    /// constructors keep the class of a `kube_client::Error`. Both functions must apply the selectors,
-    /// because [`ListWatch::labels`], [`ListWatch::fields`] and [`ListWatch::options`] have no effect on
-    /// this source.
+    /// constructors keep a `kube_client::Error`, from which [`ListWatchError::class`] determines the
+    /// class of the failure. Both functions must apply the selectors, because [`ListWatch::labels`],
+    /// [`ListWatch::fields`] and [`ListWatch::options`] have no effect on this source.
     ///
-    /// The resourceVersion of an object must change whenever its content changes, as on kube-apiserver. A
-    /// list does not update a cached object of the same uid and resourceVersion, because the source has no
-    /// JSON to compare. If the objects of your source have no resourceVersions, leave them empty. A list
-    /// then updates each cached object.
+    /// The resourceVersion of an object must change whenever its content changes, as on kube-apiserver.
+    /// A list does not update a cached object with the same uid and resourceVersion, because the source
+    /// has no JSON to compare. If the objects of your source have no resourceVersions, leave
+    /// `metadata.resourceVersion` empty. A list then updates each cached object.
     pub fn from_functions<L, F, W, S>(list: L, watch: W) -> Self
     where
         L: Fn(ListRequest) -> F + Send + Sync + 'static,

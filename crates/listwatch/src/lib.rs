@@ -38,7 +38,7 @@
 //!   unchanged object in the cache, the object is not decoded. A [`transform`](ListWatch::transform)
 //!   also runs at most once for each object, before any other code reads the object.
 //! - The maximum object size ([`ListWatch::max_object_bytes`]) limits the memory for a response. The
-//!   size of the entire response does not matter.
+//!   memory does not depend on the size of the entire response.
 //! - No error, log line or `Debug` output contains the text of an object.
 
 mod decoded;

@@ -16,19 +16,19 @@ pub enum ListPart<T> {
     Items {
         /// The items with a readable name.
         items: Vec<Decoded<T>>,
-        /// The errors of items without a readable name. If this field is not empty, an object that is
-        /// missing in the list may still exist on the server.
+        /// The errors of items without a readable name. If this field is not empty, the list is
+        /// incomplete: an object that is missing in `items` may still exist on the server.
         nameless: Vec<DecodeError>,
     },
     /// The page is complete.
     End(ListEnd),
 }
 
-/// Contains the metadata at the end of a page.
+/// Contains the metadata of a page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEnd {
-    /// The resourceVersion of the list. All pages of a list have the same resourceVersion. It is empty
-    /// if the server does not return one.
+    /// The resourceVersion of the list. All pages of a list have the same resourceVersion. The
+    /// resourceVersion is empty if the server does not return it.
     pub version: ResourceVersion,
     /// The continue token of the next page, or `None` on the last page.
     pub next: Option<String>,

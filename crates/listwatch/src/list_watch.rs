@@ -43,7 +43,8 @@ enum Source<T> {
 }
 
 impl<T: Cached> ListWatch<T> {
-    /// Lists and watches the objects of this `Api`, with its resource, namespace and client.
+    /// Creates a source that lists and watches the objects of an `Api`, with the resource, namespace and
+    /// client of the `Api`.
     pub fn new(api: Api<T::Resource>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -51,7 +52,8 @@ impl<T: Cached> ListWatch<T> {
         Self::dynamic(api, &Default::default())
     }
 
-    /// Lists and watches the objects of an `Api` whose type is known only at run time.
+    /// Creates a source that lists and watches the objects of an `Api` whose type is known only at run
+    /// time.
     ///
     /// `resource` must be the resource with which `api` was created. An `Api` does not expose its
     /// resource, so the caller must pass it again.
@@ -60,7 +62,8 @@ impl<T: Cached> ListWatch<T> {
         Self::at(api.into_client(), path, resource)
     }
 
-    /// Lists and watches a resource with a client, like client-go's `NewListWatchFromClient`.
+    /// Creates a source that lists and watches a resource with a client, like client-go's
+    /// `NewListWatchFromClient`.
     ///
     /// For a static type such as `Pod`, pass `&()` as the resource. For all namespaces and for
     /// cluster-scoped resources, pass `None` or an empty namespace. An empty field selector selects all
@@ -130,11 +133,13 @@ impl<T: 'static> ListWatch<T> {
         self.modify(|http| http.max_object_bytes = limit)
     }
 
-    /// Keeps `metadata.managedFields`. By default, this crate removes them before it decodes an object.
+    /// Keeps `metadata.managedFields`. By default, this crate removes the managed fields before it
+    /// decodes an object.
     ///
-    /// Managed fields record the fields that each program owns, and are often half of an object. A
-    /// program needs them only if it computes server-side applies. The program can write an object
-    /// without managed fields: kube-apiserver then keeps the stored managed fields.
+    /// Managed fields record the fields that each program owns, and often take half of the size of an
+    /// object. A program needs them only to compute the changes of a server-side apply. A program can
+    /// update an object without managed fields, because kube-apiserver then keeps the stored managed
+    /// fields.
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
         self.modify(|http| http.context.keep_managed_fields = true)
@@ -169,8 +174,8 @@ impl<T: 'static> ListWatch<T> {
 
     /// Requests each list in one response. The page size of the reflector then has no effect.
     ///
-    /// A request for one object of the latest state is not changed. After a failed watch, the reflector
-    /// uses such a request to check the resourceVersion of the server.
+    /// The method does not change requests for the latest state with a limit of one object. After a
+    /// failed watch, the reflector uses such a request to check the resourceVersion of the server.
     #[must_use]
     pub fn disable_chunking(mut self) -> Self {
         self.chunking = false;
@@ -185,7 +190,8 @@ impl<T: 'static> ListWatch<T> {
         self
     }
 
-    /// Returns the path and query of a list. Returns `None` for a source from two functions.
+    /// Returns the path and query of a list. Returns `None` for a source that was created with
+    /// [`ListWatch::from_functions`].
     pub fn list_url(&self, request: &ListRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(self.chunked(request.clone()).url(&http.path, &http.options())),
@@ -193,7 +199,8 @@ impl<T: 'static> ListWatch<T> {
         }
     }
 
-    /// Returns the path and query of a watch. Returns `None` for a source from two functions.
+    /// Returns the path and query of a watch. Returns `None` for a source that was created with
+    /// [`ListWatch::from_functions`].
     pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => Some(request.url(&http.path, &http.options())),

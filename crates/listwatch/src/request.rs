@@ -26,9 +26,9 @@ pub enum ListAt {
     /// Any state in the watch cache of the server (`resourceVersion=0`), however old. The server may
     /// ignore [`ListRequest::limit`].
     Any,
-    /// A state at least as new as this resourceVersion.
+    /// A state that is at least as new as the given resourceVersion.
     NotOlderThan(ResourceVersion),
-    /// The state at exactly this resourceVersion.
+    /// The state at exactly the given resourceVersion.
     Exactly(ResourceVersion),
     /// The next page of an earlier list, identified by the continue token of that list.
     Continue(String),
@@ -49,13 +49,13 @@ pub struct WatchRequest {
 /// Describes the start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// The watch starts after this resourceVersion. If the resourceVersion is empty, the server first
-    /// sends the most recent state as ADDED events. Some aggregated API servers return only empty
-    /// resourceVersions.
+    /// The watch starts after the given resourceVersion. If the given resourceVersion is empty, the
+    /// server first sends the most recent state as ADDED events. Some aggregated API servers return only
+    /// empty resourceVersions.
     Version(ResourceVersion),
     /// The watch starts with a streaming list. The server sends each object as an ADDED event, then a
-    /// bookmark that marks the end of the list, then later events. The list is at least as new as this
-    /// resourceVersion. `None` requests the most recent state.
+    /// bookmark that marks the end of the list, then the events of the changes after the list. The list
+    /// is at least as new as the given resourceVersion. `None` requests the most recent state.
     InitialEvents(Option<ResourceVersion>),
 }
 

@@ -9,8 +9,8 @@ use kube_client::core::Status;
 /// delay must not stop the client.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Returns the minimum delay before the next request, for the Retry-After of a response. Returns at most
-/// [`MAX_RETRY_AFTER`]. Returns zero if the response contained no Retry-After.
+/// Returns the minimum delay before the next request. The delay is `retry_after`, the delay that the
+/// server requires, but at most [`MAX_RETRY_AFTER`]. Without `retry_after`, the delay is zero.
 pub fn delay_after(retry_after: Option<Duration>) -> Duration {
     retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)
 }

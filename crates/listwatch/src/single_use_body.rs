@@ -9,10 +9,10 @@ use tower::BoxError;
 /// Returns a request body that cannot be cloned. A retry layer therefore cannot send the request twice.
 ///
 /// The retry layer of kube-client (`Config::default_retry`, on by default) repeats a request up to 15
-/// times after a response of 429, 503 or 504, and does not report it. The layer does not repeat a
-/// request whose body cannot be cloned. The constructors of [`Body`] create cloneable bodies, but the
-/// body of a response cannot be cloned. This function therefore passes `body` through a client that
-/// returns `body` as its response.
+/// times after a response with the status 429, 503 or 504. It does not report these repetitions. The
+/// layer does not repeat a request whose body cannot be cloned. The constructors of [`Body`] create
+/// cloneable bodies, but the body of a response cannot be cloned. This function therefore passes `body`
+/// through a client that returns `body` as its response.
 ///
 /// # Errors
 /// Fails only if the runtime shuts down.

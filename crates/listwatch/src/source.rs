@@ -16,8 +16,8 @@ use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, Watc
 pub trait ListerWatcher<T>: Send + Sync + 'static {
     /// Returns the parts of one page while the response arrives. [`ListPart::End`] is the last item.
     ///
-    /// `known` searches the cache. If it finds a listed object unchanged, the stream returns the cached
-    /// entry, and the object is not decoded.
+    /// If `known` finds a listed object unchanged in the cache, the stream returns the cached entry and
+    /// does not decode the object.
     fn list(
         &self,
         request: ListRequest,
@@ -26,10 +26,10 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 
     /// Returns the events of a watch. Each item contains the available events, and is never empty.
     ///
-    /// The first event is [`WatchEvent::Opened`]. Send it when the server has accepted the request,
-    /// because a request can wait in a queue of the server. If a source does not send `Opened`, the
-    /// reflector does not check whether the server was restored to an older state. A streaming list then
-    /// starts with its first other event.
+    /// The first event is [`WatchEvent::Opened`]. Send `Opened` only after the server has accepted the
+    /// request, because a request can wait in a queue of the server. If a source does not send `Opened`,
+    /// the reflector does not check whether the server was restored to an older state. The reflector
+    /// then regards a streaming list as started when the first other event arrives.
     fn watch(
         &self,
         request: WatchRequest,

@@ -60,7 +60,9 @@ pub enum DecodeError {
     Panicked,
     /// The cached object is compressed, and it could not be decompressed. A decompression fails if the
     /// memory for the JSON cannot be allocated.
-    #[error("cannot decompress the cached object to {bytes} bytes; probably, memory is missing")]
+    #[error(
+        "cannot decompress the cached object to {bytes} bytes, probably because not enough memory is available"
+    )]
     Decompress {
         /// The size of the JSON in bytes.
         bytes: usize,

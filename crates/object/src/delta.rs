@@ -30,7 +30,7 @@ pub enum Delta<T> {
         /// list.
         complete: bool,
     },
-    /// The object was added or modified. The store determines which of the two is the case.
+    /// The object was added or modified. The store determines whether the object is new.
     Put(Entry<T>),
     /// The object was deleted.
     Remove {
@@ -42,7 +42,7 @@ pub enum Delta<T> {
     /// The object was added or modified, but could not be decoded. The cached object, if any,
     /// becomes stale.
     Undecodable(ObjectId),
-    /// All changes up to this resourceVersion were received.
+    /// The reflector has received all changes up to the resourceVersion of this bookmark.
     Bookmark(ResourceVersion),
     /// The resource no longer exists. The store deletes all objects, discards a relist in progress,
     /// and does not change the watermark.
@@ -51,7 +51,7 @@ pub enum Delta<T> {
 
 /// Describes an item of a list.
 pub enum Listed<T> {
-    /// The object was decoded, or is unchanged in the cache.
+    /// The decoded object, or the unchanged object from the cache.
     Object(Entry<T>),
     /// The object exists, but could not be decoded.
     Undecodable(ObjectId),

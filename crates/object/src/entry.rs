@@ -70,12 +70,12 @@ impl<T> Entry<T> {
         &self.id.key
     }
 
-    /// Returns whether another state with this version and digest is equal to the state of this
-    /// entry.
+    /// Returns whether another state of the object, with the version `version` and the digest `digest`,
+    /// is equal to the state of this entry.
     ///
-    /// The caller must check that both states have the same key and uid. The versions must be
-    /// equal. If both digests are known, they must also be equal. If a digest is unknown, `trust`
-    /// decides whether the equal version is sufficient.
+    /// The caller must check that both states have the same key and uid. This method returns false if
+    /// the versions differ, or if both digests are known and differ. If a digest is unknown, equal
+    /// versions are sufficient only with [`VersionTrust::SameHistory`].
     pub fn is_unchanged(
         &self,
         version: &ResourceVersion,
@@ -142,7 +142,7 @@ pub enum VersionTrust {
 /// The decoder of a list uses a probe, so that unchanged objects are not decoded and allocated
 /// again. The store implements this trait. In a program without a store, use [`NoCache`].
 pub trait CacheProbe<T>: Send + Sync {
-    /// Returns the cached entry with this key if the listed object is unchanged.
+    /// Returns the cached entry of the listed object `id`, if the object is unchanged.
     ///
     /// An object is unchanged if uid and version are equal. If both digests are known, they must
     /// also be equal.

@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 /// Displays a value, and escapes the characters that are not printable.
 ///
 /// Texts of a server appear in logs, errors and pages, for example names, versions and messages. A
-/// faulty or hostile server can send texts that kube-apiserver would reject. The escaped characters
-/// are control characters, line separators, and invisible characters that change the direction of
-/// text. Otherwise, a text could forge a log line or send commands to a terminal.
+/// faulty or hostile server can send texts that kube-apiserver would reject. The escaped characters are
+/// control characters, line separators, and invisible characters that change the direction of text.
+/// Without this escaping, a text could forge a log line or send commands to a terminal.
 ///
 /// The `Display` implementations of this workspace use this type for each text of a server. An
 /// escaped text does not change if it is escaped again.

@@ -15,9 +15,9 @@ use crate::{
 /// Applies a large [`Delta::End`] or [`Delta::Clear`], or a [`Delta::Begin`] that discards a large
 /// relist, in two steps. [`Store::begin_large_write`] creates it.
 ///
-/// [`prepare`](Self::prepare) processes each object without a lock, so it can run on another
-/// thread. [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop
-/// the value on a thread that may block, because the drop can free a million objects.
+/// [`prepare`](Self::prepare) processes each object without a lock, so it can run on another thread.
+/// [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop the
+/// `LargeWrite` on a thread that may block, because the drop can free a million objects.
 pub struct LargeWrite<T> {
     store: Store<T>,
     change: LargeChange,
@@ -73,9 +73,13 @@ impl LargeChange {
 }
 
 impl<T: Object> Store<T> {
-    /// Returns the write if the batch ends or discards the relist in progress, or clears the store, and
-    /// if it thereby processes at least `min_objects` objects, including earlier objects whose memory is
-    /// reused. The caller must then call [`LargeWrite::prepare`] and [`LargeWrite::publish`] instead of
+    /// Starts a write in two steps if the batch is large. Returns the write if both conditions hold:
+    /// - The batch is a single delta: an `End`, a `Clear`, or a `Begin` that discards a relist in
+    ///   progress.
+    /// - The delta processes at least `min_objects` objects. For an `End` or a `Clear`, this number
+    ///   includes deleted objects, because the store keeps their memory for reuse.
+    ///
+    /// The caller must then call [`LargeWrite::prepare`] and [`LargeWrite::publish`] instead of
     /// [`apply`](Store::apply).
     ///
     /// Otherwise returns `None`. The caller must then [`apply`](Store::apply) the batch.

@@ -23,8 +23,8 @@
 //! - Objects change only in [`Store::apply`] and [`LargeWrite::publish`]. Both change objects,
 //!   indexes and watermark atomically.
 //! - A snapshot never changes, and never blocks a writer.
-//! - Within an epoch, the [`Watermark`] never decreases. It is never higher than the highest
-//!   version of the applied deltas.
+//! - The [`Watermark`] decreases only at a list, after the server was restored from an older state.
+//!   The watermark is never higher than the highest resourceVersion of the applied deltas.
 //! - A relist keeps the `Arc` of an unchanged object.
 //! - One value, the root, contains the objects, the key map, the indexes, the stale marks and the
 //!   watermark. Each read uses one root, so its results are consistent.

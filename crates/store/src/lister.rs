@@ -98,8 +98,8 @@ impl<T: Object> Lister<T> {
         self.store.snapshot()
     }
 
-    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` until a
-    /// delta with a version was applied.
+    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` if the
+    /// store has no position ([`Watermark::version`]).
     pub fn resource_version(&self) -> Option<ResourceVersion> {
         self.store.resource_version()
     }
@@ -120,7 +120,8 @@ impl<T: Object> Lister<T> {
         self.store.is_closed()
     }
 
-    /// Returns whether an initial list was applied, even if some items of it were unreadable.
+    /// Returns whether an initial list was applied. The list may be incomplete, because some of its
+    /// items were unreadable.
     pub fn is_synced(&self) -> bool {
         self.store.is_synced()
     }

@@ -11,9 +11,9 @@ impl<T: Object> Store<T> {
     /// Adds or updates an object. Returns the resulting events. Equivalent to [`Store::update`].
     ///
     /// If the cached object has the same uid, the call has an effect only if the resourceVersion of
-    /// `object` is higher. If the uids differ, `object` replaces the cached object, unless its
-    /// resourceVersion is lower. An object with an empty or opaque resourceVersion always counts as
-    /// changed.
+    /// `object` is higher than the cached resourceVersion. If the uids differ, `object` replaces the
+    /// cached object, unless the resourceVersion of `object` is lower. If the resourceVersion of
+    /// `object` is empty or not a decimal number, `object` always counts as changed.
     pub fn add(&self, object: T) -> Vec<Event<T>> {
         self.apply(vec![Delta::Put(Entry::from_object(object))])
     }
@@ -30,7 +30,7 @@ impl<T: Object> Store<T> {
         self.apply(vec![Delta::Remove { id, last: None }])
     }
 
-    /// Replaces all objects atomically, like a relist with this resourceVersion. Returns the
+    /// Replaces all objects atomically, like a list with the resourceVersion `version`. Returns the
     /// resulting events.
     pub fn replace(&self, objects: impl IntoIterator<Item = T>, version: ResourceVersion) -> Vec<Event<T>> {
         let items = objects.into_iter().map(|object| Listed::Object(Entry::from_object(object))).collect();
@@ -66,8 +66,8 @@ impl<T: Object> Store<T> {
         self.len() == 0
     }
 
-    /// Returns the objects that have this value in the index with this name. The values of the
-    /// index must be of type `String`. For other types, use [`Store::index`].
+    /// Returns the objects that have the value `value` in the index `name`. The values of the index must
+    /// be of type `String`. For other types, use [`Store::index`].
     ///
     /// # Errors
     /// Returns [`IndexError::NotFound`] if the store does not have an index with this name and

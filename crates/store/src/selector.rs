@@ -84,8 +84,10 @@ impl LabelSelector {
         self.and(label, Condition::GreaterThan(bound))
     }
 
-    /// Requires that the label has an integer value below this bound. Otherwise equivalent to
-    /// [`LabelSelector::greater_than`].
+    /// Requires that the label has an integer value below this bound. A value that is not an integer
+    /// does not match.
+    ///
+    /// API servers reject the text of a selector with a negative bound.
     pub fn less_than(self, label: &str, bound: i64) -> Self {
         self.and(label, Condition::LessThan(bound))
     }

@@ -46,9 +46,10 @@ impl<T: Object> Snapshot<T> {
         self.root.objects.iter().map(|(_, entry)| entry)
     }
 
-    /// Returns a page of at most `limit` entries, and the cursor of the next page. The cursor of
-    /// the first page is zero. The last page returns `None` as the next cursor. A page can be empty
-    /// although other pages follow, because each call inspects a limited number of positions.
+    /// Returns a page of at most `limit` entries, and the cursor of the next page. The cursor of the
+    /// first page is zero. The last page returns `None` as the next cursor. A page can be empty although
+    /// other pages follow, because each call inspects a limited number of positions. A deleted object
+    /// leaves an empty position.
     ///
     /// The pages have the order of [`Snapshot::iter`]. An object keeps its position while it
     /// exists, so a cursor is also valid for later snapshots of the same store.
@@ -96,8 +97,8 @@ impl<T: Object> Snapshot<T> {
         self.root.namespaces.len(namespace)
     }
 
-    /// Returns the resourceVersion up to which the snapshot contains all changes. Returns `None` if no
-    /// delta with a version was applied.
+    /// Returns the resourceVersion up to which the snapshot contains all changes. Returns `None` if the
+    /// snapshot has no position ([`Watermark::version`]).
     pub fn resource_version(&self) -> Option<&ResourceVersion> {
         self.root.watermark.version.as_ref()
     }

@@ -55,9 +55,10 @@ pub(crate) const MAX_FILL_ROUNDS: u32 = 8;
 /// 3. The uid identifies an object. If the store receives another uid for a cached key, it deletes the
 ///    cached object and adds the new object. An empty uid is unknown and matches each uid.
 /// 4. Outside of a relist, the store ignores an object if its resourceVersion is not higher than the
-///    cached version. An opaque version always counts as changed. A list replaces cached objects even
-///    if the list is older. After a list without a resourceVersion, versions have no order. The store
-///    then ignores only an event that repeats the cached version of the same object.
+///    cached version. An object with an opaque version (not a decimal number) always counts as changed.
+///    A list replaces cached objects even if the list is older. After a list without a resourceVersion,
+///    versions have no order. The store then ignores only an event that repeats the cached version of
+///    the same object.
 /// 5. The order of iteration is unspecified, but two stores with the same history use the same order.
 /// 6. If objects are deleted, the memory of the store's tables is reused, but not released.
 ///
@@ -139,8 +140,8 @@ pub struct StoreStats {
     pub index_panics: u64,
     /// The number of applied lists since the store was created.
     pub lists: u64,
-    /// The number of applied lists with `without_reuse` since the store was created. In such a list, an
-    /// equal version does not prove that a cached object is unchanged ([`Delta::Begin`]).
+    /// The number of applied lists with `without_reuse: true` since the store was created. For such
+    /// a list, an equal version does not prove that an object is unchanged ([`Delta::Begin`]).
     pub lists_without_reuse: u64,
 }
 
@@ -182,9 +183,9 @@ impl<T> Store<T> {
         }
     }
 
-    /// Returns a handle on the same store that also holds `guard`, like all clones, listers and
-    /// indexes of the handle. An informer uses a guard to run as long as a handle on its store
-    /// exists.
+    /// Returns a handle on the same store that keeps `guard` alive. All clones, listers and indexes of
+    /// this handle also keep `guard` alive. An informer uses a guard to run as long as a handle on its
+    /// store exists.
     #[must_use]
     pub fn with_keep_alive(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         Self { keep_alive: Some(guard), ..self }
@@ -270,7 +271,7 @@ impl<T> Store<T> {
 impl<T: Object> Store<T> {
     /// Applies a batch of deltas atomically. Returns the resulting events, in the order of the changes.
     ///
-    /// Only additions by the initial list have `initial: true`. A closed store ignores the batch.
+    /// Only additions of the initial list have `initial: true`. A closed store ignores the batch.
     ///
     /// # Panics
     /// Panics if an index function of this store calls this method.
@@ -420,8 +421,8 @@ impl<T: Object> Store<T> {
         Some(Index::new(self.clone(), state.name(), position))
     }
 
-    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` until a
-    /// delta with a version was applied.
+    /// Returns the resourceVersion up to which the store contains all changes. Returns `None` if the
+    /// store has no position ([`Watermark::version`]).
     pub fn resource_version(&self) -> Option<ResourceVersion> {
         self.watermark().version
     }
@@ -431,7 +432,8 @@ impl<T: Object> Store<T> {
         self.shared.root.read().watermark.clone()
     }
 
-    /// Returns whether an initial list was applied, even if some items of it were unreadable.
+    /// Returns whether an initial list was applied. The list may be incomplete, because some of its
+    /// items were unreadable.
     pub fn is_synced(&self) -> bool {
         self.shared.root.read().watermark.synced
     }

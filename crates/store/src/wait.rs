@@ -18,23 +18,24 @@ use crate::{Lister, Snapshot, Store};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The timeout expired. The store can still reach the resourceVersion later.
+    /// The timeout expired. The store may reach the resourceVersion later.
     #[error("cache did not reach resourceVersion {wanted} within {timeout:?}; {}", position(.reached.as_ref()))]
     Timeout {
         /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store. `None` if the store does not have a position yet.
+        /// The resourceVersion of the store. `None` if the store has no position
+        /// ([`Watermark::version`](crate::Watermark::version)).
         reached: Option<ResourceVersion>,
         /// The timeout of the wait.
         timeout: Duration,
     },
-    /// The server was restored from an older state, so the awaited write may be lost. The store
-    /// detected this, because a list had a lower or incomparable resourceVersion.
+    /// The server was restored from an older state, so the awaited write may be lost. The store detected
+    /// the restore, because a list had a lower or incomparable resourceVersion.
     #[error("server was restored from an older state, so the write at resourceVersion {wanted} may be lost; {}", position(.reached.as_ref()))]
     HistoryLost {
         /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store after the restore.
+        /// The resourceVersion of the store after the restore.
         reached: Option<ResourceVersion>,
     },
     /// The store was closed, for example because its informer was stopped.
@@ -42,16 +43,18 @@ pub enum WaitError {
     Stopped {
         /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store. `None` if the store does not have a position yet.
+        /// The resourceVersion of the store. `None` if the store has no position
+        /// ([`Watermark::version`](crate::Watermark::version)).
         reached: Option<ResourceVersion>,
     },
-    /// The store has not reached the resourceVersion, and the method was called outside of a tokio
-    /// runtime, so it cannot wait.
+    /// The method was called outside of a tokio runtime, so it could not wait. At the time of the call,
+    /// the store had not reached the resourceVersion.
     #[error("cannot wait for resourceVersion {wanted} outside of a tokio runtime; {}", position(.reached.as_ref()))]
     NoRuntime {
         /// The resourceVersion that the caller waited for.
         wanted: ResourceVersion,
-        /// The watermark of the store. `None` if the store does not have a position yet.
+        /// The resourceVersion of the store. `None` if the store has no position
+        /// ([`Watermark::version`](crate::Watermark::version)).
         reached: Option<ResourceVersion>,
     },
     /// The resourceVersion is not a decimal number, so it cannot be compared with other versions.
@@ -72,11 +75,13 @@ fn position(reached: Option<&ResourceVersion>) -> String {
 }
 
 impl<T: Object> Store<T> {
-    /// Waits until the store contains all changes up to this resourceVersion. Afterwards, a reader
-    /// sees the object that was written at this version, or a later state of the object.
+    /// Waits until the store contains all changes up to the resourceVersion `version`. Afterwards, a
+    /// reader sees the object that was written with this resourceVersion, or a later state of the
+    /// object.
     ///
-    /// If the watch does not select the written object (for example because of its labels), the
-    /// method returns after the next event or bookmark. Servers send a bookmark about every minute.
+    /// If the selectors of the watch do not match the written object, the store receives no event for
+    /// the write. The method then returns after the next event or bookmark. Servers send a bookmark
+    /// about every minute.
     ///
     /// # Errors
     /// Returns a [`WaitError`] if the timeout expires, or if the store cannot reach the
@@ -109,9 +114,10 @@ impl<T: Object> Store<T> {
     /// Waits until `condition` returns true for a snapshot, or until the timeout expires. Returns
     /// the latest snapshot, which may not meet the condition.
     ///
-    /// The method calls `condition` before the wait and after each write. If the store is closed
-    /// ([`Store::close`]), or outside of a tokio runtime, the method calls `condition` once and
-    /// does not wait.
+    /// The method calls `condition` before the wait and after each write. In two cases, the method calls
+    /// `condition` once and does not wait:
+    /// - The store is closed ([`Store::close`]).
+    /// - The method is called outside of a tokio runtime.
     ///
     /// # Panics
     /// Panics if an index function of this store calls this method.
@@ -147,7 +153,7 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// Waits until the store contains all changes up to this resourceVersion. See
+    /// Waits until the store contains all changes up to the resourceVersion `version`. See
     /// [`Store::wait_until`].
     ///
     /// # Errors
@@ -173,12 +179,13 @@ impl<T: Object> Lister<T> {
 }
 
 impl<T: Object> Snapshot<T> {
-    /// Returns whether the snapshot contains all changes up to this resourceVersion.
+    /// Returns whether the snapshot contains all changes up to the resourceVersion `version`.
     pub fn has_reached(&self, version: &ResourceVersion) -> bool {
         self.resource_version().is_some_and(|reached| reached.at_least(version))
     }
 
-    /// Returns whether the snapshot contains all additions and updates up to this resourceVersion.
+    /// Returns whether the snapshot contains all additions and updates up to the resourceVersion
+    /// `version`.
     ///
     /// After an incomplete list, this method can return true although [`Snapshot::has_reached`]
     /// returns false. An incomplete list has items without a readable name, so the cache can still
@@ -193,8 +200,8 @@ impl<T: Object> Snapshot<T> {
         self.root.position.version.as_ref()
     }
 
-    /// Returns whether the order of resourceVersions is the order of changes. Returns false after a
-    /// list without a resourceVersion.
+    /// Returns whether a higher resourceVersion means a later change. Returns false after a list without
+    /// a comparable resourceVersion.
     pub fn orders_versions(&self) -> bool {
         self.root.position.orders_events()
     }

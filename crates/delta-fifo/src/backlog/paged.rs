@@ -19,8 +19,8 @@ pub trait EventPages<T>: Send + Sync {
         self.len() == 0
     }
 
-    /// Returns true if all events are initial Adds, and false if no event is an initial Add. Other
-    /// combinations are not permitted.
+    /// Returns true if all events are initial Adds, and false if no event is an initial Add. A mix of
+    /// initial Adds and other events is not permitted.
     fn is_initial(&self) -> bool;
 
     /// Returns the page at `cursor`, with at most `limit` events, and the cursor of the next page.
@@ -54,7 +54,7 @@ impl<T> Drop for ListedPage<T> {
 }
 
 impl<T> EventList<T> {
-    /// Creates a list of these events. Either all events must be initial Adds, or no event.
+    /// Creates a list of these events. Either all events or none of the events must be initial Adds.
     pub fn new(events: Vec<Event<T>>) -> Self {
         let (len, is_initial) = (events.len(), events.first().is_some_and(is_initial));
         let (mut events, mut pages) = (events.into_iter(), Vec::with_capacity(len.div_ceil(PAGE)));

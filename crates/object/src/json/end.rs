@@ -2,7 +2,7 @@
 
 use super::{brackets::Brackets, scan::special};
 
-/// Finds the end of one JSON value, without validation.
+/// Finds the end of one JSON value that arrives in several chunks. Does not validate the JSON.
 ///
 /// ```
 /// let mut end = kube_object::ValueEnd::default();

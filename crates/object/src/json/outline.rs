@@ -100,8 +100,9 @@ impl<'a> Outline<'a> {
         self.labels.clone()
     }
 
-    /// Returns the range of `metadata.managedFields`, in bytes. The range includes the name and one
-    /// comma, so the JSON without this range is valid. Returns `None` if the value is not an array.
+    /// Returns the range of `metadata.managedFields`, in bytes. The range includes the name of the field
+    /// and one comma, so the JSON without this range is valid. Returns `None` if the value is not an
+    /// array.
     pub fn managed_fields(&self) -> Option<Range<usize>> {
         self.managed_fields.clone()
     }
