@@ -9,13 +9,14 @@ use tokio::time::Instant;
 pub enum Deadline {
     /// Limits the duration of one page of a list, or of an entire streaming list.
     List,
-    /// Limits the time until the next ADDED event of a streaming list.
+    /// Limits the time until a streaming list receives its next ADDED event.
     InitialEvents,
     /// Limits the time that a watch can stay open after its requested duration.
     Watch,
-    /// Limits the time without an event or bookmark, after the first bookmark of a watch.
+    /// Limits the time until a watch receives its next event or bookmark. Applies only after the first
+    /// bookmark of the watch.
     Bookmark,
-    /// Fires when the delay before the next request has passed.
+    /// Fires when the delay of the backoff has passed.
     Backoff,
 }
 

@@ -77,8 +77,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    /// Sets a probe that finds objects in the cache behind the sink. Lists then do not decode unchanged
-    /// objects again.
+    /// Sets a probe that finds cached objects. If a listed object is unchanged, the reflector then
+    /// passes the cached object to the sink, and does not decode the listed object.
     #[must_use]
     pub fn cache_probe(mut self, known: Arc<dyn CacheProbe<T>>) -> Self {
         self.known = known;
@@ -95,25 +95,24 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Sets a function that receives the failures of LIST and WATCH requests, like client-go's
     /// `SetWatchErrorHandler`.
     ///
-    /// A timeout is also a failure. The function runs on the task of the reflector, so it must not
-    /// block.
+    /// A timeout is also a failure. The reflector calls the function on its own task. The function must
+    /// therefore not block.
     #[must_use]
     pub fn on_error(mut self, on_error: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.reports.on_error = Some(Box::new(on_error));
         self
     }
 
-    /// Sets the channel into which the reflector writes its status. Receivers of this channel can read
-    /// the last status after the reflector was dropped.
+    /// Sets the channel into which the reflector writes its status. After the reflector was dropped,
+    /// receivers of this channel can still read the last status.
     #[must_use]
     pub fn status_in(mut self, status: watch::Sender<ReflectorStatus>) -> Self {
         self.reports.status = status;
         self
     }
 
-    /// Sets a channel through which the program requests relists. The reflector relists after each
-    /// change of the number in the channel. Request a relist, for example, if the source has lost
-    /// events.
+    /// Sets a channel through which the program requests relists. To request a relist, send a different
+    /// number into the channel. For example, request a relist after the source has lost events.
     #[must_use]
     pub fn relist_on(mut self, requests: watch::Receiver<u64>) -> Self {
         self.relist = requests;
@@ -121,7 +120,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     }
 
     /// Sets a [`ServerVersions`] that several reflectors of the same API server share. After a failure,
-    /// these reflectors share one request, which detects that the server was restored to an older state.
+    /// these reflectors share one request for the current resourceVersion of the server. They use it to
+    /// detect that the server was restored to an older state.
     #[must_use]
     pub fn server_versions(mut self, versions: ServerVersions) -> Self {
         self.server_versions = versions;
@@ -136,8 +136,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Runs until the sink is closed.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the open request is closed. Deltas that were already pushed stay in the
-    /// sink.
+    /// If the future is dropped, the reflector closes the open request. Deltas that the reflector has
+    /// already pushed stay in the sink.
     pub async fn run(mut self) {
         self.options.streaming_lists &= self.source.streams_lists();
         let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));

@@ -1,4 +1,4 @@
-//! Lists a resource, then watches it from the returned resourceVersion. Relists if the watch cannot
+//! Lists a resource, then watches it from the resourceVersion of the list. Relists if the watch cannot
 //! continue.
 //!
 //! A [`Reflector`] sends requests through [`kube_listwatch`] and pushes [`Delta`](kube_object::Delta)s
@@ -27,21 +27,22 @@
 //! |---|---|---|
 //! | [`State::Idle`] | The reflector is not started. | the reflector starts |
 //! | [`State::Listing`] | The reflector has requested a page of a list. | the last page is complete, the request fails or a deadline expires |
-//! | [`State::Streaming`] | A streaming list is open. | the list is complete, the request fails or a deadline expires |
-//! | [`State::Watching`] | A watch is open. | the watch closes or fails, a deadline expires or a relist is requested |
+//! | [`State::Streaming`] | A streaming list is open or requested. | the list is complete, the request fails or a deadline expires |
+//! | [`State::Watching`] | A watch is open or requested. | the watch closes or fails, a deadline expires or a relist is requested |
 //! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the backoff timer fires |
 //!
 //! # Invariants
 //! - Deltas are pushed in the order in which the server made the changes. The [`Position`] never moves
 //!   past an event that was not delivered.
-//! - A retry waits for a backoff. `docs/reflector.md` lists the exceptions, for example the next watch
-//!   after a watch that was open for at least a second. At most two lists follow each other without a
-//!   backoff. A server that responds immediately therefore cannot cause a loop of requests.
-//! - Each list is at least as new as the previous list. The only exception is a list after the server
-//!   has rejected a resourceVersion as expired, too large or invalid, because the server may have lost
-//!   its history. Until such a list succeeds, an equal resourceVersion does not prove that a cached
-//!   object is unchanged.
-//! - Each request has a deadline. Each failure is reported. The reflector retries indefinitely.
+//! - The reflector waits for a backoff before it repeats a request. `docs/reflector.md` lists the
+//!   exceptions, for example the next watch after a watch that was open for at least a second. At most
+//!   two lists follow each other without a backoff. A server that responds immediately therefore cannot
+//!   cause a loop of requests.
+//! - Each list is at least as new as the previous list, with one exception. If the server rejects a
+//!   resourceVersion as expired, too large or invalid, it may have lost its history. The next list can
+//!   then be older. Until this list succeeds, the reflector does not assume that a cached object with
+//!   an equal resourceVersion is unchanged.
+//! - Each request has a deadline. The reflector reports each failure, and retries indefinitely.
 //! - The state machine does not contain objects. The reflector does not depend on handlers.
 //!
 //! `docs/reflector.md` contains the rules and a table of all transitions.

@@ -13,32 +13,37 @@ const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 /// Selects the state that the first list of a reflector returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstList {
-    /// Any state in the watch cache of the server (`resourceVersion=0`). The server does not read etcd
-    /// for such a list. A streaming list returns the most recent state instead.
+    /// Any state in the watch cache of the server (`resourceVersion=0`), for which the server does not
+    /// read etcd. If the first list is a streaming list, it returns the most recent state instead.
     Any,
     /// The most recent state.
     Consistent,
-    /// The most recent state. An equal resourceVersion does not prove that a cached object is unchanged.
-    /// Use this value if the sink contains objects of an earlier reflector. The server may have been
-    /// restored to an older state since then.
+    /// The most recent state. Use this value if the sink contains objects of an earlier reflector. The
+    /// server may have been restored to an older state since then. The reflector therefore does not
+    /// assume that a cached object with an equal resourceVersion is unchanged.
     Fresh,
 }
 
 /// Configures page sizes, timeouts and delays.
 ///
-/// A reflector limits all durations to a day. It raises timeouts to at least a second, `backoff_initial`
-/// to at least 10 ms, and `backoff_max` to at least `backoff_initial`.
+/// A reflector replaces durations outside of these limits by the nearest limit:
+///
+/// - Each duration is at most one day.
+/// - Each timeout is at least one second.
+/// - `backoff_initial` is at least 10 ms, and `backoff_max` is at least `backoff_initial`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReflectorOptions {
-    /// The number of items per page, for all lists. With `None`, a list of any state or of the most
-    /// recent state has 500 items per page. A list at a minimum resourceVersion is then requested in one
-    /// response, because with a limit, the server would read it from etcd.
+    /// The number of items per page, for all lists. With `None`, the page size depends on the list:
+    ///
+    /// - A list of any state or of the most recent state has 500 items per page.
+    /// - A list with a minimum resourceVersion is requested in one response. With a limit, the server
+    ///   would read such a list from etcd instead of its watch cache.
     pub page_size: Option<u32>,
     /// The state that the first list returns.
     pub first_list: FirstList,
-    /// Whether to request streaming lists (`sendInitialEvents=true`) instead of lists. A streaming list
-    /// requires less memory on the server than a list, and continues as a watch. If the server does not
-    /// support streaming lists, the reflector immediately sends a LIST request.
+    /// Whether to request streaming lists (`sendInitialEvents=true`) instead of plain lists. A streaming
+    /// list requires less memory on the server than a plain list, and continues as a watch. If the
+    /// server does not support streaming lists, the reflector immediately sends a LIST request.
     pub streaming_lists: bool,
     /// The maximum time until the next ADDED event of a streaming list. After this time, the reflector
     /// assumes that the server does not support streaming lists.
@@ -62,7 +67,8 @@ pub struct ReflectorOptions {
     /// The maximum interval before a retry. The delay is random between the interval and twice the
     /// interval.
     pub backoff_max: Duration,
-    /// The time without failures after which the interval is `backoff_initial` again.
+    /// The time without failures after which the interval is `backoff_initial` again. The time starts at
+    /// the end of the last delay.
     pub backoff_reset: Duration,
     /// Whether to delete all objects from the cache if the resource no longer exists (404), for example
     /// because its CRD was removed. Handlers then receive a deletion of each object, with an unknown

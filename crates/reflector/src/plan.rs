@@ -26,31 +26,31 @@ use crate::{FirstList, Position, ReflectorOptions};
 /// the server.
 const PAGE_SIZE: u32 = 500;
 
-/// Contains the limits of a server that earlier requests revealed.
+/// Contains the features of lists that a server does not support, as observed in earlier requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ServerLimits {
     /// True if the server split a list with `resourceVersion=0` into pages. Only a server without a
     /// watch cache does this. The reflector then requests all lists in pages.
     pub no_watch_cache: bool,
-    /// True if a streaming list failed, and no watch was open for its full duration since then. The next
-    /// list is then a plain list (a LIST request).
+    /// True if a streaming list failed, and no watch has stayed open for its requested duration since
+    /// then. The reflector then sends LIST requests instead of streaming lists.
     pub no_streaming: bool,
 }
 
 /// Contains the parameters of a list, from its first to its last page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlan {
-    /// The requested state. Never [`ListAt::Continue`], because each page has a different token.
+    /// The state that the first page requests. Never [`ListAt::Continue`], which requests a later page.
     pub at: ListAt,
-    /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a cached
-    /// object is unchanged.
+    /// True if the list starts a new epoch, because the server may have lost its history. An equal
+    /// resourceVersion then does not prove that a cached object is unchanged.
     pub fresh: bool,
     /// True if the list is requested in one response, because an earlier attempt in pages failed.
     pub unpaged: bool,
-    /// The limits of the server. The list uses only features that the server supports.
+    /// The features that the server does not support. The list does not use these features.
     pub limits: ServerLimits,
-    /// True if this list followed a failed list without a delay. If this list also fails, the next list
-    /// waits for the backoff.
+    /// True if this list replaces a failed request without a delay. If this list also fails, the
+    /// reflector waits for the backoff before the next list.
     pub immediate: bool,
 }
 

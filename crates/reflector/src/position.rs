@@ -4,31 +4,37 @@ use kube_object::ResourceVersion;
 
 use crate::{EventKind, ListPlan, ServerLimits};
 
-/// Represents the resourceVersion up to which the reflector delivered all events, with facts about
-/// earlier requests.
+/// Represents the resourceVersion up to which the reflector has delivered all events. Also contains
+/// facts about the requests since the last list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// The resourceVersion of the last list, event or bookmark.
+    /// The resourceVersion up to which the reflector has delivered all events. Each list sets it, and
+    /// each delivered event or bookmark can move it.
     pub version: ResourceVersion,
-    /// True if the reflector delivered an event or a bookmark after the last list.
+    /// True if an event or a bookmark has moved `version` since the last list.
     pub moved: bool,
-    /// True if the last list started a new epoch or immediately replaced a failed request, and no watch
-    /// was open for its full duration since then. If this resourceVersion expires, the server may expire
-    /// every resourceVersion. The next list then waits for the backoff.
+    /// True if the last list started a new epoch or replaced a failed request without a delay, and no
+    /// watch has stayed open for its requested duration since then. If `version` then expires, the
+    /// reflector waits for the backoff before the next list. Otherwise, a server that expires the
+    /// resourceVersion of each list would cause a loop of lists.
     pub unstable: bool,
-    /// The sum of the weights of the watches without progress at this resourceVersion. A watch has
-    /// weight 6 if it sent no events for its full duration, and 1 if it sent no events and closed
-    /// earlier. It has weight 4 if it failed or closed within a second. At 12, the reflector relists.
+    /// The sum of the weights of the watches since `version` last moved. At a sum of 12 or more, the
+    /// reflector relists.
+    ///
+    /// - A watch has weight 6 if it delivered no event and stayed open for its requested duration.
+    /// - A watch has weight 1 if it delivered no event and closed before its requested duration.
+    /// - A watch has weight 4 if it failed, or closed within a second.
     pub stall_weight: u8,
-    /// True if a watch failed or closed early after the last event, bookmark or list, for example
-    /// because of a broken connection. The server may since have been restored to an older state. After
-    /// it accepts the next watch, the reflector compares the current resourceVersion of the server with
-    /// this position.
+    /// True if a watch failed, closed early or sent an event out of order since `version` last moved.
+    /// The server may have been restored to an older state. After the server accepts the next watch, the
+    /// reflector therefore compares the current resourceVersion of the server with `version`.
+    /// This comparison sets the field to false.
     pub check_version: bool,
-    /// True if a watch since the last list sent an event at or below its position. The event can be a
-    /// change that the reflector discarded, so a list follows this watch.
+    /// True if a watch sent an event whose resourceVersion was not higher than `version`, or a bookmark
+    /// whose resourceVersion was lower than `version`, since the last list. The reflector discarded this
+    /// event, and may have missed a change. When the watch closes, the reflector therefore lists.
     pub disordered: bool,
-    /// The limits of the server that earlier requests revealed.
+    /// The features of lists that the server does not support, as observed in earlier requests.
     pub limits: ServerLimits,
 }
 

@@ -18,13 +18,15 @@ use tokio::time::Instant;
 
 /// Lets several reflectors of one API server share a request for its current resourceVersion.
 ///
-/// A server that was restored to an older state accepts a watch from a later resourceVersion, but sends
-/// no events. To detect this, a reflector requests the current resourceVersion of the server after a
-/// failed watch. If this resourceVersion is lower than its own, the reflector relists.
+/// After a server was restored to an older state, the last resourceVersion of a reflector can be higher
+/// than the resourceVersion of the server. The server accepts a watch from this higher resourceVersion,
+/// but sends no events. After a failed watch, a reflector therefore requests the current resourceVersion
+/// of the server. If the server returns a lower resourceVersion than the reflector has received, the
+/// reflector relists.
 ///
-/// Reflectors with the same `ServerVersions` and the same API group share one request.
-/// Reflectors of different API groups do not share a request, because an aggregated API server has
-/// separate resourceVersions. All clones share the same requests.
+/// Reflectors with the same `ServerVersions` and the same API group share one request. Reflectors of
+/// different API groups do not share a request, because an aggregated API server has separate
+/// resourceVersions. A clone of a `ServerVersions` shares the requests of the original.
 #[derive(Clone, Default)]
 pub struct ServerVersions(Arc<Mutex<HashMap<String, Check>>>);
 

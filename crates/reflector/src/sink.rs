@@ -22,16 +22,16 @@ pub trait Sink<T>: Send {
     /// Returns [`SinkClosed`] if the receiver was dropped.
     ///
     /// # Cancel safety
-    /// A reflector drops this future only if the future of [`Reflector::run`](crate::Reflector::run) is
-    /// dropped.
+    /// This method need not be cancel safe. A reflector drops the future only if the future of
+    /// [`Reflector::run`](crate::Reflector::run) is dropped.
     fn push(&mut self, deltas: Vec<Delta<T>>) -> impl Future<Output = Result<(), SinkClosed>> + Send;
 
-    /// Waits until the receiver is dropped. The reflector then stops immediately. The default
-    /// implementation never completes, so the reflector stops only at the next push.
+    /// Waits until the receiver is dropped. When this method returns, the reflector stops immediately.
+    /// The default implementation never returns. The reflector then stops only at the next push.
     ///
     /// # Cancel safety
-    /// This method must be cancel safe. A reflector drops the future and calls the method again at each
-    /// event.
+    /// This method must be cancel safe. For each response or event that the reflector receives, it drops
+    /// the future and calls the method again.
     fn closed(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }

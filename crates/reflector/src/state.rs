@@ -14,7 +14,7 @@ pub enum State {
     Idle,
     /// The reflector has requested a page of a list.
     Listing(Listing),
-    /// A streaming list is open.
+    /// A streaming list is open or requested.
     Streaming(Streaming),
     /// A watch is open or requested.
     Watching(Watching),
@@ -29,16 +29,16 @@ pub struct Listing {
     pub plan: ListPlan,
     /// The resourceVersion of the first page. `None` until the first page is complete.
     pub version: Option<ResourceVersion>,
-    /// The continue token of the open page. `None` for the first page.
+    /// The continue token of the page that is being requested. `None` for the first page.
     pub token: Option<String>,
-    /// The continue token of an earlier page. It is compared with later tokens, to detect tokens that
-    /// repeat in a cycle. It is replaced each time the number of pages is a power of two (Brent's
-    /// algorithm).
+    /// The continue token of an earlier page. The reflector compares later tokens with this token, to
+    /// detect a cycle of tokens (Brent's algorithm). If the number of pages is a power of two, the
+    /// reflector replaces this token by the token of the next page.
     pub earlier: Option<String>,
     /// The number of complete pages.
     pub pages: u32,
-    /// The number of pages that were requested since the last item arrived. The first page does not
-    /// count.
+    /// The number of pages that the reflector has requested since the last item arrived, without the
+    /// first page of the list.
     pub empty_pages: u32,
     /// True while all received items have a readable name.
     pub complete: bool,
@@ -51,18 +51,20 @@ pub struct Streaming {
     pub plan: ListPlan,
     /// True if the server accepted the request, or sent an event.
     pub opened: bool,
-    /// True if a relist was requested during this list. A second list then follows.
+    /// True if the program requested a relist during this list. The reflector then lists again after
+    /// this list.
     pub relist: bool,
 }
 
 /// Contains the data of [`State::Watching`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watching {
-    /// The reflector delivered all events up to this position.
+    /// The position up to which the reflector has delivered all events.
     pub position: Position,
     /// True if the server accepted the request, or sent an event.
     pub opened: bool,
-    /// True if this watch delivered an event or a bookmark. Dropped events do not count.
+    /// True if the reflector delivered an event or a bookmark of this watch. Events that the reflector
+    /// dropped do not count.
     pub delivered: bool,
     /// True if this watch received a bookmark. [`Deadline::Bookmark`] then limits the time until the
     /// next event or bookmark.
@@ -97,14 +99,14 @@ pub enum AfterBackoff {
 pub enum Input<'a> {
     /// The reflector starts.
     Start,
-    /// The open page returned items.
+    /// The server returned items of the page that is being requested.
     Items {
         /// True if all these items have a readable name.
         complete: bool,
     },
-    /// The open page is complete.
+    /// The page that is being requested is complete.
     PageEnd {
-        /// The resourceVersion of the list.
+        /// The resourceVersion in the response.
         version: &'a ResourceVersion,
         /// The continue token of the next page. `None` for the last page.
         next: Option<&'a str>,
@@ -122,14 +124,16 @@ pub enum Input<'a> {
     },
     /// The watch closed without an error.
     WatchEnded(WatchEnd),
-    /// The open request failed. The duration is the Retry-After of the response, if any.
+    /// The open request failed with this class of failure. The duration is the Retry-After of the
+    /// response. `None` if the response contains no Retry-After.
     Failed(ErrorClass, Option<Duration>),
-    /// A deadline fired.
+    /// The time of this deadline has passed.
     Fired(Deadline),
-    /// A relist was requested, for example because the source lost events. If a plain list is open, or
-    /// if a list follows the current delay, this list satisfies the request. An open streaming list does
-    /// not satisfy the request, because the source may have lost events of this list. A second list
-    /// then follows.
+    /// The program requested a relist, for example because the source lost events.
+    ///
+    /// If a plain list is open, or if a list follows the current delay, the reflector does not send
+    /// another list. If a streaming list is open, the source may have lost events of this list. The
+    /// reflector therefore lists again after the streaming list.
     Relist,
 }
 
@@ -149,12 +153,12 @@ pub enum EventKind {
 /// Describes how long a watch was open before it closed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The watch closed within a second. The next request then has a delay, to prevent a loop of
-    /// requests.
+    /// The watch closed within a second. To prevent a loop of requests, the reflector waits for the
+    /// backoff before the next request.
     Early,
     /// The watch closed after a second or later, but before its requested duration.
     Short,
-    /// The watch closed after its requested duration.
+    /// The watch stayed open for its requested duration.
     Full,
 }
 
@@ -165,22 +169,22 @@ pub enum Output {
     List {
         /// The request for the page.
         request: ListRequest,
-        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
-        /// cached object is unchanged.
+        /// True if the list starts a new epoch, because the server may have lost its history. An equal
+        /// resourceVersion then does not prove that a cached object is unchanged.
         fresh: bool,
     },
     /// Drop the open request and all deadlines, and request a streaming list.
     Stream {
         /// The minimum resourceVersion of the list. `None` requests the most recent state.
         not_older_than: Option<ResourceVersion>,
-        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
-        /// cached object is unchanged.
+        /// True if the list starts a new epoch, because the server may have lost its history. An equal
+        /// resourceVersion then does not prove that a cached object is unchanged.
         fresh: bool,
     },
-    /// Drop the open request and all deadlines, and watch after this resourceVersion.
+    /// Drop the open request and all deadlines, and request a watch from this resourceVersion.
     Watch(ResourceVersion),
-    /// Drop the open request and all deadlines, and wait for the backoff. The duration is the minimum
-    /// delay, from the Retry-After of a response.
+    /// Drop the open request and all deadlines, and wait for the backoff. The duration is the
+    /// Retry-After of a response, which is the minimum delay.
     BackOff(Option<Duration>),
     /// Request the current resourceVersion of the server, while the watch stays open. The next list,
     /// watch or backoff cancels this request.
@@ -191,14 +195,14 @@ pub enum Output {
     Disarm(Deadline),
     /// Push the objects or the bookmark of the input to the sink.
     Deliver,
-    /// Drop the event of the input, because it is out of order, or because it is a bookmark that does
-    /// not move the position.
+    /// Drop the event of the input. Either the event is out of order, or it is a bookmark that does not
+    /// move the position.
     Discard,
     /// Push a delta without an object to the sink.
     Mark(Marker),
-    /// Count the start of a list with this cause.
+    /// Count a started list in the status. The list has this cause.
     Count(RelistCause),
-    /// Report that the pages of the list do not end.
+    /// Report an error, because the pages of the list probably never end.
     AbandonPages {
         /// The number of received pages.
         pages: u32,
@@ -212,16 +216,16 @@ pub enum Marker {
     Clear,
     /// A list starts.
     Begin {
-        /// True if the list starts a new epoch. An equal resourceVersion then does not prove that a
-        /// cached object is unchanged.
+        /// True if the list starts a new epoch, because the server may have lost its history. An equal
+        /// resourceVersion then does not prove that a cached object is unchanged.
         fresh: bool,
     },
     /// A list is complete.
     End {
         /// The resourceVersion of the list.
         version: ResourceVersion,
-        /// True if all items have a readable name. The receiver then deletes cached objects that are not
-        /// listed.
+        /// True if all items have a readable name. The receiver then deletes the cached objects that the
+        /// list does not contain. If `complete` is false, the receiver keeps these objects.
         complete: bool,
     },
 }

@@ -16,8 +16,8 @@ use crate::WatchEnd;
 pub struct ReflectorStatus {
     /// The current phase.
     pub phase: Phase,
-    /// Whether the cache was cleared because the resource does not exist. When the next list is
-    /// complete, this becomes `false`. See
+    /// Whether the reflector cleared the cache because the resource does not exist. The value is `false`
+    /// again after the next complete list. See
     /// [`ReflectorOptions::clear_when_gone`](crate::ReflectorOptions::clear_when_gone).
     pub cleared: bool,
     /// The number of started lists, including the first list. A list with several pages counts once.
@@ -33,17 +33,17 @@ pub struct ReflectorStatus {
     pub streams: u64,
     /// The number of requested watches. A streaming list that continues as a watch does not count.
     pub watches: u64,
-    /// The number of closed watches for each cause, including watches that could not be opened. A
+    /// The number of closed watches for each cause, including watches that the server did not accept. A
     /// streaming list counts only if it continued as a watch.
     pub restarts: BTreeMap<RestartCause, u64>,
-    /// The time of the last event with an object, including dropped events.
+    /// The time of the last watch event with an object, including events that the reflector dropped.
     pub last_event: Option<Instant>,
     /// The time of the last bookmark.
     pub last_bookmark: Option<Instant>,
-    /// The number of dropped events. The reflector drops an event or bookmark if its resourceVersion is
-    /// not higher than the last delivered resourceVersion.
+    /// The number of watch events and bookmarks that the reflector dropped. The reflector drops an event
+    /// or bookmark if its resourceVersion is not higher than the last delivered resourceVersion.
     pub repeats: u64,
-    /// The number of received objects that could not be decoded.
+    /// The number of objects in lists and watch events that could not be decoded.
     pub undecodable: u64,
     /// The number of list items without a readable name.
     pub nameless: u64,
@@ -54,7 +54,7 @@ pub struct ReflectorStatus {
     pub last_error: Option<String>,
     /// The time of the last failure.
     pub last_error_at: Option<Instant>,
-    /// The class of the last failure. `None` if a request has succeeded since.
+    /// The class of the last failure. `None` if a request has succeeded since the last failure.
     pub failing: Option<ErrorClass>,
     /// Whether the server rejected the last LIST request as invalid (400, 414, 422 or 431), for
     /// example because of an unknown field selector. The reflector still retries the list.
@@ -75,8 +75,8 @@ pub enum Phase {
     Watching,
     /// The reflector waits for the backoff.
     Waiting,
-    /// The reflector waits because the resource does not exist. It checks with a backoff whether the
-    /// resource exists again.
+    /// The reflector waits because the resource does not exist. After each delay of the backoff, the
+    /// reflector lists the resource again.
     Suspended,
     /// The reflector stopped.
     Stopped,
@@ -89,15 +89,14 @@ pub enum RelistCause {
     Start,
     /// The previous list failed or was incomplete.
     Retry,
-    /// The server no longer has the history after the resourceVersion, or the page of the continue token
-    /// (410).
+    /// The server rejected the requested resourceVersion or the continue token as expired (410).
     Expired,
-    /// The server has not reached the requested resourceVersion.
+    /// The requested resourceVersion was higher than the resourceVersion of the server.
     TooLarge,
     /// A watch failed because the resource did not exist (404).
     NotFound,
-    /// Several watches made no progress, a watch sent an event out of order, or there was no
-    /// resourceVersion from which a watch could resume.
+    /// Watches could not deliver the current state. Several watches in a row delivered no event or
+    /// failed, a watch sent an event out of order, or a watch started without a resourceVersion.
     Stuck,
     /// The program requested a relist.
     Requested,
@@ -106,16 +105,16 @@ pub enum RelistCause {
 /// Describes the reason why a watch closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RestartCause {
-    /// The server closed the watch after its requested duration.
+    /// The server closed the watch, which had been open for its requested duration.
     Ended,
-    /// The server closed the watch without an error before its requested duration.
+    /// The server closed the watch without an error, before the requested duration had passed.
     EndedEarly,
-    /// The reflector closed the watch after a deadline. Either no event or bookmark arrived in time, or
-    /// the server did not close the watch in time.
+    /// The reflector closed the watch, because the watch exceeded a deadline. Either no event or
+    /// bookmark arrived in time, or the server did not close the watch in time.
     Silent,
-    /// The program requested a relist.
+    /// The reflector closed the watch, because the program requested a relist.
     Requested,
-    /// The watch failed or could not be opened.
+    /// The request of the watch failed, or the open watch failed.
     Failed(ErrorClass),
 }
 

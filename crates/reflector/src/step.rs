@@ -7,10 +7,10 @@ use crate::{
 
 /// Returns the next state and the outputs of a transition.
 ///
-/// This function is pure. The passing of time is an input ([`Input::Fired`],
-/// [`WatchEnd`](crate::WatchEnd)), and a delay is an output ([`Output::BackOff`], [`Output::Arm`]). An
-/// unexpected input does not change the state. For example, a deadline can fire while its request
-/// closes.
+/// This function is pure, and reads no clock. The inputs [`Input::Fired`] and [`Input::WatchEnded`]
+/// report that time has passed. The outputs [`Output::BackOff`] and [`Output::Arm`] start timers.
+///
+/// If the state does not expect the input, the function returns the same state and no outputs.
 pub fn step(state: State, input: Input<'_>, options: &ReflectorOptions) -> (State, Vec<Output>) {
     match state {
         State::Idle => wait::start(input, options),

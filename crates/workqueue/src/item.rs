@@ -10,8 +10,8 @@ use crate::queue::WorkQueue;
 /// Holds a key while a worker processes it. Dereferences to the key.
 ///
 /// The processing is complete when the item is dropped. [`Item::done`] and [`Item::retry`] drop the
-/// item. It is also dropped at the end of its scope, if the worker's future is cancelled, or if the
-/// worker panics. If the key was added during the processing, the queue then makes it ready again.
+/// item. The item is also dropped at the end of its scope, or if the worker is cancelled or panics.
+/// If the key was added during the processing, the key is then ready for a worker again.
 ///
 /// An item may move to another task. If an item is leaked, for example with `std::mem::forget`,
 /// workers never receive its key again.
@@ -36,8 +36,8 @@ impl<T: Eq + Hash + Clone + 'static> Item<T> {
     /// Completes the processing. Equivalent to dropping the item.
     pub fn done(self) {}
 
-    /// Completes the processing, counts a failure, and adds the key again after the delay of the
-    /// rate limiter. The key has the same priority as before.
+    /// Completes the processing, counts a failure, and adds the key again after the delay that the
+    /// rate limiter returns. The key keeps its priority.
     ///
     /// The queue does not limit the number of retries. A worker can give up on a key, for example
     /// if [`Item::num_requeues`] exceeds a limit. After a shutdown, the key is not added again.

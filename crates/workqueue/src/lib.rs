@@ -1,6 +1,6 @@
 //! A deduplicating work queue for controllers.
 //!
-//! The queue holds each key at most once, and only one worker at a time processes a key. If a key
+//! The queue contains each key at most once, and only one worker at a time processes a key. If a key
 //! is added several times before a worker takes it, the worker processes it once. Workers call
 //! [`WorkQueue::get`] and keep the returned [`Item`] while they work. Dropping the item completes
 //! the work. [`Item::retry`] also schedules the key again after a backoff. The design follows
@@ -29,26 +29,27 @@
 //!
 //! 1. **Only one worker processes a key.** While an [`Item`] exists, the queue returns no other
 //!    item with an equal key.
-//! 2. **No add before a shutdown is lost.** After each add, processing of the key *starts* at least
-//!    once. A key that is already queued is not queued a second time. A key that is added while a
-//!    worker processes it is queued again when its item is dropped.
-//! 3. **The order is first in, first out.** The first add of a key since a worker last took it
-//!    determines its position. A [`Priority`] moves the key ahead or back by a fixed number of
-//!    seconds. A key with a low priority therefore never starves.
-//! 4. **The earliest deadline applies.** If a key is added with several delays, the queue retains
-//!    only the earliest deadline. An immediate add does not cancel a delayed add, so
-//!    [`WorkQueue::add_after`] also works as a periodic resync.
+//! 2. **No add before a shutdown is lost.** After each add, a worker receives the key at least once.
+//!    If the key is already queued, the queue does not add it a second time. If a worker processes the
+//!    key, the queue adds the key again when the worker drops its item.
+//! 3. **The order is first in, first out.** If a key is added several times before a worker takes
+//!    it, the first of these adds determines its position. A [`Priority`] moves the key ahead or
+//!    back by a fixed number of seconds. A key with a low priority therefore never starves.
+//! 4. **The earliest deadline applies.** If a key is added with several delays, the queue keeps only
+//!    the earliest deadline. An add without a delay does not cancel a delayed add. A program can
+//!    therefore use [`WorkQueue::add_after`] to process a key periodically.
 //! 5. **A shutdown drains the queue.** After a shutdown, the queue ignores adds and drops delayed
 //!    keys. Workers still receive the queued keys, and the keys that were added again during their
 //!    processing. Then every `get` returns `None`.
-//! 6. **`get` is cancel safe.** Dropping its future loses neither a key nor a wake-up.
+//! 6. **`get` is cancel safe.** If its future is dropped, no key is lost, and another pending `get`
+//!    continues instead.
 //!
 //! # Memory
 //!
-//! The queue has no size limit. It stores each distinct key at most three times: as a queued or
-//! processed key, as a delayed key, and with its number of failures. [`WorkQueue::forget`] removes
-//! the number of failures. The number of distinct keys therefore bounds the memory. In a
-//! controller, this is the number of cached objects. The queue has no task, no channel and no timer
+//! The queue has no size limit. Its memory grows with the number of distinct keys, which is the number
+//! of cached objects in a controller. The queue stores each distinct key at most three times: as a
+//! queued or processed key, as a delayed key, and with its number of failures. [`WorkQueue::forget`]
+//! removes the number of failures. The queue has no task, no channel and no timer
 //! for a single key.
 //!
 //! # Invariants

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// Receives the time that each key waited, and the time that its worker processed it. Programs use
-/// these durations for histograms.
+/// Receives two durations for each key: the time that the key was ready, and the time that a worker
+/// processed the key. Programs use these durations for histograms.
 ///
-/// [`QueueStatus`](crate::QueueStatus) contains only the current state, but an observer also
-/// receives the durations of completed work. The queue calls the methods from many tasks, without
+/// [`QueueStatus`](crate::QueueStatus) contains only the current state. An observer also receives the
+/// durations of completed work. The queue calls the methods from many tasks, without
 /// holding its lock. The methods must not block.
 pub trait Observer: Send + Sync + 'static {
     /// Records that a worker took a key that was ready for `duration`.

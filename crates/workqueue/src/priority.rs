@@ -2,9 +2,9 @@
 
 /// Moves a key ahead in the queue, as if it had been added this many seconds earlier.
 ///
-/// Workers therefore receive keys with a higher priority first. A key with a low priority does not
-/// starve. For example, a key with priority 0 precedes each key with priority 100 that is added
-/// more than 100 seconds later.
+/// If keys are added at the same time, workers receive the keys with a higher priority first. A key
+/// with a low priority does not starve. For example, a key with priority 0 precedes each key with
+/// priority 100 that is added more than 100 seconds later.
 ///
 /// controller-runtime uses the same values. For example, it queues the objects of the initial list
 /// with -100.

@@ -18,7 +18,7 @@ use crate::state_machine::TakenKey;
 use crate::status::QueueStatus;
 use crate::sync::{Mutex, Notify, now, sleep_until};
 
-/// Holds each key at most once, and passes a key to one worker at a time. The [crate page](crate)
+/// Queues each key at most once, and passes a key to only one worker at a time. The [crate page](crate)
 /// lists the guarantees and the memory bounds.
 ///
 /// A `WorkQueue` is a handle: all clones share one queue. The methods may be called from any
@@ -108,36 +108,38 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Adds `key`.
     ///
-    /// If the key is already queued, it is not queued a second time. If a worker processes the key,
-    /// the key is queued again when the worker completes it. After a shutdown, the call has no
-    /// effect.
+    /// If the key is already queued, the queue does not add it a second time. If a worker processes
+    /// the key, the queue adds the key again when the worker completes it. After a shutdown, the
+    /// call has no effect.
     pub fn add(&self, key: T) {
         self.add_with_priority(key, Priority::NORMAL);
     }
 
     /// Adds `key` with a priority.
     ///
-    /// If the key is already queued, the higher priority applies. The key can then only move ahead.
+    /// If the key is already queued, the queue keeps the higher of the two priorities. The key
+    /// therefore never moves back.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }
 
     /// Adds `key` after `delay`.
     ///
-    /// If the key is already delayed, the earlier deadline applies. A delay of zero is equivalent
-    /// to [`WorkQueue::add`]. After a shutdown, the call has no effect.
+    /// If the key is already delayed, the queue keeps the earlier deadline. A delay of zero is
+    /// equivalent to [`WorkQueue::add`]. After a shutdown, the call has no effect.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_after_with_priority(key, delay, Priority::NORMAL);
     }
 
-    /// Adds `key` after `delay`, with a priority. If the key is already delayed, the earlier
-    /// deadline and the higher priority apply.
+    /// Adds `key` after `delay`, with a priority.
+    ///
+    /// If the key is already delayed, the queue keeps the earlier deadline and the higher priority.
     pub fn add_after_with_priority(&self, key: T, delay: Duration, priority: Priority) {
         self.change(|state, now| state.add_after(key, priority, delay, now));
     }
 
-    /// Counts a failure of `key`, and adds the key after the delay of the rate limiter. After a
-    /// shutdown, the call has no effect.
+    /// Counts a failure of `key`, and adds the key after the delay that the rate limiter returns.
+    /// After a shutdown, the queue does not add the key.
     pub fn add_rate_limited(&self, key: T) {
         self.retry(key, Priority::NORMAL);
     }
@@ -150,8 +152,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.change(|state, now| state.retry(key, priority, delay, now));
     }
 
-    /// Resets the number of failures of `key` in the rate limiter. Does not remove the key from the
-    /// queue.
+    /// Resets the number of failures of `key` in the rate limiter. The key stays in the queue.
     pub fn forget(&self, key: &T) {
         self.shared.limiter.forget(key);
     }
@@ -161,13 +162,14 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// Returns the number of keys that are ready for a worker. This number does not include delayed
-    /// keys and keys that workers process.
+    /// Returns the number of keys that are ready for a worker. Delayed keys, and keys that a worker
+    /// processes, do not count.
     pub fn len(&self) -> usize {
         self.change(|state, _| state.ready_len())
     }
 
-    /// Returns true if no key is ready for a worker. Keys may still be delayed or processed.
+    /// Returns true if no key is ready for a worker. Keys may still be delayed, or a worker may still
+    /// process a key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -180,18 +182,18 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.change(|state, now| state.status(now))
     }
 
-    /// Waits for the next key, in the order of adds and priorities. Returns `None` if the queue is
-    /// shut down and empty.
+    /// Waits for the next key, in the order of adds and priorities. Returns `None` after a shutdown,
+    /// when no key is queued.
     ///
-    /// After a shutdown, `get` still waits for keys that were added again during their processing.
-    /// A task that holds the item of such a key must drop the item before it calls `get`. Otherwise
-    /// `get` never returns.
+    /// A key that was added while a worker processes it is queued when the worker drops its item.
+    /// After a shutdown, `get` still waits for such keys. If a task holds the item of such a key and
+    /// calls `get`, `get` can wait indefinitely. The task must drop the item before it calls `get`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. It takes a key in the same poll that returns it. If the future
-    /// is dropped after it was woken, it wakes another pending `get`. If it waited for the next
-    /// deadline, another pending `get` waits for this deadline instead.
+    /// This method is cancel safe. If the future is dropped before it returns a key, the key stays in
+    /// the queue. If the dropped future was already woken, it wakes another pending `get`. If it
+    /// waited for the next deadline, another pending `get` waits for this deadline instead.
     ///
     /// # Panics
     ///
@@ -228,11 +230,11 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
         self.change(|state, _| state.shutdown());
     }
 
-    /// Shuts the queue down like [`WorkQueue::shutdown`], and waits until no key is queued and no
-    /// key is processed.
+    /// Shuts the queue down like [`WorkQueue::shutdown`]. Then waits until no key is queued and no
+    /// worker processes a key.
     ///
-    /// Workers must continue to call [`WorkQueue::get`]. Otherwise the method waits until
-    /// [`WorkQueue::shutdown`] is called.
+    /// Workers must continue to call [`WorkQueue::get`]. Otherwise the queued keys remain, and this
+    /// method waits until [`WorkQueue::shutdown`] is called.
     ///
     /// # Cancel safety
     ///

@@ -18,7 +18,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of retries without a delay after a quiet period.
 const DEFAULT_BURST: u32 = 100;
 
-/// Decides how long a key waits before it is retried.
+/// Determines the delay before a failed key is retried.
 ///
 /// The queue calls the methods from many tasks. The methods must not block.
 pub trait RateLimiter<T>: Send + Sync + 'static {
@@ -84,7 +84,7 @@ impl<T: Eq + Hash + Clone> Failures<T> {
     }
 }
 
-/// Doubles the delay with each failure of a key.
+/// Returns a delay for each key, which doubles with each failure of the key.
 pub struct ItemExponentialFailureRateLimiter<T> {
     base: Duration,
     max: Duration,
@@ -92,7 +92,8 @@ pub struct ItemExponentialFailureRateLimiter<T> {
 }
 
 impl<T: Eq + Hash + Clone> ItemExponentialFailureRateLimiter<T> {
-    /// Creates a limiter whose first delay is `base` and whose longest delay is `max`.
+    /// Creates a limiter. The delay after the first failure of a key is `base`, and the longest delay
+    /// is `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         ItemExponentialFailureRateLimiter { base, max, failures: Failures(DashMap::new()) }
     }
@@ -113,7 +114,7 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> RateLimiter<T> for ItemExpone
     }
 }
 
-/// Uses a short delay for the first failures of a key, and a long delay for all later failures.
+/// Returns a short delay for the first failures of a key, and a long delay for further failures.
 pub struct ItemFastSlowRateLimiter<T> {
     fast: Duration,
     slow: Duration,
@@ -143,8 +144,8 @@ impl<T: Eq + Hash + Clone + Send + Sync + 'static> RateLimiter<T> for ItemFastSl
     }
 }
 
-/// Limits the rate of retries of all keys together with a token bucket. It does not count failures
-/// per key, so [`RateLimiter::num_requeues`] returns 0.
+/// Limits the rate of the retries of all keys together, with a token bucket. The limiter does not
+/// count the failures of a key, so [`RateLimiter::num_requeues`] returns 0.
 pub struct BucketRateLimiter {
     interval: Duration,
     /// `interval` times `burst`: a retry has no delay while the bucket is full within this time.
@@ -153,8 +154,8 @@ pub struct BucketRateLimiter {
 }
 
 impl BucketRateLimiter {
-    /// Creates a full bucket of `burst` tokens that gains one token per `interval`. With a burst of
-    /// 0, the first retry also waits for one interval.
+    /// Creates a full bucket of `burst` tokens. Each retry takes one token, and the bucket gains one
+    /// token per `interval`. If `burst` is 0, the first retry also waits for one interval.
     pub fn new(interval: Duration, burst: u32) -> Self {
         BucketRateLimiter {
             interval,
@@ -195,8 +196,8 @@ impl Refill {
     }
 }
 
-/// Combines several limiters. The delay is the longest delay of these limiters, and each of them
-/// counts the failure.
+/// Combines several limiters. Each of these limiters counts the failure, and the longest of their
+/// delays applies.
 pub struct MaxOfRateLimiter<T> {
     limiters: Vec<Box<dyn RateLimiter<T>>>,
 }

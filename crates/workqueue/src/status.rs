@@ -10,8 +10,8 @@ pub struct QueueStatus<T> {
     pub ready: usize,
     /// The number of keys whose delay has not expired yet.
     pub delayed: usize,
-    /// The keys that workers process, each with its processing time so far. The key with the longest
-    /// time is first.
+    /// The keys that workers process. The duration is the time since the worker took the key. The key
+    /// with the longest duration is first.
     pub processing: Vec<(T, Duration)>,
     /// The number of adds since the queue was created. An add of a key that is already queued, or an add
     /// after a shutdown, is not counted.
@@ -23,12 +23,12 @@ pub struct QueueStatus<T> {
 }
 
 impl<T> QueueStatus<T> {
-    /// Returns the sum of the processing times so far.
+    /// Returns the sum of the durations in `processing`.
     pub fn unfinished_work(&self) -> Duration {
         self.processing.iter().map(|(_, duration)| *duration).sum()
     }
 
-    /// Returns the longest processing time so far, or zero if no key is processed.
+    /// Returns the longest duration in `processing`, or zero if no worker processes a key.
     pub fn longest_running(&self) -> Duration {
         self.processing.first().map_or(Duration::ZERO, |(_, duration)| *duration)
     }
