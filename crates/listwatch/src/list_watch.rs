@@ -154,8 +154,9 @@ impl<T: 'static> ListWatch<T> {
     /// cannot change the key, uid or resourceVersion of an object. It runs on the task that reads the
     /// response, so it must not block.
     ///
-    /// If a transform fails or panics, the object counts as undecodable. The error contains the key of
-    /// the object and the reason. The last decoded state stays in the cache and is marked stale.
+    /// If a transform fails or panics, the object counts as undecodable. The log contains the key of the
+    /// object and the reason. The last decoded state stays in the cache and is marked stale. If the object
+    /// was deleted, it is removed from the cache, and the delete event contains its last cached state.
     #[must_use]
     pub fn transform(
         mut self,

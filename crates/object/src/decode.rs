@@ -76,7 +76,7 @@ pub enum DecodeError {
     },
 }
 
-/// Decodes JSON into any type that implements `Deserialize`.
+/// Decodes JSON into any resource type that implements `DeserializeOwned`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonDecoder;
 

@@ -6,8 +6,8 @@ use kube_object::{Escaped, ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
-/// Reports why a read of a [`CachedApi`](crate::CachedApi) failed. The cache does not contain a
-/// write of this program, is not synced, or is no longer updated.
+/// Reports why a read of a [`CachedApi`](crate::CachedApi) failed. For example, the cache does not
+/// contain a write of this program, is not synced, or is no longer updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedReadError {
