@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         if self.doubt.closed && versions.last_began(group_of(&path)).is_some_and(is_recent) {
             return;
         }
-        // The position has not moved since the doubt, so an older check could be below the position.
+        // An event before the doubt can have moved the position above the result of an older check.
         let shareable_at = self.requested_at.checked_sub(MAX_SHARED_AGE).unwrap_or(self.doubt.at);
         let earliest = self.doubt.at.max(shareable_at);
         let within = options.list_deadline;
