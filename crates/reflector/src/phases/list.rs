@@ -14,7 +14,7 @@ use crate::{
 /// The maximum number of pages. A server with more pages probably returns new tokens indefinitely.
 const MAX_PAGES: u32 = 10_000;
 
-/// The maximum number of consecutive pages without items. kube-apiserver returns no such pages.
+/// The maximum number of consecutive later pages without items. kube-apiserver returns no such pages.
 const MAX_EMPTY_PAGES: u32 = 16;
 
 /// Requests a streaming list, or the first page if streaming lists are disabled or failed.
