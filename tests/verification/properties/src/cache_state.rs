@@ -104,8 +104,8 @@ pub(super) fn batches(past: &Past, observation: &Observation<'_>) -> Verdict {
             let mut expected = past.cache.objects.clone();
             for event in *events {
                 // A list reports a stale object as changed. A list without reuse reports each object as
-                // changed.
-                let fresh = *cause == Cause::Relist { fresh: true };
+                // changed. An opaque version always counts as changed.
+                let fresh = *cause == Cause::Relist { fresh: true } || past.opaque_versions;
                 apply(&mut expected, event, fresh || past.cache.stale.contains(&event.key()))?;
             }
             let shown: BTreeMap<Key, Object> = objects.iter().map(|object| (object.key, *object)).collect();

@@ -99,6 +99,16 @@ impl Judge {
         Self::default()
     }
 
+    /// Creates a judge for a server whose resourceVersions are opaque. The observer translates them into
+    /// numbers.
+    ///
+    /// A cache cannot prove with an opaque version that an object is unchanged. A repeated state is
+    /// therefore an update.
+    #[must_use]
+    pub fn of_opaque_versions() -> Self {
+        Self { past: Past { opaque_versions: true, ..Past::default() } }
+    }
+
     /// Returns the recorded state.
     #[must_use]
     pub fn past(&self) -> &Past {

@@ -22,6 +22,9 @@ pub struct Past {
     pub untransformed: BTreeSet<Object>,
     /// The informer was stopped.
     pub stopped: bool,
+    /// True if the resourceVersions of the server are opaque. An unchanged object then counts as
+    /// changed.
+    pub opaque_versions: bool,
 }
 
 /// The states of each object on the server, in the order of time.

@@ -369,6 +369,17 @@ fn repeated_key_or_unapplied_event_is_detected() {
     breaks_then(16, &[wrote(two), cache(2, &[two], Some(&[]))]);
 }
 
+/// Property 16.
+#[test]
+fn repeated_state_is_update_only_with_opaque_versions() {
+    let repeated = cache(1, &OBJECTS, Some(&[updated(FIRST, FIRST)]));
+    breaks_then(16, &[repeated]);
+    let mut judge = Judge::of_opaque_versions();
+    for observation in ground().into_iter().chain([repeated, called(updated(FIRST, FIRST)), RETURNED]) {
+        assert_eq!(judge.observe(observation), Ok(()), "at {observation:?}");
+    }
+}
+
 /// Property 17.
 #[test]
 fn late_or_repeated_transform_is_detected() {
