@@ -15,6 +15,7 @@ use super::{
     eager_task::EagerTask,
     history::{Recorder, WriteEffect},
     object_forms::ObjectForm,
+    opaque_versions::number_of,
     workload::number,
 };
 use crate::properties::{self, CacheView, Key, Mark, Object, Observation, Violation};
@@ -63,7 +64,7 @@ impl<T: ObjectForm> CacheObserver<T> {
         Object {
             key: number(key.namespace(), key.name()),
             uid: self.recorder.lock().uids.number(&entry.id.uid.to_string()),
-            version: entry.id.version.to_string().parse().unwrap_or(0),
+            version: number_of(&entry.id.version).unwrap_or(0),
             value: entry.value(),
         }
     }
@@ -90,7 +91,10 @@ impl<T: ObjectForm> CacheObserver<T> {
         let cached = cached.map(|entry| self.object(entry));
         let indexed = self.by_key.at(&snapshot).and_then(|index| index.iter(&key).next());
         let indexed = indexed.map(|entry| self.object(entry));
-        CacheView { cached, indexed, mark: mark(&snapshot), synced: snapshot.watermark().synced }
+        let recorder = self.recorder.lock();
+        // The cache does not move an opaque watermark. The recorder has seen each write before.
+        let mark = if recorder.has_opaque_versions() { recorder.mark() } else { mark(&snapshot) };
+        CacheView { cached, indexed, mark, synced: snapshot.watermark().synced }
     }
 
     /// All objects of a snapshot that pass a test, in the order of keys.
@@ -102,12 +106,13 @@ impl<T: ObjectForm> CacheObserver<T> {
 
     /// Records a write of the store before the handlers receive it.
     fn written(&self, snapshot: &Snapshot<T>) {
-        let (cause, content) = self.recorder.lock().cause(self.lister.stats());
+        let mark = mark(snapshot);
+        let (cause, content) = self.recorder.lock().cause(self.lister.stats(), mark.version);
         let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
         let seen = WriteEffect {
             objects: self.objects(snapshot.iter().cloned()),
             stale: stale.map(|entry| self.object(entry).key).collect(),
-            mark: mark(snapshot),
+            mark,
             synced: snapshot.watermark().synced,
             cause,
             content,
@@ -144,7 +149,7 @@ impl<T: ObjectForm> CacheObserver<T> {
 
 fn mark<T: kube_informer::Object>(snapshot: &Snapshot<T>) -> Mark {
     let position = snapshot.watermark();
-    let version = position.version.as_ref().and_then(|version| version.to_string().parse().ok());
+    let version = position.version.as_ref().and_then(number_of);
     Mark { epoch: position.epoch, version }
 }
 

@@ -72,6 +72,8 @@ pub enum SimulatedFault {
     LoseNext,
     /// Open watches send their next event twice.
     RepeatNext,
+    /// Open watches swap two consecutive events of different objects.
+    SwapNext,
     /// Open watches send an invalid event.
     Inject,
     /// A streaming list is rejected with 422.
@@ -116,7 +118,7 @@ pub enum SimulatedFault {
 
 use SimulatedFault as T;
 
-const ALL: [SimulatedFault; 52] = [
+const ALL: [SimulatedFault; 53] = [
     T::Unauthorized,
     T::Forbidden,
     T::NotFound,
@@ -149,6 +151,7 @@ const ALL: [SimulatedFault; 52] = [
     T::ExpiredWatches,
     T::LoseNext,
     T::RepeatNext,
+    T::SwapNext,
     T::Inject,
     T::StreamsRefused,
     T::StreamsFailed,
@@ -309,7 +312,7 @@ impl SimulatedFault {
             _ if (T::CutWatches..=T::Inject).contains(&self) && state == S::Listing => {
                 Some("no watch is open")
             }
-            T::Lose | T::LoseNext if state == S::Streaming => Some("no client can see it"),
+            T::Lose | T::LoseNext | T::SwapNext if state == S::Streaming => Some("no client can see it"),
             T::RestoreInList if state != S::Listing => Some("no list is read"),
             _ => None,
         }

@@ -135,7 +135,8 @@ impl World {
     /// Injects a fault into the open watches.
     fn inject_watch_fault(&mut self) {
         let any = RequestMatch::any();
-        let (affected, fault) = match self.rng.u8(..7) {
+        let (affected, fault) = match self.rng.u8(..8) {
+            7 => return self.swap_events(),
             0 => (self.server.cut_watches(&any), SimulatedFault::CutWatches),
             1 => (self.server.fail_watches(&any, Status::expired()), SimulatedFault::ExpiredWatches),
             2 if self.setup.loses => {
@@ -155,6 +156,20 @@ impl World {
         };
         if affected > 0 {
             self.record_fault_if_open(fault);
+        }
+    }
+
+    /// Each open watch swaps its next two consecutive events of different objects. Versions must be
+    /// numbers, because no client can detect the order of opaque versions.
+    fn swap_events(&mut self) {
+        self.log(|| "the next events are swapped".to_owned());
+        for watcher in &self.watchers {
+            let mut recorder = watcher.stack.recorder().lock();
+            recorder.swaps_next =
+                !recorder.has_opaque_versions() && recorder.status().phase == Phase::Watching;
+        }
+        for _ in 0..self.rng.usize(2..5) {
+            self.write();
         }
     }
 
@@ -272,10 +287,12 @@ impl World {
     /// etcd is restored from a backup, in one of two ways.
     pub(super) fn restore(&mut self) {
         self.corrupt = None;
-        let (backup, bumped) = (self.backup(), self.rng.bool());
+        let (backup, bumped) = (self.backup(), self.rng.bool() || self.setup.bumps);
         let fault = if bumped { SimulatedFault::RestoreBumped } else { SimulatedFault::Restore };
+        // If a revision is smaller than before the restore, opaque versions do not show it.
+        let bump = if self.setup.bumps { self.server.resource_version() } else { 0 } + 1_000_000;
         let restored = match bumped {
-            true => self.server.restore_bumped(backup, 1_000_000),
+            true => self.server.restore_bumped(backup, bump),
             false => self.server.restore(backup),
         };
         if restored.is_ok() {

@@ -7,7 +7,7 @@ use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, StoreStats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use super::{Failure, budget::Budget, scope::Scope};
+use super::{Failure, budget::Budget, disorder::Disorder, scope::Scope, translation::Translation};
 use crate::properties::{
     CacheState, Cause, Content, Event, HandlerId, Judge, Key, Mark, Object, Observation, Violation,
 };
@@ -58,6 +58,13 @@ pub(super) struct Recorder {
     pub(super) removes_names: Option<Rng>,
     /// True if the lists of the server have versions.
     pub(super) has_versions: bool,
+    /// If the versions of the server are opaque, the judge observes numbers.
+    translation: Option<Translation>,
+    /// True if the next two events of different objects are swapped.
+    pub(super) swaps_next: bool,
+    /// The number of swaps.
+    pub(super) swaps: u64,
+    disorder: Disorder,
     position: Position,
     /// Events may have been lost.
     pub(super) lossy: bool,
@@ -89,8 +96,8 @@ pub(super) struct Recorder {
 pub struct SnapshotCounts {
     /// The compared snapshots.
     pub exact: u64,
-    /// The other snapshots: lists have no version or were incomplete, events were lost, or a restored
-    /// history or a cleared cache was not listed yet.
+    /// The other snapshots: lists have no version or were incomplete, events were lost or swapped, or a
+    /// restored history or a cleared cache was not listed yet.
     pub inexact: u64,
 }
 
@@ -156,6 +163,10 @@ impl Recorder {
             panics: None,
             removes_names: None,
             has_versions: true,
+            translation: None,
+            swaps_next: false,
+            swaps: 0,
+            disorder: Disorder::default(),
             position: Position::default(),
             lossy: false,
             snapshots: SnapshotCounts::default(),
@@ -185,6 +196,7 @@ impl Recorder {
         let panics = recorder.panics.as_mut().is_some_and(|rng| rng.u8(..6) == 0);
         if panics {
             recorder.budget.panicked();
+            recorder.disorder.closed();
             let at = recorder.began.elapsed();
             recorder.lines.log(at, || "on_error panics".to_owned());
             drop(recorder);
@@ -201,8 +213,63 @@ impl Recorder {
         self.observe(Observation::Transformed(object));
     }
 
-    /// An event or bookmark is handed to the reflector.
-    pub(super) fn handed(&mut self, version: u64) {
+    /// The source has opaque versions.
+    pub(super) fn translates_versions(&mut self) {
+        self.translation = Some(Translation::default());
+        self.judge = Judge::of_opaque_versions();
+    }
+
+    /// Returns whether the versions of the server are opaque.
+    pub(super) fn has_opaque_versions(&self) -> bool {
+        self.translation.is_some()
+    }
+
+    /// Two events of a watch are swapped. The version is of the later event.
+    pub(super) fn swapped(&mut self, version: Option<u64>) {
+        self.swaps_next = false;
+        self.swaps += 1;
+        let at = self.began.elapsed();
+        self.lines.log(at, || format!("the event {version:?} is swapped with the event before"));
+        if let Some(version) = version.filter(|_| self.has_versions) {
+            self.disorder.swapped(version);
+        }
+    }
+
+    /// Returns whether the cache can lack an event of a swap. The next list repairs it.
+    pub(super) fn may_lack_event(&self) -> bool {
+        self.disorder.may_lack_event()
+    }
+
+    /// The reflector requests the version of the server.
+    pub(super) fn checks_version(&mut self) {
+        self.disorder.checked(self.began.elapsed());
+    }
+
+    /// The reflector requests a list or a watch.
+    pub(super) fn requests(&mut self, resumes: bool) {
+        self.disorder.closed();
+        if resumes {
+            self.requires(self.disorder.resumed());
+        }
+    }
+
+    /// Checks that an event out of order had its effects in time.
+    pub(super) fn check_disorder(&mut self) {
+        self.requires(self.disorder.check(self.began.elapsed()));
+    }
+
+    fn requires(&mut self, result: Result<(), &str>) {
+        if let Err(how) = result {
+            self.broken(Violation { property: 2, how: how.to_owned() });
+        }
+    }
+
+    /// An event (or a bookmark) is handed to the reflector.
+    pub(super) fn handed(&mut self, version: u64, is_bookmark: bool) {
+        let at_most = self.position.mark.version.map(|position| position.saturating_sub(is_bookmark.into()));
+        if !self.has_opaque_versions() && Some(version) <= at_most {
+            self.disorder.received(self.began.elapsed());
+        }
         if Some(version) > self.position.mark.version {
             self.position.mark.version = Some(version);
             self.moved(Cause::Changes);
@@ -218,6 +285,7 @@ impl Recorder {
         if last {
             mark.epoch += u64::from(mark.version > Some(version));
             mark.version = Some(version);
+            self.disorder.listed();
             self.moved(Cause::Relist { fresh: consistent });
         }
     }
@@ -257,7 +325,7 @@ impl Recorder {
 
     /// Returns the cause of the last write of the cache, and whether the cache can have all changes up
     /// to its watermark.
-    pub(super) fn cause(&mut self, stats: StoreStats) -> (Cause, Content) {
+    pub(super) fn cause(&mut self, stats: StoreStats, version: Option<u64>) -> (Cause, Content) {
         let before = mem::replace(&mut self.lists, stats.lists);
         let fresh = mem::replace(&mut self.lists_without_reuse, stats.lists_without_reuse)
             < stats.lists_without_reuse;
@@ -269,19 +337,19 @@ impl Recorder {
             self.restored = None;
         }
         let cause = if before == stats.lists { Cause::Changes } else { Cause::Relist { fresh } };
+        if self.incomplete.is_none() && cause != Cause::Changes {
+            self.disorder.applied(version);
+        }
         // A list recovers lost events. The caller ensures that no later event is lost.
         self.lossy &= self.healed.is_none_or(|healed| stats.lists <= healed);
         self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
-        let known = self.has_versions && !self.lossy && self.restored.is_none() && !self.cleared;
+        let is_same_history = !self.lossy && self.restored.is_none() && !self.cleared;
+        let known = self.has_versions && is_same_history && !self.may_lack_event();
         let content = match (known, self.incomplete) {
             (true, None) => Content::AtWatermark,
             (true, Some(_)) => Content::NotOlder,
             (false, _) => Content::Unknown,
         };
-        match content {
-            Content::AtWatermark => self.snapshots.exact += 1,
-            _ => self.snapshots.inexact += 1,
-        }
         (cause, content)
     }
 
@@ -293,9 +361,16 @@ impl Recorder {
 
     /// Judges the last write, which has changed this, and the first sync.
     pub(super) fn changed(&mut self, events: &[Event]) {
-        let Some(WriteEffect { objects, stale, mark, synced, cause, content }) = self.written.take() else {
-            return;
-        };
+        let Some(mut write) = self.written.take() else { return };
+        let before = self.mark();
+        if let Some(translation) = &mut self.translation {
+            translation.translate(before, &mut write, events);
+        }
+        let WriteEffect { objects, stale, mark, synced, cause, content } = write;
+        match content {
+            Content::AtWatermark => self.snapshots.exact += 1,
+            _ => self.snapshots.inexact += 1,
+        }
         let (objects, stale, events) = (&objects, &stale, Some(events));
         self.observe(Observation::Cache(CacheState { objects, stale, mark, events, cause, content }));
         if synced && !mem::replace(&mut self.synced, true) {
@@ -305,6 +380,9 @@ impl Recorder {
 
     /// The reflector does this from now on.
     pub(super) fn does(&mut self, phase: Phase) {
+        if phase != Phase::Watching {
+            self.disorder.closed();
+        }
         self.budget.does(self.began.elapsed(), phase);
     }
 
@@ -357,7 +435,12 @@ impl Recorder {
 
     /// Returns the last version of the cache.
     pub(super) fn version(&self) -> u64 {
-        self.judge.past().cache.mark.version.unwrap_or(0)
+        self.mark().version.unwrap_or(0)
+    }
+
+    /// Returns the last watermark of the cache.
+    pub(super) fn mark(&self) -> Mark {
+        self.judge.past().cache.mark
     }
 }
 

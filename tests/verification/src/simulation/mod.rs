@@ -13,18 +13,22 @@
 mod budget;
 mod cache_observer;
 mod canary;
+mod disorder;
 mod eager_task;
 mod fault_coverage;
 mod faults;
 mod handlers;
 mod history;
 mod object_forms;
+mod opaque_versions;
 mod reporting_source;
 mod run;
 mod scope;
 mod setup;
 mod source;
 mod stack;
+mod swapping_source;
+mod translation;
 mod workload;
 mod world;
 

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::{
     history::Uids,
+    opaque_versions::number_of,
     workload::{BAD, Thing, ThingStatus, WRITE, number, value},
 };
 use crate::properties::Object;
@@ -79,7 +80,7 @@ pub(super) trait ObjectForm: Cached<Resource: Resource<DynamicType: Clone + Send
         Object {
             key: number(id.key.namespace(), id.key.name()),
             uid: uids.number(&id.uid.to_string()),
-            version: id.version.to_string().parse().unwrap_or(0),
+            version: number_of(&id.version).unwrap_or(0),
             value: self.value(),
         }
     }

@@ -9,7 +9,7 @@ use kube_listwatch::{Decoded, ListAt, ListPart, ListRequest, WatchEvent, WatchFr
 use kube_object::{CacheProbe, ResourceVersion};
 use parking_lot::Mutex;
 
-use super::history::Recorder;
+use super::{history::Recorder, opaque_versions::number_of};
 
 pub(super) struct ReportingSource<S> {
     pub(super) inner: S,
@@ -19,7 +19,7 @@ pub(super) struct ReportingSource<S> {
 }
 
 fn number(version: &ResourceVersion) -> u64 {
-    version.to_string().parse().unwrap_or(0)
+    number_of(version).unwrap_or(0)
 }
 
 impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
@@ -30,10 +30,14 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         // A check of the server's version does not change the cache.
         let is_check = request.at == ListAt::Consistent && request.limit == Some(1);
+        if is_check {
+            self.recorder.lock().checks_version();
+        }
         if is_check || !self.has_versions {
             return self.inner.list(request, known);
         }
         let recorder = Arc::clone(&self.recorder);
+        recorder.lock().requests(false);
         let first = !matches!(request.at, ListAt::Continue(_));
         let consistent = matches!(request.at, ListAt::Consistent | ListAt::Continue(_));
         let shows = move |part: &Result<ListPart<T>, ListWatchError>| match part {
@@ -62,18 +66,25 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
         let recorder = Arc::clone(&self.recorder);
         let mut initial = matches!(request.from, WatchFrom::InitialEvents(_));
         let consistent = matches!(request.from, WatchFrom::InitialEvents(None));
+        recorder.lock().requests(!initial);
+        let mut is_over = false;
         let mut show = move |event: &WatchEvent<T>| {
             let mut recorder = recorder.lock();
+            // The reflector closes the watch at an object without a name.
+            is_over |= event.object_id().is_some_and(|id| !id.has_name());
             match event {
+                _ if is_over => {}
                 WatchEvent::Bookmark { version, initial_events_end: true } if initial => {
                     initial = false;
                     recorder.page(number(version), true, true, consistent);
                 }
-                WatchEvent::Bookmark { version, .. } if !initial => recorder.handed(number(version)),
-                WatchEvent::Added(object) | WatchEvent::Modified(object) if !initial => {
-                    recorder.handed(number(&object.id().version));
+                WatchEvent::Bookmark { version, .. } if !initial => {
+                    recorder.handed(number(version), true);
                 }
-                WatchEvent::Deleted { id, .. } if !initial => recorder.handed(number(&id.version)),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if !initial => {
+                    recorder.handed(number(&object.id().version), false);
+                }
+                WatchEvent::Deleted { id, .. } if !initial => recorder.handed(number(&id.version), false),
                 _ => {}
             }
         };

@@ -15,6 +15,7 @@ use super::{
     budget::is_check,
     fault_coverage::{ReflectorState, SimulatedFault},
     history::{HistoryLines, SnapshotCounts, Uids},
+    opaque_versions::opaque_versions,
     setup::{InformerSetup, Setup},
     stack::{Environment, build},
     workload::NAMESPACES,
@@ -137,7 +138,11 @@ fn watcher(world: &mut World, setup: &InformerSetup, environment: &Environment) 
         }
         None => world.server.service(),
     };
-    let mut stack = build(Client::new(service, "default"), setup, environment);
+    let client = match setup.has_opaque_versions() {
+        true => Client::new(opaque_versions(service), "default"),
+        false => Client::new(service, "default"),
+    };
+    let mut stack = build(client, setup, environment);
     for _ in 0..setup.early_handlers {
         stack.join(&mut world.rng);
     }
@@ -230,7 +235,11 @@ async fn run_handlers(world: &mut World) {
 
 /// Returns the first violation.
 fn check(world: &World) -> Result<(), Failure> {
-    let found = world.watchers.iter().find_map(|watcher| watcher.stack.recorder().lock().violation.clone());
+    let found = world.watchers.iter().find_map(|watcher| {
+        let mut recorder = watcher.stack.recorder().lock();
+        recorder.check_disorder();
+        recorder.violation.clone()
+    });
     found.map_or(Ok(()), Err)
 }
 
@@ -248,6 +257,7 @@ fn stop_faults(world: &mut World) {
     for watcher in &world.watchers {
         let mut recorder = watcher.stack.recorder().lock();
         (recorder.panics, recorder.removes_names) = (None, None);
+        recorder.swaps_next = false;
     }
     world.serve();
     for watcher in &world.watchers {
@@ -271,13 +281,14 @@ fn long_patience(options: &ReflectorOptions) -> Duration {
 
 /// Returns the maximum time of convergence. The open watch may be silent, and a restored server may
 /// have all versions of its informer, so a silent watch must first reach its timeout. Without list
-/// versions, a list follows the open watch.
+/// versions, or after a swap of events, a list follows the open watch.
 fn bound(world: &World) -> Duration {
     let of_one = |watcher: &SimulatedInformer| {
         let recorder = watcher.stack.recorder().lock();
         let open = world.server.journal().last(|request| recorder.scope.asks(request) && !is_check(request));
         let silent = |request: &Request| matches!(request.fault, Some(FaultKind::Silence | FaultKind::Hang));
-        match !recorder.has_versions || recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
+        let waits_for_list = !recorder.has_versions || recorder.may_lack_event();
+        match waits_for_list || recorder.may_be_misled() || open.as_ref().is_some_and(silent) {
             true => long_patience(&watcher.options),
             false => patience(&watcher.options),
         }
@@ -371,8 +382,12 @@ fn within_budget(world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts the faults of requests.
+/// Counts the faults of requests and the swaps.
 fn count_requests(world: &mut World) {
+    for watcher in &world.watchers {
+        let swaps = watcher.stack.recorder().lock().swaps;
+        (0..swaps).for_each(|_| world.coverage.count(SimulatedFault::SwapNext, ReflectorState::Watching));
+    }
     let informers: Vec<_> =
         world.watchers.iter().map(|watcher| watcher.stack.recorder().lock().scope).collect();
     for request in world.server.journal().requests() {

@@ -26,6 +26,8 @@ pub(super) enum SourceKind {
     Server,
     /// A server whose lists have no version.
     NoListVersions,
+    /// A server whose versions are opaque.
+    OpaqueVersions,
     /// Two functions of a program, which may return objects without a name.
     Functions,
 }
@@ -54,6 +56,10 @@ pub(super) struct InformerSetup {
 impl InformerSetup {
     pub(super) fn has_list_versions(&self) -> bool {
         self.source != SourceKind::NoListVersions
+    }
+
+    pub(super) fn has_opaque_versions(&self) -> bool {
+        self.source == SourceKind::OpaqueVersions
     }
 }
 
@@ -106,6 +112,9 @@ pub(super) struct Setup {
     pub(super) loses: bool,
     /// etcd may be restored.
     pub(super) restores: bool,
+    /// True if each restore increases the revision and expires all versions. Without numbers, no client
+    /// can detect another restore.
+    pub(super) bumps: bool,
     /// The watch cache may lag.
     pub(super) lags: bool,
     /// The number of faults in ten steps.
@@ -142,6 +151,7 @@ impl Setup {
             }
         }
         Self {
+            bumps: informers.iter().any(InformerSetup::has_opaque_versions),
             server,
             informers,
             streaming: match rng.u8(..8) {
@@ -196,6 +206,7 @@ fn source(form: Representation, rng: &mut Rng) -> SourceKind {
     match rng.u8(..10) {
         0 => SourceKind::NoListVersions,
         1..=3 if is_plain => SourceKind::Functions,
+        4 => SourceKind::OpaqueVersions,
         _ => SourceKind::Server,
     }
 }

@@ -1,5 +1,5 @@
-//! The sources of the informers: kube-apiserver, a server whose lists have no version, and two functions
-//! of a program.
+//! The sources of the informers: kube-apiserver, a server whose lists have no version, a server whose
+//! versions are opaque, and two functions of a program.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl<T: ObjectForm> SimulatedSource<T> {
         let of_server = ListWatch::<T>::from_client(client, &T::resource(), setup.scope.namespace, "")
             .labels(setup.scope.selector());
         let inner = match setup.source {
-            SourceKind::Server | SourceKind::NoListVersions => of_server,
+            SourceKind::Server | SourceKind::NoListVersions | SourceKind::OpaqueVersions => of_server,
             SourceKind::Functions => functions(of_server, Arc::clone(recorder)),
         };
         let transform = transform(recorder, setup.panics.is_some());

@@ -19,6 +19,7 @@ use super::{
     reporting_source::ReportingSource,
     setup::{InformerSetup, Representation},
     source::SimulatedSource,
+    swapping_source::SwappingSource,
     workload::Thing,
 };
 use crate::properties::{Observation, Violation};
@@ -86,6 +87,9 @@ impl<T: ObjectForm> InformerStack<T> {
         recorder.panics = setup.panics.clone();
         recorder.removes_names = setup.removes_names.clone();
         recorder.has_versions = setup.has_list_versions();
+        if setup.has_opaque_versions() {
+            recorder.translates_versions();
+        }
         let recorder = Arc::new(Mutex::new(recorder));
         let (informer, factory) = match setup.by_factory && environment.canary.is_none() {
             true => of_factory::<T>(client, setup, &recorder),
@@ -140,6 +144,7 @@ fn alone<T: ObjectForm>(
     recorder: &Arc<Mutex<Recorder>>,
 ) -> Informer<T> {
     let inner = SimulatedSource::<T>::new(client, setup, recorder);
+    let inner = SwappingSource { inner, recorder: Arc::clone(recorder) };
     let (of_source, has_versions) = (Arc::clone(recorder), setup.has_list_versions());
     let builder = match canary {
         Some(canary) => {
