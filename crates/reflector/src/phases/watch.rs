@@ -47,9 +47,11 @@ fn event(watching: Watching, kind: EventKind, version: &ResourceVersion) -> Step
     let Watching { position, .. } = watching;
     let (position, verdict) = if position.can_move_to(version) {
         (position.moved_to(version.clone()), Output::Deliver)
-    } else {
+    } else if is_bookmark(kind) {
         // A bookmark at the position, or with a version that cannot be compared, has no information.
-        (position, if is_bookmark(kind) { Output::Discard } else { Output::Deliver })
+        (position, Output::Discard)
+    } else {
+        (position.overtaken(), Output::Deliver)
     };
     let delivered = watching.delivered || verdict == Output::Deliver;
     let (bookmarked, arm) = expect_bookmarks(watching.bookmarked, kind);
@@ -139,6 +141,7 @@ fn ended(watching: Watching, end: WatchEnd, options: &ReflectorOptions) -> Step 
 /// Resumes the watch, or relists if the watch may have missed a change:
 ///
 /// - Resumed watches make no progress.
+/// - The watch delivered an event that did not move an opaque position. The next watch would repeat it.
 /// - The watch discarded an event out of order, which can be a change.
 /// - A watch without a version returns the current state, but not the deletions since the last watch.
 fn next(position: Position) -> AfterBackoff {

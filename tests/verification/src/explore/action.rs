@@ -79,6 +79,10 @@ pub enum Fault {
     Stall,
     /// The watch sends the event of this version again.
     Repeat(u64),
+    /// The server is restored to this version. The open watch continues from this version.
+    RestoreBehindWatch(u64),
+    /// The watch sends the second of its next two events first.
+    SwapEvents,
     /// The watch leaves out its next event.
     LoseEvent,
     /// A page has an item without a name.
@@ -98,6 +102,10 @@ impl fmt::Display for Action {
             }
             Action::Fault(Fault::Compact) => write!(f, "the server compacts its history"),
             Action::Fault(Fault::Restore(version)) => write!(f, "the server is restored to {version}"),
+            Action::Fault(Fault::RestoreBehindWatch(version)) => {
+                write!(f, "the server is restored to {version}, and the watch continues from there")
+            }
+            Action::Fault(Fault::SwapEvents) => write!(f, "the next two events are sent in reverse order"),
             Action::Fault(Fault::Fail(class)) => write!(f, "the request fails: {class}"),
             Action::Fault(Fault::Stall) => write!(f, "the connection stalls"),
             Action::Fault(Fault::Repeat(version)) => write!(f, "the event of version {version} is repeated"),

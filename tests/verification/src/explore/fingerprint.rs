@@ -11,6 +11,7 @@ use foldhash::quality::FixedState;
 use kube_object::{Delta, Event, Listed, ObjectId};
 
 use super::{
+    bounds::OPAQUE,
     cache_gap::CacheGap,
     client::{Client, Member},
     server::{UIDS, VERSIONS},
@@ -27,7 +28,7 @@ pub(super) fn of(world: &World) -> u64 {
     (left.changes, left.faults, left.times, left.moves, left.stops).hash(&mut names);
     (&world.open, world.position).hash(&mut names);
     (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut names);
-    (world.failed, world.unchecked).hash(&mut names);
+    (world.failed, world.unchecked, world.disordered).hash(&mut names);
     (world.haste, world.tries, world.extensions, world.stopped, world.check).hash(&mut names);
     let first_list = world.position.version.is_none();
     world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
@@ -98,12 +99,15 @@ impl Hasher for Renaming {
         self.plain(number as u64);
     }
 
-    /// Text is the token of a list: a version and the next position.
+    /// Text is an opaque version, or the token of a list: a version and the next position.
     fn write(&mut self, bytes: &[u8]) {
-        let slash = bytes.iter().position(|byte| *byte == b'/').unwrap_or(0);
-        let version = std::str::from_utf8(&bytes[..slash]).ok().and_then(|text| text.parse().ok());
+        let (digits, rest) = match bytes.strip_prefix(OPAQUE.as_bytes()) {
+            Some(digits) => (digits, &[][..]),
+            None => bytes.split_at(bytes.iter().position(|byte| *byte == b'/').unwrap_or(0)),
+        };
+        let version = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
         self.write_u64(version.unwrap_or_default());
-        bytes[slash..].iter().for_each(|byte| self.write_u8(*byte));
+        rest.iter().for_each(|byte| self.write_u8(*byte));
     }
 
     fn finish(&self) -> u64 {

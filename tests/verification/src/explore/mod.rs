@@ -11,6 +11,7 @@ mod action;
 mod bounds;
 mod cache_gap;
 mod client;
+mod disorder;
 mod fingerprint;
 mod horizon;
 mod open;

@@ -4,7 +4,7 @@ use kube_listwatch::{ErrorClass, ListAt, ListRequest};
 use kube_object::ResourceVersion;
 
 use super::{
-    bounds::{Streams, Versions},
+    bounds::{OPAQUE, Streams, Versions},
     server::{Server, Stored},
 };
 
@@ -160,7 +160,7 @@ pub(super) fn pages(
             Err(Refusal::TooLarge)
         }
         // A server without list versions has no cache of old states.
-        ListAt::Any if versions == Versions::OneHistory => {
+        ListAt::Any if versions.are_in_lists() => {
             let mut pages = vec![page(server, now, 0, limit), page(server, now, 0, None)];
             pages.extend([page(server, server.base, 0, None)]);
             pages.dedup();
@@ -180,7 +180,8 @@ fn page(server: &Server, version: u64, from: u32, limit: Option<u32>) -> Page {
     Page { items, version, next }
 }
 
-/// A version of this server.
+/// Returns the number of a version of this server.
 pub(super) fn number(version: &ResourceVersion) -> u64 {
-    version.to_string().parse().unwrap_or_default()
+    let text = version.as_str();
+    text.strip_prefix(OPAQUE).unwrap_or(&text).parse().unwrap_or_default()
 }

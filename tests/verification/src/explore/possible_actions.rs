@@ -71,10 +71,10 @@ impl World {
         actions
     }
 
-    /// A watch after a failure must not wait in silence for a restored server.
+    /// After a failure or an event out of order, a watch must not wait in silence for a restored server.
     fn check_restore(&self) -> Result<(), Violation> {
         let is_silent = matches!(self.open, Open::Watch { .. }) && self.is_stuck();
-        let how = "a restored server is not detected after a reconnect".to_owned();
+        let how = "a restored server is not detected after a reconnect or an event out of order".to_owned();
         match is_silent && self.unchecked && !self.check {
             true => Err(Violation { property: 2, how }),
             false => Ok(()),
@@ -196,6 +196,7 @@ impl World {
         if self.open != Open::Stalled {
             add(Fault::Stall);
         }
+        self.disorder(&mut add);
         match &self.open {
             Open::Watch { initial, .. } if !initial.is_empty() => {}
             Open::Watch { sent, .. } => {

@@ -21,6 +21,7 @@ pub(super) const ALL: Bounds = Bounds {
     moves: 1,
     streams: Streams::Sent,
     versions: Versions::OneHistory,
+    unordered: false,
     functions: false,
     stops: false,
     stale_start: true,
@@ -55,7 +56,7 @@ const fn scope(name: &'static str, bounds: Bounds) -> Scope {
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 22] = [
+pub const SCOPES: [Scope; 25] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
@@ -80,6 +81,9 @@ pub const SCOPES: [Scope; 22] = [
         "no-list-versions-streams-ignored",
         Bounds { versions: Versions::NoneInLists, streams: Streams::Ignored, faults: 1, ..VERSIONLESS },
     ),
+    scope("opaque-versions", Bounds { versions: Versions::Opaque, faults: 2, ..PROTOCOL }),
+    scope("opaque-list-versions", Bounds { versions: Versions::OpaqueLists, faults: 2, ..PROTOCOL }),
+    scope("events-out-of-order", Bounds { unordered: true, faults: 2, ..PROTOCOL }),
     scope("functions", Bounds { functions: true, streams: Streams::Unasked, ..ALL }),
     scope(
         "busy-streams-ignored",

@@ -35,6 +35,16 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// Returns the key of the written object of this type.
+    pub(super) fn key(&self) -> Option<Key> {
+        match self {
+            Write::Elsewhere => None,
+            Write::Put { stored: object, .. } | Write::Deleted { last: object } => Some(object.object.key),
+        }
+    }
+}
+
 /// The first version, uid and value. The size of a number identifies its kind, see `fingerprint`.
 pub(super) const VERSIONS: u64 = 100;
 pub(super) const UIDS: u64 = 1000;
@@ -64,7 +74,7 @@ impl Server {
     /// Creates an empty server.
     #[must_use]
     pub fn new(versions: Versions) -> Self {
-        Self { counts: versions == Versions::PerObject, ..Self::default() }
+        Self { counts: versions.count_per_object(), ..Self::default() }
     }
 
     /// The version of the last write.

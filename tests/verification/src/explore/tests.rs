@@ -33,6 +33,56 @@ fn server_without_list_versions_breaks_no_property() {
 }
 
 #[test]
+fn server_with_opaque_versions_breaks_no_property() {
+    for versions in [Versions::Opaque, Versions::OpaqueLists] {
+        let bounds = Bounds { versions, moves: 0, changes: 2, slow_calls: false, ..ALL };
+        let bounds = Bounds { prompt_handlers: true, prompt_store: true, ..bounds };
+        let report = explore(bounds, 2, MINUTES);
+        assert!(report.violation.is_none() && !report.cut_short, "{report}");
+        assert!(report.states > 1000 && report.quiet > 100, "{report}");
+    }
+}
+
+#[test]
+fn events_out_of_order_break_no_property() {
+    let bounds = Bounds { unordered: true, moves: 0, changes: 2, slow_calls: false, ..ALL };
+    let bounds = Bounds { prompt_handlers: true, prompt_store: true, ..bounds };
+    let report = explore(bounds, 2, MINUTES);
+    assert!(report.violation.is_none() && !report.cut_short, "{report}");
+    assert!(report.states > 1000 && report.quiet > 100, "{report}");
+}
+
+/// The second of two events arrives first, and the reflector discards the first event.
+#[test]
+fn cache_equals_server_after_list_that_follows_swapped_events() {
+    let bounds = Bounds { unordered: true, changes: 2, streams: Streams::Unasked, ..ALL };
+    let mut world =
+        World::new(Bounds { prompt_handlers: true, prompt_store: true, ..bounds }).expect("a world");
+    let act = |world: &mut World, action: Action| {
+        let actions = world.actions().expect("no property is violated");
+        assert!(actions.contains(&action), "{action} is not one of {actions:?}");
+        world.act(&action).expect("no property is violated");
+    };
+    let list = |world: &mut World| {
+        while matches!(world.open, super::open::Open::List { .. }) {
+            let actions = world.actions().expect("no property is violated");
+            act(world, actions[0].clone());
+        }
+    };
+    list(&mut world);
+    act(&mut world, Action::Change(Change::Put(0)));
+    act(&mut world, Action::Change(Change::Put(1)));
+    act(&mut world, Action::Fault(Fault::SwapEvents));
+    assert_eq!(world.client.shown().0.len(), 1);
+    assert!(world.check && world.disordered && !world.is_quiet());
+    act(&mut world, Action::Version);
+    act(&mut world, Action::End(kube_reflector::WatchEnd::Full));
+    list(&mut world);
+    assert_eq!(world.client.shown().0.len(), 2);
+    assert!(!world.disordered && world.is_quiet());
+}
+
+#[test]
 fn stopped_informer_changes_nothing() {
     let report = explore(Bounds { stops: true, faults: 0, times: 0, ..ALL }, 2, MINUTES);
     assert!(report.violation.is_none() && !report.cut_short, "{report}");

@@ -1,12 +1,11 @@
 //! The execution of actions.
 
 use kube_listwatch::{Decoded, ErrorClass};
-use kube_object::{Delta, Listed, ResourceVersion};
+use kube_object::{Delta, Listed};
 use kube_reflector::{Deadline, EventKind, Input, WatchEnd, separate_nameless};
 
 use super::{
     action::{Action, Change, Fault},
-    bounds::Versions,
     cache_gap::CacheGap,
     open::{self, Open, Page, Refusal, Reuse},
     server::Write,
@@ -36,7 +35,7 @@ impl World {
             Action::Accept => self.accept(),
             Action::Version => {
                 (self.check, self.unchecked) = (false, false);
-                let version = self.server.version().into();
+                let version = self.left.versions.of_list(self.server.version());
                 self.input(Input::ServerVersion(&version), None)
             }
             Action::Event => self.event(),
@@ -154,7 +153,8 @@ impl World {
                 }
                 self.compact()
             }
-            Fault::Restore(version) => self.restore(version),
+            Fault::Restore(version) => self.restore(version, false),
+            Fault::RestoreBehindWatch(version) => self.restore(version, true),
             Fault::Fail(class) => {
                 self.failed = matches!(class, ErrorClass::Overloaded | ErrorClass::Broken);
                 self.open = Open::None;
@@ -166,6 +166,7 @@ impl World {
             }
             Fault::Repeat(version) => self.repeat(version),
             Fault::LoseEvent => self.lose(),
+            Fault::SwapEvents => self.swap(),
             Fault::ItemWithoutName => {
                 let Open::List { request, .. } = &self.open else { return Ok(()) };
                 let Ok(pages) = open::pages(&self.server, request, self.left.versions) else { return Ok(()) };
@@ -204,10 +205,7 @@ impl World {
         let Open::List { sent: Some(page), .. } = &self.open else { return Ok(()) };
         let Page { version, next, .. } = page.clone();
         self.open = Open::None;
-        let version: ResourceVersion = match self.left.versions {
-            Versions::OneHistory => version.into(),
-            Versions::NoneInLists | Versions::PerObject => "".into(),
-        };
+        let version = self.left.versions.of_list(version);
         self.input(Input::PageEnd { version: &version, next: next.as_deref() }, None)
     }
 
@@ -278,7 +276,7 @@ impl World {
         self.send(write, reuse)
     }
 
-    fn send(&mut self, write: Write, reuse: Reuse) -> Outcome {
+    pub(super) fn send(&mut self, write: Write, reuse: Reuse) -> Outcome {
         let (kind, version, delta) = match write {
             Write::Elsewhere => return Ok(()),
             Write::Put { stored, created } => {
@@ -292,6 +290,7 @@ impl World {
                 (EventKind::Changed, version, Delta::Remove { id, last })
             }
         };
+        self.note_order(kind, &version);
         self.input(Input::Event { kind, version: &version }, Some(delta))
     }
 
@@ -319,7 +318,7 @@ impl World {
         let Open::Stream { sent, fresh, .. } = &self.open else { return Ok(()) };
         let (sent, reuse) = (*sent, Reuse::listing(*fresh));
         self.open = Open::Watch { initial: Vec::new(), sent, bookmarked: sent, reuse };
-        let version: ResourceVersion = sent.into();
+        let version = self.left.versions.of_bookmark(sent);
         let input = Input::Event { kind: EventKind::InitialEnd, version: &version };
         self.input(input, Some(Delta::Bookmark(version.clone())))
     }
@@ -331,7 +330,8 @@ impl World {
             Open::Stream { sent, .. } => *sent = version,
             _ => return Ok(()),
         }
-        let version: ResourceVersion = version.into();
+        let version = self.left.versions.of_bookmark(version);
+        self.note_order(EventKind::Bookmark, &version);
         let input = Input::Event { kind: EventKind::Bookmark, version: &version };
         self.input(input, Some(Delta::Bookmark(version.clone())))
     }

@@ -5,10 +5,10 @@ use kube_object::{CacheProbe, DecodeError, Delta, ObjectId, ResourceVersion};
 use kube_reflector::{FirstList, Input, Output, ReflectorOptions, State};
 
 use super::{
-    bounds::{Bounds, Streams, Versions},
+    bounds::{Bounds, Streams},
     cache_gap::CacheGap,
     client::{Ask, Client, stale},
-    open::{self, Open, Refusal, Reuse},
+    open::{self, Open, Reuse},
     server::{Server, Stored},
     test_object::{self, TestObject},
 };
@@ -59,8 +59,11 @@ pub struct World {
     pub check: bool,
     /// The last request failed without a response to it, so the server may have been restored.
     pub failed: bool,
-    /// The open watch followed such a failure, and the server's version is not known since.
+    /// The open watch followed such a failure, or the restored server sent an event out of order. The
+    /// server's version is not known since.
     pub unchecked: bool,
+    /// The reflector discarded an event out of order, and no list was complete since.
+    pub disordered: bool,
     /// Changes that extended a streaming list.
     pub extensions: u8,
     /// True if the informer was stopped.
@@ -93,6 +96,7 @@ impl World {
             check: false,
             failed: false,
             unchecked: false,
+            disordered: false,
             extensions: 0,
             stopped: false,
         };
@@ -156,6 +160,7 @@ impl World {
     }
 
     fn listed(&mut self, version: &ResourceVersion, fresh: bool) -> Outcome {
+        self.disordered = false;
         let version = known(version);
         let epoch = self.position.epoch + u64::from(version.is_some() && self.position.version > version);
         self.position = Mark { epoch, version };
@@ -172,6 +177,10 @@ impl World {
             Output::List { request, fresh } => Open::List { request, fresh, sent: None },
             Output::Stream { not_older_than, fresh } => {
                 open::stream(&self.server, not_older_than.as_ref(), fresh, self.left.streams)
+            }
+            Output::Watch(_) if self.disordered => {
+                let how = "no list follows a watch that sent an event out of order".to_owned();
+                return Err(Violation { property: 2, how });
             }
             Output::Watch(after) => {
                 let open = open::watch(&self.server, &after, self.left.versions);
@@ -228,11 +237,7 @@ impl World {
 
     /// Returns the identity that the server sends.
     pub(super) fn id(&self, stored: Stored) -> ObjectId {
-        let version = match self.left.versions {
-            Versions::OneHistory | Versions::NoneInLists => stored.object.version,
-            Versions::PerObject => stored.count,
-        };
-        test_object::id(&stored.object, version.into())
+        test_object::id(&stored.object, self.left.versions.of_object(&stored))
     }
 
     /// A watch without a version does not report deletions before its start. A list must follow.
@@ -294,7 +299,8 @@ impl World {
         self.client.store.check();
         let (objects, stale) = self.client.shown();
         let content = match self.lost == CacheGap::None && self.restored == CacheGap::None {
-            true if self.incomplete => Content::NotOlder,
+            // Events do not move an opaque watermark.
+            true if self.incomplete || self.left.versions.are_opaque_in_lists() => Content::NotOlder,
             true => Content::AtWatermark,
             false => Content::Unknown,
         };
@@ -313,7 +319,13 @@ impl World {
 
     fn mark(&self) -> Mark {
         let position = self.client.store.watermark();
-        Mark { epoch: position.epoch, version: position.version.as_ref().and_then(known) }
+        let version = position.version.as_ref().and_then(known);
+        if !self.left.versions.are_opaque_in_lists() {
+            return Mark { epoch: position.epoch, version };
+        }
+        // The store starts an epoch at each list, and has no version after an incomplete list. The world
+        // knows the order of the versions, and they never decrease.
+        Mark { epoch: 0, version: version.or(self.judge.past().cache.mark.version) }
     }
 
     /// Handlers that have become synced.
@@ -400,19 +412,6 @@ impl World {
         waiting.filter(|delta| matches!(delta, Delta::Begin { .. })).count()
     }
 
-    pub(super) fn restore(&mut self, version: u64) -> Outcome {
-        if self.horizon() > Some(version) {
-            self.restored = CacheGap::Until(self.begins_waiting());
-        }
-        self.server.restore(version);
-        self.judge.observe(Observation::Restored { version })?;
-        // The API servers restart, which closes all requests except undetected watches.
-        if matches!(self.open, Open::List { .. } | Open::Stream { .. }) {
-            self.open = Open::Refused(Refusal::Broken);
-        }
-        self.written()
-    }
-
     /// Reports that the version of the server, or the first version that the client depends on, has
     /// changed.
     pub(super) fn written(&mut self) -> Outcome {
@@ -425,7 +424,8 @@ impl World {
     pub fn is_stuck(&self) -> bool {
         match &self.open {
             Open::Stalled => true,
-            Open::Watch { sent, .. } => *sent > self.server.version(),
+            // A watch that continues after a restore waits for versions above the position.
+            Open::Watch { sent, .. } => Some(self.server.version()) < self.position.version.max(Some(*sent)),
             Open::Stream { accepted, initial, ends, .. } => *accepted && initial.is_empty() && !ends,
             Open::None | Open::Refused(_) | Open::List { .. } => false,
         }
@@ -433,7 +433,9 @@ impl World {
 
     /// Returns whether only a list repairs the cache, although the watch works.
     pub(super) fn needs_list(&self) -> bool {
-        self.left.versions != Versions::OneHistory && self.lost != CacheGap::None
+        let is_open = matches!(self.open, Open::Watch { .. });
+        let is_versionless = !self.left.versions.are_in_lists();
+        is_versionless && self.lost != CacheGap::None || is_open && self.disordered
     }
 
     /// Returns whether no action is pending.
