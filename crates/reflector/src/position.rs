@@ -32,9 +32,10 @@ pub struct Position {
     pub check_version: bool,
     /// True if a watch sent an event whose resourceVersion was not higher than `version`, or a bookmark
     /// whose resourceVersion was lower than `version`, since the last list. The reflector discarded this
-    /// event, and may have missed a change. Also true if `version` is opaque, and the reflector delivered
-    /// an event that did not move it. A watch from `version` would repeat this event after later events,
-    /// and the cache would return to older states. When the watch closes, the reflector therefore lists.
+    /// event, and may have missed a change. Also true if the reflector delivered an event that did not move
+    /// the position, because one of them is opaque. A watch from `version` would repeat this event after
+    /// later events, and the cache would return to older states. When the watch closes, the reflector
+    /// therefore lists.
     pub disordered: bool,
     /// The features of lists that the server does not support, as observed in earlier requests.
     pub limits: ServerLimits,
@@ -117,10 +118,9 @@ impl Position {
         Self { disordered: true, ..self }.unchecked()
     }
 
-    /// Returns the position after a delivered event that did not move it. An opaque position orders no
-    /// events, so the next watch must not repeat the event.
+    /// Returns the position after a delivered event that did not move it, because they cannot be compared.
     pub(crate) fn overtaken(self) -> Self {
-        Self { disordered: self.disordered || !self.is_comparable(), ..self }
+        Self { disordered: true, ..self }
     }
 
     /// Returns whether the position can be compared with other resourceVersions, because it is a number.

@@ -96,8 +96,8 @@ pub enum RelistCause {
     /// A watch failed because the resource did not exist (404).
     NotFound,
     /// Watches could not deliver the current state. Several watches in a row delivered no event or
-    /// failed, a watch sent an event out of order or an event that cannot move an opaque position, or a
-    /// watch started without a resourceVersion.
+    /// failed, a watch sent an event out of order, an event could not move the position, or a watch started
+    /// without a resourceVersion.
     Stuck,
     /// The program requested a relist.
     Requested,

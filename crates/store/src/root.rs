@@ -250,7 +250,8 @@ impl<T: Object> Root<T> {
     ///
     /// This also holds for another uid. The resourceVersions of all objects of a type have one order,
     /// so the object with the lower version is the older object. An opaque version never counts as a
-    /// repeat. If versions have no order, only an equal state of the same object is a repeat.
+    /// repeat. If versions have no order, only an equal state of the same object is a repeat. An equal state
+    /// of a stale object is not a repeat, because the undecodable state can be older.
     fn is_repeat(&self, slot: u32, held: &ObjectId, event: &ObjectId, digest: Option<Digest>) -> bool {
         if self.has_version_of_lost_history(slot, held, event) {
             return false;
@@ -262,6 +263,7 @@ impl<T: Object> Root<T> {
             (false, true) => false,
             (false, false) => {
                 !event.version.is_opaque()
+                    && !self.stale.contains(&slot)
                     && self.objects.get(slot).is_some_and(|cached| {
                         cached.is_unchanged(&event.version, digest, VersionTrust::SameHistory)
                     })

@@ -135,6 +135,16 @@ fn after_list_without_version_events_have_no_order() {
     }
 }
 
+/// The undecodable state can be older than the cached state.
+#[test]
+fn equal_state_refreshes_stale_object_if_versions_have_no_order() {
+    let store = listed("", &[("a/x", "u", "7")]);
+    apply(&store, vec![undecodable("a/x", "u", "3")]);
+    assert!(store.snapshot().is_stale(&key("a/x")));
+    assert_eq!(apply(&store, vec![put("a/x", "u", "7")]), ["* a/x@7 -> 7"]);
+    assert!(!store.snapshot().is_stale(&key("a/x")));
+}
+
 #[test]
 fn snapshot_contains_complete_batches() {
     let store = Store::new();
