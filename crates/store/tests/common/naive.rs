@@ -85,7 +85,8 @@ impl Naive {
             return is_repeat(&held.id, id) && !(stale && self.is_lost(&held.id, id));
         }
         let is_other_value = held.digest.is_some() && digest.is_some() && held.digest != digest;
-        is_same_object(&held.id, id)
+        !stale
+            && is_same_object(&held.id, id)
             && held.id.version == id.version
             && !id.version.is_opaque()
             && !is_other_value

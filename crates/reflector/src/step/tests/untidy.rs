@@ -60,10 +60,7 @@ fn event_that_does_not_move_position_causes_list_after_watch() {
     let numeric = go(watching(listed("9")), event(EventKind::Changed, &version("etag-7"))).0;
     for (state, at) in [(opaque, ListAt::Consistent), (numeric, newer_than("9"))] {
         let (ended, outputs) = go(state.clone(), Input::WatchEnded(WatchEnd::Full));
-        assert_eq!(
-            (ended, &outputs[0]),
-            (first_page(plan(at.clone())), &Output::Count(RelistCause::Stuck))
-        );
+        assert_eq!((ended, &outputs[0]), (first_page(plan(at.clone())), &Output::Count(RelistCause::Stuck)));
         let (state, _) = go(state, Input::WatchEnded(WatchEnd::Short));
         let expected = AfterBackoff::List { plan: plan(at), cause: RelistCause::Stuck };
         assert_eq!(state, waiting(expected));
