@@ -76,6 +76,17 @@ impl Registry {
         table
     }
 
+    /// Returns the table of a resource. If the CRD was deleted and created again after the request found
+    /// `served`, this is the table of the new CRD. etcd also has one history for each resource.
+    pub(crate) fn table_of(&self, served: &Served) -> TableId {
+        let Kind { group, plural, rules, .. } = &*served.kind;
+        if !rules.custom {
+            return served.table;
+        }
+        let name = (group.as_str().into(), plural.as_str().into());
+        self.latest.get(&name).copied().unwrap_or(served.table)
+    }
+
     pub(crate) fn find_custom_table(&self, crd: &str) -> Option<TableId> {
         self.custom.get(crd).copied()
     }

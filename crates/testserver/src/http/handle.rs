@@ -215,11 +215,11 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
                 Status::bad_request(format!("invalid resource version: {cause}"))
             }
         })?;
-        call.cache.reach(shared, target.served.table, revision).await?;
+        call.cache.reach(shared, &target.served, revision).await?;
     }
     let entry = shared.read(|state| {
         let store = &state.store;
-        let table = target.served.table;
+        let table = state.registry.table_of(&target.served);
         let revision =
             if cached { store.position_of(table, call.cache.id(), Instant::now()) } else { store.revision() };
         store.table(table).get_at(&target.key(), revision).cloned()

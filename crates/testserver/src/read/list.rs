@@ -13,7 +13,7 @@ use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::Entry;
-use crate::storage::log::Store;
+use crate::storage::log::{Store, TableId};
 use crate::storage::snapshot::Snapshot;
 
 /// The objects and the list metadata of one page.
@@ -50,10 +50,8 @@ pub(crate) async fn list(
 ) -> Result<Page, Status> {
     let fresh = match options.at {
         // If the cache does not catch up in time, the storage serves the request instead.
-        ListPosition::Latest => cache.reach(shared, served.table, shared.revision()).await.is_ok(),
-        ListPosition::NotOlderThan(revision) => {
-            cache.reach(shared, served.table, revision).await.map(|()| true)?
-        }
+        ListPosition::Latest => cache.reach(shared, served, shared.revision()).await.is_ok(),
+        ListPosition::NotOlderThan(revision) => cache.reach(shared, served, revision).await.map(|()| true)?,
         ListPosition::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
         ListPosition::Any | ListPosition::Continue(_) => true,
     };
@@ -67,33 +65,35 @@ pub(crate) async fn list(
     let single =
         options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
     let options = if cached || single { &unlimited } else { options };
-    shared.read(|state| match &options.at {
-        ListPosition::Latest | ListPosition::Any | ListPosition::NotOlderThan(_) => {
-            let cached = state.store.position_of(served.table, cache.id(), Instant::now());
-            let revision = if fresh { cached } else { state.store.revision() };
-            page_at(state, served, &prefix, "", revision, options)
+    shared.read(|state| {
+        let table = state.registry.table_of(served);
+        match &options.at {
+            ListPosition::Latest | ListPosition::Any | ListPosition::NotOlderThan(_) => {
+                let cached = state.store.position_of(table, cache.id(), Instant::now());
+                let revision = if fresh { cached } else { state.store.revision() };
+                page_at(state, table, &prefix, "", revision, options)
+            }
+            ListPosition::Exactly(revision) => {
+                let snapshot = state.store.table(table).at(*revision).map_err(|_| Status::list_expired())?;
+                page(&state.store, &snapshot, &prefix, "", *revision, options)
+            }
+            ListPosition::Continue(token) => continue_page(state, table, &prefix, token, options),
         }
-        ListPosition::Exactly(revision) => {
-            let snapshot =
-                state.store.table(served.table).at(*revision).map_err(|_| Status::list_expired())?;
-            page(&state.store, &snapshot, &prefix, "", *revision, options)
-        }
-        ListPosition::Continue(token) => continue_page(state, served, &prefix, token, options),
     })
 }
 
 fn continue_page(
     state: &State,
-    served: &Served,
+    table: TableId,
     prefix: &str,
     token: &Token,
     options: &ListOptions,
 ) -> Result<Page, Status> {
     let start = format!("{prefix}{}", token.start);
     let Some(revision) = token.revision else {
-        return page_at(state, served, prefix, &start, state.store.revision(), options);
+        return page_at(state, table, prefix, &start, state.store.revision(), options);
     };
-    let snapshot = state.store.table(served.table).at(revision).map_err(|_| {
+    let snapshot = state.store.table(table).at(revision).map_err(|_| {
         let loose = Token { revision: None, start: token.start.clone() };
         Status::continue_expired(loose.encode())
     })?;
@@ -103,13 +103,13 @@ fn continue_page(
 /// Returns a page of the state at a revision that is available.
 fn page_at(
     state: &State,
-    served: &Served,
+    table: TableId,
     prefix: &str,
     start: &str,
     revision: u64,
     options: &ListOptions,
 ) -> Result<Page, Status> {
-    page(&state.store, &state.store.table(served.table).then(revision), prefix, start, revision, options)
+    page(&state.store, &state.store.table(table).then(revision), prefix, start, revision, options)
 }
 
 fn page(

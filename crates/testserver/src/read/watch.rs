@@ -137,7 +137,7 @@ impl Watcher {
         let open = shared.open.open(arrival);
         let table = shared.read(|state| state.store.table(served.table).signal.subscribe());
         let mut watcher = Self {
-            scope: WatchScope::new(served.table, namespace.as_deref(), options.select, encoder),
+            scope: WatchScope::new(served, namespace.as_deref(), options.select, encoder),
             position: WatchPosition::default(),
             initial: InitialState {
                 objects: VecDeque::new(),
@@ -175,12 +175,16 @@ impl Watcher {
         self.shared.age();
         let shared = self.shared.clone();
         shared.read(|state| {
+            // The objects of a CRD that was created again are in another table.
+            if state.store.table(self.scope.table()).closed {
+                return self.end(WatchEnd::Closed);
+            }
             let revision = self.cache_revision(state);
             self.position.cursor = if let WatchStart::After(revision) = from { revision } else { revision };
-            let reread = state.store.table(self.scope.table).reread;
+            let reread = state.store.table(self.scope.table()).reread;
             if let WatchStart::After(revision) = from
                 && !self.fault.is_silent()
-                && let Err(compacted) = state.store.check_start(self.scope.table, self.cache.id(), revision)
+                && let Err(compacted) = state.store.check_start(self.scope.table(), self.cache.id(), revision)
             {
                 return self.fail(&expired(shared.config.watch_cache, revision, compacted.floor));
             }
@@ -200,7 +204,7 @@ impl Watcher {
 
     /// Returns the latest revision that the cache has seen.
     fn cache_revision(&self, state: &State) -> u64 {
-        state.store.position_of(self.scope.table, self.cache.id(), Instant::now())
+        state.store.position_of(self.scope.table(), self.cache.id(), Instant::now())
     }
 
     fn is_ended(&self) -> bool {
@@ -270,7 +274,7 @@ impl Watcher {
                 return None;
             }
             if let Some(revision) = self.position.awaited.take() {
-                match self.cache.clone().reach(&self.shared.clone(), self.scope.table, revision).await {
+                match self.cache.clone().reach(&self.shared.clone(), &self.scope.served, revision).await {
                     Ok(()) => self.begin(WatchStart::Stream(revision)),
                     Err(status) => self.fail(&status),
                 }
@@ -316,7 +320,7 @@ impl Watcher {
             self.read_events(state);
             if !self.ready.is_empty() || self.is_ended() {
                 LogRead::Frames
-            } else if state.store.table(self.scope.table).closed {
+            } else if state.store.table(self.scope.table()).closed {
                 LogRead::Gone
             } else {
                 LogRead::Nothing
@@ -337,7 +341,7 @@ impl Watcher {
     }
 
     fn read_events(&mut self, state: &State) {
-        let events = match state.store.events(self.scope.table, self.cache.id(), self.position.cursor) {
+        let events = match state.store.events(self.scope.table(), self.cache.id(), self.position.cursor) {
             Ok(events) => events,
             Err(compacted) => {
                 let cached = self.shared.config.watch_cache;
@@ -374,7 +378,7 @@ impl Watcher {
         let shared = self.shared.clone();
         let revision = shared.read(|state| {
             let cursor = self.position.cursor;
-            let mut pending = state.store.events(self.scope.table, self.cache.id(), cursor).ok()?;
+            let mut pending = state.store.events(self.scope.table(), self.cache.id(), cursor).ok()?;
             pending.next().is_none().then(|| self.cache_revision(state))
         });
         match revision {

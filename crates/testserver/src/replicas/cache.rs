@@ -4,9 +4,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
-use crate::state::Shared;
+use crate::state::{Served, Shared};
 use crate::status::Status;
-use crate::storage::log::TableId;
 use crate::storage::watch_cache::{CacheId, Lag};
 
 /// The maximum time that a read waits until the cache reaches a revision. Then the server rejects the
@@ -41,9 +40,12 @@ impl Cache {
         shared.read(|state| state.store.position(self.id, Instant::now()))
     }
 
-    /// Returns the latest revision of a table that the cache has seen.
-    fn position_of(&self, shared: &Shared, table: TableId) -> u64 {
-        shared.read(|state| state.store.position_of(table, self.id, Instant::now()))
+    /// Returns the latest revision of a resource that the cache has seen.
+    fn position_of(&self, shared: &Shared, served: &Served) -> u64 {
+        shared.read(|state| {
+            let table = state.registry.table_of(served);
+            state.store.position_of(table, self.id, Instant::now())
+        })
     }
 
     /// Returns whether the cache lags, and the time at which it will see more events without a further
@@ -55,17 +57,17 @@ impl Cache {
         })
     }
 
-    /// Waits up to `FRESHNESS` until the cache has seen `revision` of a table, then rejects it as too
-    /// large.
+    /// Waits up to `FRESHNESS` until the cache has seen `revision` of a resource, then rejects it as
+    /// too large.
     ///
     /// # Cancel safety
     /// The future does not change any state. It can be dropped at any time.
-    pub(crate) async fn reach(&self, shared: &Shared, table: TableId, revision: u64) -> Result<(), Status> {
+    pub(crate) async fn reach(&self, shared: &Shared, served: &Served, revision: u64) -> Result<(), Status> {
         let reached = async {
             let mut revisions = shared.revisions();
             loop {
                 revisions.mark_unchanged();
-                if self.position_of(shared, table) >= revision {
+                if self.position_of(shared, served) >= revision {
                     return;
                 }
                 let due = self.pace(shared).1;
@@ -76,7 +78,7 @@ impl Cache {
             }
         };
         let waited = timeout(FRESHNESS, reached).await;
-        waited.map_err(|_| shared.too_large(revision, self.position_of(shared, table)))
+        waited.map_err(|_| shared.too_large(revision, self.position_of(shared, served)))
     }
 }
 

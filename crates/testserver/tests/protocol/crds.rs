@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Lines, delete, get, merge, post, put, send, server};
 
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const WIDGETS: &str = "/apis/ex.test/v1/namespaces/default/widgets";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const WIDGETS: &str = "/apis/ex.test/v1/namespaces/default/widgets";
 
 fn schema() -> Value {
     let spec = json!({"type": "object", "properties": {
@@ -16,7 +16,7 @@ fn schema() -> Value {
     json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}})
 }
 
-fn crd() -> Value {
+pub(crate) fn crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.ex.test"},
@@ -33,7 +33,7 @@ fn crd() -> Value {
     })
 }
 
-fn widget(name: &str, spec: &Value) -> Value {
+pub(crate) fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "ex.test/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Recorder {
     restored: Option<Restored>,
     /// The number of lists of the cache that may be incomplete or earlier.
     incomplete: Option<u64>,
-    /// True if the resource was removed, so that the cache may be cleared.
+    /// True if the resource was removed, so that the cache may be cleared. A complete list ends this.
     cleared: bool,
     began: Instant,
     judge: Judge,
@@ -342,7 +342,10 @@ impl Recorder {
         }
         // A list recovers lost events. The caller ensures that no later event is lost.
         self.lossy &= self.healed.is_none_or(|healed| stats.lists <= healed);
-        self.cleared = self.status.borrow().cleared || (self.cleared && cause == Cause::Changes);
+        // A restore can undo the deletion of the resource. An incomplete list then adds only some of the
+        // objects that the watermark of the cleared cache includes.
+        let listed = cause != Cause::Changes && self.incomplete.is_none();
+        self.cleared = self.status.borrow().cleared || (self.cleared && !listed);
         let is_same_history = !self.lossy && self.restored.is_none() && !self.cleared;
         let known = self.has_versions && is_same_history && !self.may_lack_event();
         let content = match (known, self.incomplete) {

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use crate::http::object_encoder::ObjectEncoder;
 use crate::http::query::Selection;
 use crate::read::list::prefix;
-use crate::state::State;
+use crate::state::{Served, State};
 use crate::storage::entry::{Change, Entry};
 use crate::storage::log::{Event, TableId};
 
 /// Selects and encodes the objects of a watch.
 pub(super) struct WatchScope {
-    pub(super) table: TableId,
+    pub(super) served: Served,
     /// The prefix of the keys in the namespace.
     prefix: String,
     select: Selection,
@@ -25,17 +25,22 @@ pub(super) struct WatchScope {
 
 impl WatchScope {
     pub(super) fn new(
-        table: TableId,
+        served: Served,
         namespace: Option<&str>,
         select: Selection,
         encoder: ObjectEncoder,
     ) -> Self {
-        Self { table, prefix: prefix(namespace), everything: select.is_everything(), select, encoder }
+        Self { served, prefix: prefix(namespace), everything: select.is_everything(), select, encoder }
+    }
+
+    /// Returns the table that the watch follows. A CRD that is created again has another table.
+    pub(super) fn table(&self) -> TableId {
+        self.served.table
     }
 
     /// Returns the selected objects at a revision.
     pub(super) fn objects_at(&self, state: &State, revision: u64) -> VecDeque<Arc<Entry>> {
-        let table = state.store.table(self.table);
+        let table = state.store.table(self.table());
         if revision == state.store.revision() {
             let objects = table.under(&self.prefix).map(|(_, entry)| entry);
             return objects.filter(|entry| self.selects(entry)).cloned().collect();

@@ -9,7 +9,8 @@ use kube_testserver::{ApiService, Disruption, Lag, LoadBalancing, Replicas, Serv
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::client::{CONFIGMAPS, Lines, Response, configmaps, event, get, server};
+use crate::client::{CONFIGMAPS, Lines, Response, configmaps, delete, event, get, post, server};
+use crate::crds::{CRDS, WIDGETS, crd, widget};
 
 async fn send(service: &ApiService, path: &str) -> Response {
     let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
@@ -56,6 +57,57 @@ async fn read_waits_for_a_cache_with_a_short_lag() {
     let start = Instant::now();
     assert_eq!(send(&service, &format!("{CONFIGMAPS}?resourceVersion={now}")).await.names(), ["a", "b"]);
     assert_eq!(start.elapsed(), Duration::from_secs(2));
+}
+
+/// A waiting read of the old CRD reads the objects of the new CRD, because both have one history in etcd.
+/// A waiting watch closes, because its watch cache stops with the old CRD.
+#[tokio::test(start_paused = true)]
+async fn waiting_reads_see_objects_of_recreated_crd() {
+    let server = server();
+    post(&server, CRDS, crd()).await;
+    let replica = server.replica(Lag::Frozen);
+    let service = replica.service();
+    post(&server, WIDGETS, widget("old", &json!({}))).await;
+    let version = server.resource_version() + 1;
+    let read = |query: String| {
+        let service = service.clone();
+        tokio::spawn(async move { send(&service, &format!("{WIDGETS}{query}")).await })
+    };
+    let latest = read(String::new());
+    let not_older = read(format!("?resourceVersion={version}&resourceVersionMatch=NotOlderThan"));
+    let object = read(format!("/new?resourceVersion={version}"));
+    let watch = read("?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
+    post(&server, CRDS, crd()).await;
+    post(&server, WIDGETS, widget("new", &json!({}))).await;
+    replica.set_lag(Lag::None);
+    assert_eq!(object.await.unwrap().code, 200);
+    assert_eq!(watch.await.unwrap().text, "");
+    for list in [latest.await.unwrap(), not_older.await.unwrap()] {
+        assert_eq!(list.names(), ["new"]);
+        assert_eq!(list.json()["metadata"]["resourceVersion"], server.resource_version().to_string());
+    }
+}
+
+/// A new watch cache starts with the state at the creation of the CRD, even if the replica is frozen.
+#[tokio::test(start_paused = true)]
+async fn frozen_replica_serves_list_of_recreated_crd_at_its_creation() {
+    let server = server();
+    post(&server, CRDS, crd()).await;
+    let replica = server.replica(Lag::Frozen);
+    post(&server, WIDGETS, widget("old", &json!({}))).await;
+    let service = replica.service();
+    let list = tokio::spawn(async move { send(&service, WIDGETS).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    post(&server, CRDS, crd()).await;
+    let created = server.resource_version();
+    post(&server, WIDGETS, widget("new", &json!({}))).await;
+    let list = list.await.unwrap();
+    assert_eq!(list.names(), [""; 0]);
+    assert_eq!(list.json()["metadata"]["resourceVersion"], created.to_string());
 }
 
 async fn lines(service: &ApiService, path: &str) -> Lines {
