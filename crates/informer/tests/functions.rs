@@ -39,7 +39,7 @@ async fn listed_object_is_updated_unless_its_version_is_equal() {
         informer.start();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert!(informer.status().reflector.lists > 2, "{}", informer.status());
-        let cached = informer.lister().list_all().remove(0);
+        let cached = informer.lister().list_all().to_vec().remove(0);
         let number: u64 = cached.data.as_ref().unwrap()["list"].parse().unwrap();
         assert_eq!(number > 0, is_updated, "version {version:?}: the content of list {number}");
         informer.stop().await;

@@ -204,7 +204,7 @@ async fn managed_fields_are_removed_unless_kept() {
         let informer = factory.informer::<T>().unwrap();
         factory.start();
         factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
-        let count = count(&informer.lister().list_all()[0]);
+        let count = count(&informer.lister().list_all().to_vec()[0]);
         factory.shutdown().await;
         count
     }
@@ -261,9 +261,10 @@ async fn lazy_object_of_wrong_shape_fails_on_access() {
     strict.wait_for_sync(Duration::from_secs(60)).await.unwrap();
     metadata.wait_for_sync(Duration::from_secs(60)).await.unwrap();
     let held = lazy.lister().list_all();
-    assert!(held[0].fields::<Numbers>().is_err() && held[0].get().is_ok());
+    let held = &held.to_vec()[0];
+    assert!(held.fields::<Numbers>().is_err() && held.get().is_ok());
     assert_eq!((strict.lister().len(), strict.status().reflector.undecodable), (0, 1));
-    assert_eq!(metadata.lister().list_all()[0].label("shape"), Some("round"));
+    assert_eq!(metadata.lister().list_all().to_vec()[0].label("shape"), Some("round"));
     lazy.stop().await;
     strict.stop().await;
     metadata.stop().await;

@@ -220,7 +220,7 @@ async fn factory_applies_transforms_of_configured_types() {
     let others = factory.informer::<k8s_openapi::api::core::v1::Secret>().unwrap();
     factory.start();
     factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(is(&maps.lister().list_all()[0]), "CALM!");
+    assert_eq!(is(&maps.lister().list_all().to_vec()[0]), "CALM!");
     assert!(others.lister().is_empty());
     factory.shutdown().await;
 }
@@ -277,7 +277,7 @@ async fn function_source_objects_are_transformed() {
     until(|| lines.lock().len() == 4).await;
     assert_eq!(*lines.lock(), ["+a CALM!", "~a CALM! NEW!", "-a LAST!", "+a BACK!"]);
     assert_eq!(informer.status().reflector.undecodable, 2);
-    assert_eq!(informer.lister().list_all()[0].immutable, Some(true), "transforms run in order");
+    assert_eq!(informer.lister().list_all().to_vec()[0].immutable, Some(true), "transforms run in order");
     informer.stop().await;
 }
 

@@ -4,13 +4,27 @@
 //! same key and another [`Uid`](crate::Uid).
 
 use std::{
+    cell::RefCell,
     fmt,
-    hash::{Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
+use foldhash::quality::RandomState;
+
 use crate::Escaped;
+
+/// Seeded in each process, so that users cannot choose names with colliding hashes.
+static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+/// The maximum length of a text that is composed in [`SCRATCH`].
+const MAX_SCRATCH: usize = 1024;
+
+thread_local! {
+    /// A text of one thread, so that a new key needs only the allocation of its own text.
+    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// Identifies an object within its type by namespace and name. A cluster-scoped object has no
 /// namespace.
@@ -33,22 +47,14 @@ pub struct ObjectKey {
     /// The length of the namespace in bytes. Zero for a cluster-scoped object. The text then has no
     /// slash.
     namespace_len: u32,
+    hash: u32,
 }
 
 impl ObjectKey {
     /// Creates the key of the object `name` in `namespace`. An empty namespace is treated as
     /// `None`.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
-        match namespace.filter(|namespace| !namespace.is_empty()) {
-            Some(namespace) => {
-                let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-                text.push_str(namespace);
-                text.push('/');
-                text.push_str(name);
-                Self { text: text.into(), namespace_len: namespace.len() as u32 }
-            }
-            None => Self { text: name.into(), namespace_len: 0 },
-        }
+        KeyRef::new(namespace, name).to_key()
     }
 
     /// Returns the namespace. Returns `None` for a cluster-scoped object.
@@ -74,16 +80,24 @@ impl ObjectKey {
     /// Returns a borrowed form of this key.
     #[inline]
     pub fn as_ref(&self) -> KeyRef<'_> {
-        KeyRef { namespace: self.namespace(), name: self.name() }
+        KeyRef { namespace: self.namespace(), name: self.name(), hash: self.hash }
+    }
+
+    /// Returns a hash of the key, which was computed when the key was created. Equal keys have equal
+    /// hashes. The hash differs in each process.
+    #[inline]
+    pub fn short_hash(&self) -> u32 {
+        self.hash
     }
 }
 
 /// Borrows a namespace and a name, for lookups without allocation. A `KeyRef` has the same hash as
 /// an equal [`ObjectKey`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
+    hash: u32,
 }
 
 impl<'a> KeyRef<'a> {
@@ -91,7 +105,8 @@ impl<'a> KeyRef<'a> {
     /// as `None`.
     #[inline]
     pub fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
-        Self { namespace: namespace.filter(|namespace| !namespace.is_empty()), name }
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        Self { namespace, name, hash: hash_of(namespace, name) }
     }
 
     /// Returns the namespace. Returns `None` for a cluster-scoped object.
@@ -106,8 +121,46 @@ impl<'a> KeyRef<'a> {
 
     /// Returns an owned copy of this key.
     pub fn to_key(&self) -> ObjectKey {
-        ObjectKey::new(self.namespace, self.name)
+        let Self { namespace, name, hash } = *self;
+        let text = namespace.map_or_else(|| name.into(), |namespace| join(namespace, name));
+        ObjectKey { text, namespace_len: namespace.map_or(0, str::len) as u32, hash }
     }
+
+    /// Returns [`ObjectKey::short_hash`] of an equal key.
+    #[inline]
+    pub fn short_hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+impl fmt::Debug for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRef").field("namespace", &self.namespace).field("name", &self.name).finish()
+    }
+}
+
+/// Namespace and name are hashed separately, so that owned and borrowed keys have the same hash.
+fn hash_of(namespace: Option<&str>, name: &str) -> u32 {
+    let mut hasher = SEEDED.build_hasher();
+    namespace.unwrap_or("").hash(&mut hasher);
+    name.hash(&mut hasher);
+    hasher.finish() as u32
+}
+
+/// Returns `namespace/name`.
+fn join(namespace: &str, name: &str) -> Arc<str> {
+    let compose = |text: &mut String| {
+        text.clear();
+        text.push_str(namespace);
+        text.push('/');
+        text.push_str(name);
+        Arc::from(text.as_str())
+    };
+    if namespace.len() + 1 + name.len() > MAX_SCRATCH {
+        return compose(&mut String::new());
+    }
+    // While a thread ends, its scratch text does not exist.
+    SCRATCH.try_with(|text| compose(&mut text.borrow_mut())).unwrap_or_else(|_| compose(&mut String::new()))
 }
 
 impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
@@ -117,31 +170,37 @@ impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
     }
 }
 
-impl PartialEq<ObjectKey> for KeyRef<'_> {
+/// Compares the hashes first, because the texts are elsewhere in memory.
+impl PartialEq for KeyRef<'_> {
     #[inline]
-    fn eq(&self, other: &ObjectKey) -> bool {
-        *self == other.as_ref()
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.name == other.name && self.namespace == other.namespace
     }
 }
 
-// Namespace and name are hashed separately, so that owned and borrowed keys have the same hash.
+impl PartialEq<ObjectKey> for KeyRef<'_> {
+    #[inline]
+    fn eq(&self, other: &ObjectKey) -> bool {
+        self.hash == other.hash && *self == other.as_ref()
+    }
+}
+
 impl Hash for KeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.namespace.unwrap_or("").hash(state);
-        self.name.hash(state);
+        state.write_u32(self.hash);
     }
 }
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_ref().hash(state);
+        state.write_u32(self.hash);
     }
 }
 
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
         // A faulty server may send a name with a slash. Equal texts are then not sufficient.
-        self.namespace_len == other.namespace_len && self.text == other.text
+        self.hash == other.hash && self.namespace_len == other.namespace_len && self.text == other.text
     }
 }
 
@@ -214,6 +273,18 @@ mod tests {
             let borrowed = KeyRef::new(namespace, name);
             assert_eq!(hasher.hash_one(&owned), hasher.hash_one(borrowed));
             assert_eq!(borrowed, owned);
+        }
+    }
+
+    #[test]
+    fn short_and_long_keys_have_their_text() {
+        let long = "n".repeat(MAX_SCRATCH);
+        for (namespace, name) in [("a", "b"), ("", "b"), ("a", &*long), (&*long, "b")] {
+            let key = ObjectKey::new(Some(namespace), name);
+            let expected = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+            assert_eq!((key.as_str(), key.name()), (expected.as_str(), name));
+            assert_eq!(key.short_hash(), key.as_ref().short_hash());
+            assert_eq!(key, KeyRef::new(Some(namespace), name).to_key());
         }
     }
 

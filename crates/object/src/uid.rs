@@ -25,7 +25,7 @@ impl Uid {
     /// Creates a uid from its text.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
-            Some(bits) => UidRepr::Uuid(bits.to_be_bytes()),
+            Some(bytes) => UidRepr::Uuid(bytes),
             None => UidRepr::Text(text.into()),
         })
     }
@@ -56,24 +56,38 @@ impl From<&str> for Uid {
     }
 }
 
-fn parse_uuid(text: &str) -> Option<u128> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 36 {
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let text: &[u8; 36] = text.as_bytes().try_into().ok()?;
+    if [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
         return None;
     }
-    let mut bits = 0u128;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let digit = match (at, byte) {
-            (8 | 13 | 18 | 23, b'-') => continue,
-            (8 | 13 | 18 | 23, _) => return None,
-            (_, b'0'..=b'9') => byte - b'0',
-            (_, b'a'..=b'f') => byte - b'a' + 10,
-            _ => return None,
-        };
-        bits = (bits << 4) | u128::from(digit);
+    let mut bytes = [0; 16];
+    // The digits are checked together at the end, so that the loop has no branches.
+    let mut invalid = 0;
+    for (byte, at) in bytes.iter_mut().zip(DIGITS) {
+        let (high, low) = (DIGIT_VALUES[text[at] as usize], DIGIT_VALUES[text[at + 1] as usize]);
+        *byte = (high << 4) | (low & 0xf);
+        invalid |= (high | low) & NO_DIGIT;
     }
-    Some(bits)
+    (invalid == 0).then_some(bytes)
 }
+
+/// The position of the first digit of each byte in the text of a UUID.
+const DIGITS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+/// Marks a character that is not a lower-case hexadecimal digit.
+const NO_DIGIT: u8 = 0x10;
+
+/// The value of each character as a lower-case hexadecimal digit, or [`NO_DIGIT`].
+const DIGIT_VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
 
 /// Escapes characters that are not printable. [`Uid::as_str`] returns the unchanged text.
 impl fmt::Display for Uid {

@@ -4,7 +4,7 @@
 //! write changes an unshared chunk in place. If a copy shares the chunk, the write first copies the
 //! chunk and its path from the root. A read of an unwritten element returns `None`.
 
-use std::{iter::repeat_with, sync::Arc};
+use std::{hint::black_box, iter::repeat_with, sync::Arc};
 
 use crate::touches::touch;
 
@@ -67,16 +67,69 @@ impl<E, const LEAF: usize> CowVec<E, LEAF> {
         self.leaf(at).get(at % LEAF)
     }
 
-    /// Iterates over the elements below `end`, without unwritten leaves.
-    pub(crate) fn iter(&self, end: usize) -> impl Iterator<Item = &E> {
-        (0..end).step_by(LEAF).flat_map(move |at| {
-            let leaf = self.leaf(at);
-            &leaf[..leaf.len().min(end - at)]
-        })
+    /// Iterates over the leaves up to the first leaf that was not written.
+    pub(crate) fn leaves(&self) -> Leaves<'_, E, LEAF> {
+        Leaves { array: self, nodes: [].iter(), next: 0 }
+    }
+
+    /// Returns the leaves beside the leaf that contains this index. Returns `None` if these leaves were not
+    /// written.
+    fn siblings(&self, at: usize) -> Option<&[Node<E>]> {
+        touch();
+        let mut bits = self.bits();
+        if at >> bits != 0 {
+            return None;
+        }
+        let mut siblings = std::slice::from_ref(&self.root);
+        let mut node = &self.root;
+        while let Node::Inner(children) = node {
+            bits -= FAN_BITS;
+            siblings = children;
+            node = &children[(at >> bits) % FAN];
+        }
+        Some(siblings)
     }
 }
 
-impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
+/// Iterates over the leaves of a [`CowVec`]. Searches the tree once for several leaves.
+pub(crate) struct Leaves<'a, E, const LEAF: usize> {
+    array: &'a CowVec<E, LEAF>,
+    /// The rest of the current siblings.
+    nodes: std::slice::Iter<'a, Node<E>>,
+    /// The first index after the current siblings.
+    next: usize,
+}
+
+impl<E, const LEAF: usize> Clone for Leaves<'_, E, LEAF> {
+    fn clone(&self) -> Self {
+        Self { nodes: self.nodes.clone(), ..*self }
+    }
+}
+
+impl<'a, E, const LEAF: usize> Iterator for Leaves<'a, E, LEAF> {
+    type Item = &'a [E];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [E]> {
+        if self.nodes.len() == 0 {
+            let siblings = self.array.siblings(self.next)?;
+            self.next += siblings.len() * LEAF;
+            self.nodes = siblings.iter();
+        }
+        match self.nodes.next() {
+            Some(Node::Leaf(items)) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+/// A value whose clone increments reference counts.
+pub(crate) trait Counted: Clone {
+    /// Reads the reference counts that a clone increments. Returns a number that depends on them.
+    fn read_counts(&self) -> usize;
+}
+
+impl<E: Counted + Default, const LEAF: usize> CowVec<E, LEAF> {
     /// Returns the element for writing, and creates it if it is absent. Copies the shared chunks on
     /// its path.
     pub(crate) fn get_mut(&mut self, at: usize) -> &mut E {
@@ -90,10 +143,10 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
             match node {
                 Node::Empty if bits == Self::LEAF_BITS => *node = Node::Leaf(filled(LEAF, E::default)),
                 Node::Empty => *node = Node::Inner(filled(FAN, || Node::Empty)),
-                Node::Leaf(items) => return &mut Arc::make_mut(items)[at % LEAF],
+                Node::Leaf(items) => return &mut unshare(items)[at % LEAF],
                 Node::Inner(children) => {
                     bits -= FAN_BITS;
-                    node = &mut Arc::make_mut(children)[(at >> bits) % FAN];
+                    node = &mut unshare(children)[(at >> bits) % FAN];
                 }
             }
         }
@@ -115,7 +168,7 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
                 }
                 Node::Inner(children) => {
                     bits -= FAN_BITS;
-                    node = &mut Arc::make_mut(children)[(at >> bits) % FAN];
+                    node = &mut unshare(children)[(at >> bits) % FAN];
                 }
             }
         }
@@ -140,6 +193,27 @@ impl<E: Clone + Default, const LEAF: usize> CowVec<E, LEAF> {
         if !matches!(self.root, Node::Empty) {
             let mut old = Some(std::mem::replace(&mut self.root, Node::Empty));
             self.root = Node::Inner(filled(FAN, || old.take().unwrap_or(Node::Empty)));
+        }
+    }
+}
+
+/// Returns a chunk for writing. Copies the chunk if it is shared.
+///
+/// A copy increments counts that are scattered in memory, and each increment waits for its memory. The counts
+/// are therefore read first, because the processor waits for several reads concurrently.
+pub(crate) fn unshare<C: Counted>(chunk: &mut Arc<[C]>) -> &mut [C] {
+    if Arc::strong_count(chunk) > 1 {
+        black_box(chunk.iter().fold(0, |all, element| all ^ element.read_counts()));
+    }
+    Arc::make_mut(chunk)
+}
+
+impl<E: Clone> Counted for Node<E> {
+    fn read_counts(&self) -> usize {
+        match self {
+            Node::Empty => 0,
+            Node::Leaf(items) => Arc::strong_count(items),
+            Node::Inner(children) => Arc::strong_count(children),
         }
     }
 }
@@ -187,6 +261,18 @@ fn filled<E>(length: usize, element: impl FnMut() -> E) -> Arc<[E]> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl Counted for u32 {
+        fn read_counts(&self) -> usize {
+            0
+        }
+    }
+
+    impl Counted for usize {
+        fn read_counts(&self) -> usize {
+            0
+        }
+    }
 
     #[test]
     fn unwritten_elements_are_absent() {
@@ -251,6 +337,15 @@ mod tests {
             if count > 0 {
                 prop_assert_eq!(newer.changed_leaves(&older, count - 1), None);
             }
+        }
+
+        #[test]
+        fn leaves_contain_the_first_elements(len in 0usize..600) {
+            let mut numbers = CowVec::<usize, 4>::default();
+            (0..len).for_each(|at| *numbers.get_mut(at) = at);
+            let found: Vec<usize> = numbers.leaves().flatten().copied().take(len).collect();
+            prop_assert_eq!(found, (0..len).collect::<Vec<_>>());
+            prop_assert_eq!(numbers.leaves().count(), len.div_ceil(4));
         }
 
         #[test]

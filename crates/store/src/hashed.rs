@@ -15,8 +15,9 @@ use std::{
 };
 
 use foldhash::quality::RandomState;
+use kube_object::KeyRef;
 
-use crate::cow::CowVec;
+use crate::cow::{Counted, CowVec};
 
 /// The buckets of a leaf, which has 512 bytes. A copy of a leaf does not change reference counts.
 const LEAF: usize = 64;
@@ -30,8 +31,14 @@ const REMOVED: u32 = u32::MAX;
 
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
+/// Returns the hash of the value of an index.
 pub(crate) fn hash_of<Q: ?Sized + Hash>(key: &Q) -> u64 {
     SEEDED.hash_one(key)
+}
+
+/// Returns the hash of a key. Only the upper half differs, because a bucket stores only the upper half.
+pub(crate) fn hash_of_key(key: KeyRef<'_>) -> u64 {
+    u64::from(key.short_hash()) << 32
 }
 
 #[derive(Clone, Copy, Default)]
@@ -40,6 +47,12 @@ struct Bucket {
     tag: u32,
     /// The number plus one; zero if the bucket is free.
     number: u32,
+}
+
+impl Counted for Bucket {
+    fn read_counts(&self) -> usize {
+        0
+    }
 }
 
 /// Invariant: the numbers of `smaller` and `table` are disjoint, and together they are all numbers.

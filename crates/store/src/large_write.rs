@@ -7,6 +7,7 @@ use kube_object::{Delta, Event, Object, ResourceVersion};
 
 use crate::{
     Store,
+    current::Current,
     reentrancy::WriteMark,
     replace::Relist,
     root::{ApplyOutcome, Root},
@@ -42,8 +43,9 @@ enum LargeChange {
     Clear,
 }
 
+/// The new state. After it was published, the old state.
 struct Prepared<T> {
-    root: Arc<Root<T>>,
+    state: Current<T>,
     outcome: ApplyOutcome<T>,
 }
 
@@ -90,7 +92,7 @@ impl<T: Object> Store<T> {
     /// Panics if an index function of this store calls this method.
     pub fn begin_large_write(&self, batch: &[Delta<T>], min_objects: usize) -> Option<LargeWrite<T>> {
         let change = LargeChange::of(batch)?;
-        let before = self.snapshot().root;
+        let before = self.root();
         let (mut writer, _mark) = self.lock_writer();
         let needs_relist = !matches!(change, LargeChange::Clear);
         if needs_relist && writer.relist.is_none()
@@ -109,7 +111,8 @@ impl<T: Object> LargeWrite<T> {
     /// [`publish`](Self::publish) has returned true.
     pub fn prepare(&mut self) -> Vec<Event<T>> {
         let functions = self.store.lock_writer().0.functions.clone();
-        self.before = self.store.snapshot().root;
+        let Current { root: before, mut table } = self.store.shared.current.read().clone();
+        self.before = before;
         let _mark = WriteMark::new(self.store.address());
         let mut root = Root::clone(&self.before);
         let mut outcome = ApplyOutcome::new(0);
@@ -124,7 +127,8 @@ impl<T: Object> LargeWrite<T> {
             self.relist = None;
         }
         let events = std::mem::take(&mut outcome.events);
-        self.prepared = Some(Prepared { root: Arc::new(root), outcome });
+        table.apply(&events);
+        self.prepared = Some(Prepared { state: Current { root: Arc::new(root), table }, outcome });
         events
     }
 
@@ -134,17 +138,17 @@ impl<T: Object> LargeWrite<T> {
     /// an index was added. The caller must then call `prepare` again. If the store is closed, the
     /// call has no effect and returns true.
     pub fn publish(&mut self) -> bool {
-        let Some(Prepared { root, outcome }) = &mut self.prepared else { return false };
+        let Some(Prepared { state, outcome }) = &mut self.prepared else { return false };
         if self.store.is_closed() {
             return true;
         }
         let (mut writer, _mark) = self.store.lock_writer();
-        let mut current = self.store.shared.root.write();
-        if !Arc::ptr_eq(&current, &self.before) {
+        let mut current = self.store.shared.current.write();
+        if !Arc::ptr_eq(&current.root, &self.before) {
             return false;
         }
         // The old state is dropped with this value.
-        std::mem::swap(&mut *current, root);
+        std::mem::swap(&mut *current, state);
         drop(current);
         if let LargeChange::Begin { without_reuse } = self.change {
             writer.relist = Some(Relist::new(without_reuse));

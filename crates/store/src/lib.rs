@@ -28,6 +28,8 @@
 //! - A relist keeps the `Arc` of an unchanged object.
 //! - One value, the root, contains the objects, the key map, the indexes, the stale marks and the
 //!   watermark. Each read uses one root, so its results are consistent.
+//! - A lookup of the latest state by key uses a second table instead of a root. Each write changes the root
+//!   and this table under one lock.
 //! - While a reader holds a root, the store does not write to this root.
 //! - Each object has a slot number, which does not change while the object exists. Indexes contain
 //!   slot numbers instead of keys.
@@ -43,17 +45,22 @@
 //! - `erased`: indexes with any type of value behind one trait. `index_functions`: the functions
 //!   that compute the values.
 //! - `large_write`: applies, discards or clears many objects without holding a lock.
+//! - `key_table`: the latest state of each object by its key.
+//! - `current`: the latest root and the key table behind one lock.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 
 mod cow;
+mod current;
 mod erased;
 mod hashed;
 mod index;
 mod index_functions;
+mod key_table;
 mod large_write;
 mod lister;
 mod new_index;
+mod objects;
 mod plain;
 mod postings;
 mod reentrancy;
@@ -74,6 +81,7 @@ mod watermark;
 pub use index::{Index, IndexError, IndexSnapshot};
 pub use large_write::LargeWrite;
 pub use lister::{Lister, NamespaceLister};
+pub use objects::{Objects, ObjectsIter};
 #[doc(hidden)]
 pub use reentrancy::{is_within_index_function, refuse_all_index_functions};
 pub use selector::{LabelSelector, ParseSelectorError};

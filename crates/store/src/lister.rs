@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
-use crate::{Index, LabelSelector, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
+use crate::{Index, LabelSelector, Objects, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
 
 /// Reads a store. A lister is cheap to clone, and keeps the store in memory. The lister of an
 /// informer also keeps this informer running.
@@ -64,9 +64,9 @@ impl<T: Object> Lister<T> {
         self.store.snapshot().list(selector)
     }
 
-    /// Returns all objects.
-    pub fn list_all(&self) -> Vec<Arc<T>> {
-        self.store.list()
+    /// Returns all objects. The result holds a snapshot, so this call costs only a reference count.
+    pub fn list_all(&self) -> Objects<T> {
+        self.store.snapshot().objects()
     }
 
     /// Returns the keys of all objects.

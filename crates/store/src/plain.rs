@@ -43,12 +43,12 @@ impl<T: Object> Store<T> {
 
     /// Returns the object with this key. The key is a [`KeyRef`] or an `&ObjectKey`.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        self.snapshot().get(key).map(|entry| Arc::clone(&entry.object))
+        self.get_latest(key.into())
     }
 
     /// Returns all objects, in unspecified order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.snapshot().objects()
+        self.snapshot().objects().to_vec()
     }
 
     /// Returns the keys of all objects, in the order of [`Store::list`].

@@ -5,7 +5,12 @@
 
 use std::{borrow::Borrow, hash::Hash, hint::black_box, sync::Arc};
 
-use crate::{cow::CowVec, hashed::hash_of, slot_set::SlotSet, slots::Slots};
+use crate::{
+    cow::{Counted, CowVec},
+    hashed::hash_of,
+    slot_set::SlotSet,
+    slots::Slots,
+};
 
 /// The elements of a leaf. Most elements are plain numbers without reference counts.
 const LEAF: usize = 32;
@@ -41,6 +46,15 @@ impl ValueNumbers {
             ValueNumbers::None => &[],
             ValueNumbers::One(number) => std::slice::from_ref(number),
             ValueNumbers::Many(numbers) => numbers,
+        }
+    }
+}
+
+impl Counted for ValueNumbers {
+    fn read_counts(&self) -> usize {
+        match self {
+            ValueNumbers::None | ValueNumbers::One(_) => 0,
+            ValueNumbers::Many(numbers) => Arc::strong_count(numbers),
         }
     }
 }

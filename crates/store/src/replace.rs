@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
 
 use crate::{
-    hashed::{HashedNumbers, hash_of},
+    hashed::{HashedNumbers, hash_of_key},
     index_functions::IndexFunctions,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
 };
@@ -93,7 +93,7 @@ impl<T> Changes<T> {
     }
 
     fn place(&self, key: &ObjectKey) -> Option<u32> {
-        self.places.find(hash_of(key), |place| self.change(place).key == *key)
+        self.places.find(hash_of_key(key.as_ref()), |place| self.change(place).key == *key)
     }
 
     fn state_mut(&mut self, key: &ObjectKey) -> Option<&mut Option<CollectedChange<T>>> {
@@ -121,7 +121,7 @@ impl<T> Changes<T> {
         }
         let place = self.len() as u32;
         assert!(place < u32::MAX, "fewer than 2^32 objects fit the memory of any machine");
-        self.places.insert(hash_of(&key), place);
+        self.places.insert(hash_of_key(key.as_ref()), place);
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::new());
         }

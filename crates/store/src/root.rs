@@ -11,8 +11,9 @@ use kube_object::{
 
 use crate::{
     Watermark,
+    cow::Counted,
     erased::Indexes,
-    hashed::hash_of,
+    hashed::{hash_of, hash_of_key},
     index_functions::{Evaluated, IndexFunctions},
     postings::Postings,
     slots::Slots,
@@ -111,6 +112,8 @@ pub(crate) enum StateSource {
 /// The index functions run in [`WriteBatch::new`], before the root is locked for the write.
 pub(crate) struct WriteBatch<'a, T> {
     evaluated: Evaluated,
+    /// The likely slot of each object. An earlier write of the batch can change it.
+    likely: Vec<Option<u32>>,
     /// The position of the next object in `evaluated`.
     next: usize,
     source: StateSource,
@@ -128,16 +131,14 @@ impl<'a, T: Object> WriteBatch<'a, T> {
     ) -> Self {
         let evaluated = functions.evaluate(puts);
         outcome.panics += evaluated.panics;
-        if puts.len() > 1 {
-            root.prefetch(puts);
-        }
-        Self { evaluated, next: 0, source, outcome }
+        let likely = root.prefetch(puts);
+        Self { evaluated, likely, next: 0, source, outcome }
     }
 }
 
 impl<T: Object> Root<T> {
     pub(crate) fn find(&self, key: KeyRef<'_>) -> Option<u32> {
-        self.objects.find(hash_of(&key), |entry| key == *entry.key())
+        self.objects.find(hash_of_key(key), |entry| key == *entry.key())
     }
 
     /// Returns the slot and the identity of the cached object with this key.
@@ -150,20 +151,28 @@ impl<T: Object> Root<T> {
         self.objects.get(self.find(key)?)
     }
 
-    /// Loads the memory that the next writes need into the processor's cache.
+    /// Loads the memory that the next writes need into the processor's cache, and returns their likely slots.
     ///
     /// The entries are scattered in memory. In short loops like these, the processor waits for many
     /// cache misses concurrently.
-    fn prefetch(&self, puts: &[&Entry<T>]) {
-        let hashes: Vec<u64> = puts.iter().map(|put| hash_of(put.key())).collect();
-        let slots: Vec<u32> = hashes.iter().filter_map(|hash| self.objects.likely(*hash)).collect();
-        let read = |entry: &Entry<T>| {
-            let first_byte = entry.key().as_str().as_bytes().first();
-            Arc::strong_count(&entry.object) ^ usize::from(*first_byte.unwrap_or(&0))
-        };
-        let entries = slots.iter().filter_map(|slot| self.objects.get(*slot));
-        black_box(entries.fold(0, |sum, entry| sum ^ read(entry)));
-        self.indexes.prefetch(&slots);
+    fn prefetch(&self, puts: &[&Entry<T>]) -> Vec<Option<u32>> {
+        let likely: Vec<_> =
+            puts.iter().map(|put| self.objects.likely(hash_of_key(put.key().as_ref()))).collect();
+        if puts.len() > 1 {
+            let slots: Vec<u32> = likely.iter().copied().flatten().collect();
+            let entries = slots.iter().filter_map(|slot| self.objects.get(*slot));
+            black_box(entries.fold(0, |all, entry| all ^ entry.read_counts()));
+            self.indexes.prefetch(&slots);
+        }
+        likely
+    }
+
+    /// Returns the slot and the identity of the cached object with this key. `likely` is probably its slot.
+    fn held_at(&self, likely: Option<u32>, key: &ObjectKey) -> Option<(u32, &ObjectId)> {
+        match likely.and_then(|slot| Some((slot, &self.objects.get(slot)?.id))) {
+            Some((slot, held)) if held.key == *key => Some((slot, held)),
+            _ => self.held(key.as_ref()),
+        }
     }
 
     /// Applies a delta outside of a relist.
@@ -230,7 +239,7 @@ impl<T: Object> Root<T> {
     }
 
     fn put_next(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
-        let held = self.held(entry.key().as_ref());
+        let held = self.held_at(batch.likely.get(batch.next).copied().flatten(), entry.key());
         if let (Some((slot, held)), StateSource::Live) = (held, batch.source)
             && self.is_repeat(slot, held, &entry.id, entry.digest)
         {
@@ -286,7 +295,7 @@ impl<T: Object> Root<T> {
     }
 
     fn insert(&mut self, entry: Entry<T>, batch: &mut WriteBatch<'_, T>) {
-        let slot = self.objects.insert(hash_of(entry.key()), entry.clone());
+        let slot = self.objects.insert(hash_of_key(entry.key().as_ref()), entry.clone());
         if let Some(namespace) = entry.key().namespace() {
             self.namespaces.set(slot, std::iter::once((hash_of(namespace), namespace.into())));
         }
@@ -295,8 +304,10 @@ impl<T: Object> Root<T> {
         batch.outcome.events.push(Event::Added { object: entry, initial });
     }
 
-    fn update(&mut self, slot: u32, new: Entry<T>, batch: &mut WriteBatch<'_, T>) {
+    fn update(&mut self, slot: u32, mut new: Entry<T>, batch: &mut WriteBatch<'_, T>) {
         let Some(held) = self.objects.get_mut(slot) else { return };
+        // All states of an object share the text of its key, also with the key table.
+        new.id.key = held.id.key.clone();
         let old = std::mem::replace(held, new.clone());
         self.indexes.set(slot, &mut batch.evaluated, batch.next);
         self.set_stale(slot, false);
@@ -318,12 +329,15 @@ impl<T: Object> Root<T> {
         final_state_unknown: bool,
         outcome: &mut ApplyOutcome<T>,
     ) {
-        let Some(hash) = self.objects.get(slot).map(|entry| hash_of(entry.key())) else { return };
+        let Some(hash) = self.objects.get(slot).map(|entry| hash_of_key(entry.key().as_ref())) else {
+            return;
+        };
         let Some(cached) = self.objects.remove(hash, slot) else { return };
         self.namespaces.clear(slot);
         self.indexes.clear(slot);
         self.set_stale(slot, false);
-        match last {
+        // The event must identify the deleted object, even if a source sends another object.
+        match last.filter(|last| last.key() == cached.key()) {
             None => outcome.deleted(cached, final_state_unknown),
             Some(last) => {
                 outcome.discarded.push(cached);
@@ -355,7 +369,7 @@ impl<T: Object> Root<T> {
 
     /// Panics unless all parts refer to the same objects. For tests.
     pub(crate) fn check(&self) {
-        self.objects.check(|entry| hash_of(entry.key()));
+        self.objects.check(|entry| hash_of_key(entry.key().as_ref()));
         let slots: Vec<u32> = self.objects.iter().map(|(slot, _)| slot).collect();
         self.namespaces.check(slots.iter().copied());
         self.indexes.check(&slots);

@@ -4,7 +4,14 @@
 //! keys. A new element reuses the most recently freed slot. The memory of freed slots is not
 //! released.
 
-use crate::{cow::CowVec, hashed::HashedNumbers};
+use std::sync::Arc;
+
+use kube_object::{Entry, ObjectKey};
+
+use crate::{
+    cow::{Counted, CowVec, Leaves},
+    hashed::HashedNumbers,
+};
 
 /// The elements of a leaf. Small, because a copy increments two reference counts per element.
 const LEAF: usize = 8;
@@ -21,6 +28,34 @@ enum Slot<E> {
 impl<E> Default for Slot<E> {
     fn default() -> Self {
         Slot::Free(NONE)
+    }
+}
+
+impl<E: Counted> Counted for Slot<E> {
+    fn read_counts(&self) -> usize {
+        match self {
+            Slot::Full(element) => element.read_counts(),
+            Slot::Free(_) => 0,
+        }
+    }
+}
+
+impl Counted for ObjectKey {
+    fn read_counts(&self) -> usize {
+        // The count is beside the text.
+        self.as_str().as_bytes().first().map_or(0, |byte| usize::from(*byte))
+    }
+}
+
+impl<T> Counted for Entry<T> {
+    fn read_counts(&self) -> usize {
+        self.key().read_counts() ^ Arc::strong_count(&self.object)
+    }
+}
+
+impl<P> Counted for Arc<P> {
+    fn read_counts(&self) -> usize {
+        Arc::strong_count(self)
     }
 }
 
@@ -68,15 +103,46 @@ impl<E> Slots<E> {
     }
 
     /// Iterates over the elements in the order of their slots.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
-        self.slots.iter(self.used()).zip(0..).filter_map(|(slot, number)| match slot {
-            Slot::Full(element) => Some((number, element)),
-            Slot::Free(_) => None,
-        })
+    pub(crate) fn iter(&self) -> SlotsIter<'_, E> {
+        SlotsIter { leaves: self.slots.leaves(), leaf: [].iter(), next: 0 }
     }
 }
 
-impl<E: Clone> Slots<E> {
+/// Iterates over the elements in the order of their slots.
+pub(crate) struct SlotsIter<'a, E> {
+    leaves: Leaves<'a, Slot<E>, LEAF>,
+    /// The rest of the current leaf.
+    leaf: std::slice::Iter<'a, Slot<E>>,
+    /// The slot after the last one that was visited.
+    next: u32,
+}
+
+impl<E> Clone for SlotsIter<'_, E> {
+    fn clone(&self) -> Self {
+        Self { leaves: self.leaves.clone(), leaf: self.leaf.clone(), next: self.next }
+    }
+}
+
+impl<'a, E> Iterator for SlotsIter<'a, E> {
+    type Item = (u32, &'a E);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            for slot in self.leaf.by_ref() {
+                let number = self.next;
+                self.next += 1;
+                if let Slot::Full(element) = slot {
+                    return Some((number, element));
+                }
+            }
+            // The last leaf can also contain slots that were never full. They are free.
+            self.leaf = self.leaves.next()?.iter();
+        }
+    }
+}
+
+impl<E: Counted> Slots<E> {
     /// Returns the slots that can differ from an older copy, ascending: each changed slot and its neighbours.
     /// Returns `None` if these are more than `limit`.
     pub(crate) fn changed(&self, older: &Self, limit: usize) -> Option<Vec<u32>> {
@@ -148,6 +214,12 @@ impl<E: Clone> Slots<E> {
 mod tests {
     use super::*;
     use crate::hashed::hash_of;
+
+    impl Counted for &'static str {
+        fn read_counts(&self) -> usize {
+            0
+        }
+    }
 
     #[test]
     fn freed_slot_is_reused_first() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{Entry, KeyRef, Object, ResourceVersion};
 
-use crate::{LabelSelector, Watermark, root::Root};
+use crate::{LabelSelector, Objects, Watermark, root::Root};
 
 /// The maximum number of slots that a page visits, for each entry of its limit.
 const SLOTS_PER_ENTRY: usize = 16;
@@ -72,14 +72,13 @@ impl<T: Object> Snapshot<T> {
 
     /// Returns the objects that match this selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
-        if selector.matches_everything() { self.objects() } else { matching(self.iter(), selector) }
+        if selector.matches_everything() { self.objects().to_vec() } else { matching(self.iter(), selector) }
     }
 
-    /// Returns all objects.
-    pub fn objects(&self) -> Vec<Arc<T>> {
-        let mut objects = Vec::with_capacity(self.len());
-        objects.extend(self.iter().map(|entry| Arc::clone(&entry.object)));
-        objects
+    /// Returns all objects. The result shares the objects with the snapshot, so this call costs only a
+    /// reference count.
+    pub fn objects(&self) -> Objects<T> {
+        Objects::new(Arc::clone(&self.root))
     }
 
     /// Returns the number of objects.

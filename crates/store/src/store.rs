@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Index, IndexError, Lister, Snapshot, Watermark,
+    current::{Current, MAX_IN_PLACE_DELTAS, puts},
     index_functions::{IndexFunction, IndexFunctions},
     new_index::NewIndex,
     reentrancy::{self, REFUSED, WriteMark},
@@ -30,10 +31,6 @@ use crate::{
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
     touches::LockedTouches,
 };
-
-/// The maximum number of deltas that are written in place. Readers are blocked during this write. A
-/// longer batch is written to a copy.
-const MAX_IN_PLACE_DELTAS: usize = 256;
 
 /// The maximum number of slots that a new index may miss when it is added under the lock of the writers.
 pub(crate) const MAX_MISSING_SLOTS: usize = 2048;
@@ -94,7 +91,7 @@ pub struct Store<T> {
 
 pub(crate) struct Shared<T> {
     /// The state for readers. Locked to read it, to replace it, and while a batch is written in place.
-    pub(crate) root: RwLock<Arc<Root<T>>>,
+    pub(crate) current: RwLock<Current<T>>,
     /// The holder of this lock is the writer.
     writer: Mutex<Writer<T>>,
     /// Wakes the tasks that wait for a change of the store.
@@ -159,9 +156,7 @@ impl<T> Default for Store<T> {
 
 impl<T> std::fmt::Debug for Store<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store")
-            .field("objects", &self.shared.root.read().objects.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Store").field("objects", &self.root().objects.len()).finish_non_exhaustive()
     }
 }
 
@@ -170,7 +165,7 @@ impl<T> Store<T> {
     pub fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
-                root: RwLock::default(),
+                current: RwLock::default(),
                 writer: Mutex::default(),
                 changed: Notify::new(),
                 closed: AtomicBool::new(false),
@@ -193,7 +188,7 @@ impl<T> Store<T> {
 
     /// Returns a snapshot of the current state. Later changes of the store do not change the snapshot.
     pub fn snapshot(&self) -> Snapshot<T> {
-        Snapshot { root: Arc::clone(&self.shared.root.read()) }
+        Snapshot { root: self.root() }
     }
 
     /// Returns whether this thread writes to the store, because it runs an index function. The function
@@ -227,7 +222,7 @@ impl<T> Store<T> {
         let Shared { repeats, index_panics, lists, lists_without_reuse, .. } = &*self.shared;
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         let shared = Shared {
-            root: RwLock::new(self.snapshot().root),
+            current: RwLock::new(self.shared.current.read().clone()),
             writer: Mutex::new(Writer { relist: writer.relist.clone(), functions: writer.functions.clone() }),
             repeats: copy(repeats),
             index_panics: copy(index_panics),
@@ -300,28 +295,9 @@ impl<T: Object> Store<T> {
         self.shared.lists_without_reuse.fetch_add(outcome.lists_without_reuse, Relaxed);
     }
 
-    fn apply_live(&self, batch: Vec<Delta<T>>, functions: &IndexFunctions<T>, outcome: &mut ApplyOutcome<T>) {
-        let root = self.snapshot().root;
-        let mut context = WriteBatch::new(functions, &root, &puts(&batch), StateSource::Live, outcome);
-        drop(root);
-        let write = |root: &mut Root<T>| {
-            for delta in batch {
-                root.apply_live(delta, &mut context);
-            }
-        };
-        let mut root = self.shared.root.write();
-        if let Some(root) = Arc::get_mut(&mut root) {
-            return write(root);
-        }
-        let mut copy = Root::clone(&root);
-        drop(root);
-        write(&mut copy);
-        self.publish(Arc::new(copy));
-    }
-
     fn apply_to_copy(&self, batch: Vec<Delta<T>>, writer: &mut Writer<T>, outcome: &mut ApplyOutcome<T>) {
         let Writer { relist, functions } = writer;
-        let before = self.snapshot().root;
+        let before = self.root();
         let mut root = Arc::clone(&before);
         for delta in batch {
             match (delta, relist.take()) {
@@ -343,14 +319,8 @@ impl<T: Object> Store<T> {
             }
         }
         if !Arc::ptr_eq(&before, &root) {
-            self.publish(root);
+            self.publish(root, &outcome.events);
         }
-    }
-
-    /// Replaces the root. The old root is dropped after the lock is released.
-    fn publish(&self, root: Arc<Root<T>>) {
-        let old = std::mem::replace(&mut *self.shared.root.write(), root);
-        drop(old);
     }
 
     /// Adds an index and fills it with the cached objects. During this time, readers and writers
@@ -380,7 +350,7 @@ impl<T: Object> Store<T> {
         let exists = |root: &Root<T>| root.indexes.position(name).is_some();
         let mut rounds = 0;
         loop {
-            let root = self.snapshot().root;
+            let root = self.root();
             if exists(&root) {
                 return Err(IndexError::AlreadyExists(name.to_owned()));
             }
@@ -389,7 +359,7 @@ impl<T: Object> Store<T> {
             drop((mark, root));
             rounds += 1;
             let (mut writer, _mark) = self.lock_writer();
-            let before = self.snapshot().root;
+            let before = self.root();
             if exists(&before) {
                 return Err(IndexError::AlreadyExists(name.to_owned()));
             }
@@ -400,7 +370,7 @@ impl<T: Object> Store<T> {
             let (function, state, panics) = index.finish();
             let mut root = Root::clone(&before);
             root.indexes.push(state);
-            self.publish(Arc::new(root));
+            self.publish(Arc::new(root), &[]);
             self.shared.index_panics.fetch_add(panics, Relaxed);
             if !self.is_closed() {
                 writer.functions.push(function);
@@ -415,7 +385,7 @@ impl<T: Object> Store<T> {
     where
         V: Hash + Eq + Clone + Send + Sync + 'static,
     {
-        let root = self.snapshot().root;
+        let root = self.root();
         let position = root.indexes.position(name)?;
         let state = root.indexes.state::<V>(position)?;
         Some(Index::new(self.clone(), state.name(), position))
@@ -429,13 +399,13 @@ impl<T: Object> Store<T> {
 
     /// Returns the resourceVersion, the epoch and the sync state of the store.
     pub fn watermark(&self) -> Watermark {
-        self.shared.root.read().watermark.clone()
+        self.shared.current.read().root.watermark.clone()
     }
 
     /// Returns whether an initial list was applied. The list may be incomplete, because some of its
     /// items were unreadable.
     pub fn is_synced(&self) -> bool {
-        self.shared.root.read().watermark.synced
+        self.shared.current.read().root.watermark.synced
     }
 
     /// Returns counters for metrics and debug pages.
@@ -451,10 +421,10 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Panics unless the key map, the slots, the free list and all indexes agree. For tests.
+    /// Panics unless the key table, the key map, the slots, the free list and all indexes agree. For tests.
     #[doc(hidden)]
     pub fn check(&self) {
-        self.snapshot().root.check();
+        self.shared.current.read().clone().check();
     }
 }
 
@@ -479,10 +449,6 @@ fn single<T>(item: Listed<T>) -> Delta<T> {
         Listed::Object(entry) => Delta::Put(entry),
         Listed::Undecodable(id) => Delta::Undecodable(id),
     }
-}
-
-fn puts<T>(batch: &[Delta<T>]) -> Vec<&Entry<T>> {
-    batch.iter().filter_map(|delta| if let Delta::Put(entry) = delta { Some(entry) } else { None }).collect()
 }
 
 fn apply_one<T: Object>(

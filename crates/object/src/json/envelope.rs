@@ -1,7 +1,9 @@
 //! `Envelope`: the type of a watch event and the outline of its object, from one scan.
 
+use std::borrow::Cow;
+
 use super::{
-    Outline, from_slice,
+    Outline, from_slice, from_str,
     walk::{FieldScanner, value_end},
 };
 
@@ -9,7 +11,7 @@ use super::{
 #[derive(Debug)]
 pub struct Envelope<'a> {
     /// The type of the event, for example `MODIFIED`.
-    pub event_type: String,
+    pub event_type: Cow<'a, str>,
     /// The object, or the `Status` of an ERROR event.
     pub object: Outline<'a>,
 }
@@ -34,7 +36,7 @@ impl<'a> Envelope<'a> {
                 b"type" if event_type.is_some() => return None,
                 b"type" => {
                     let end = value_end(frame, field.value).ok()?;
-                    event_type = Some(from_slice(&frame[field.value..end]).ok()?);
+                    event_type = Some(text(&frame[field.value..end])?);
                     end
                 }
                 _ => value_end(frame, field.value).ok()?,
@@ -42,6 +44,14 @@ impl<'a> Envelope<'a> {
             fields.skip_value(end);
         }
         fields.is_at_end().then_some(Self { event_type: event_type?, object: object? })
+    }
+}
+
+/// Returns the text of a JSON string. The text is borrowed if it has no escapes.
+fn text(json: &[u8]) -> Option<Cow<'_, str>> {
+    match str::from_utf8(json).ok().and_then(|json| from_str::<&str>(json).ok()) {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => from_slice::<String>(json).ok().map(Cow::Owned),
     }
 }
 
@@ -54,7 +64,7 @@ mod tests {
 
     fn read(frame: &str) -> Option<(String, String)> {
         let Envelope { event_type, object } = Envelope::scan(frame.as_bytes())?;
-        Some((event_type, String::from_utf8_lossy(object.bytes()).into_owned()))
+        Some((event_type.into_owned(), String::from_utf8_lossy(object.bytes()).into_owned()))
     }
 
     #[test]

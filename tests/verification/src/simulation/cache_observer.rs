@@ -106,6 +106,9 @@ impl<T: ObjectForm> CacheObserver<T> {
 
     /// Records a write of the store before the handlers receive it.
     fn written(&self, snapshot: &Snapshot<T>) {
+        for entry in snapshot.iter().filter(|entry| !self.finds(entry)) {
+            self.lookup_is_wrong(entry);
+        }
         let mark = mark(snapshot);
         let (cause, content) = self.recorder.lock().cause(self.lister.stats(), mark.version);
         let stale = snapshot.iter().filter(|entry| snapshot.is_stale(entry.key()));
@@ -120,8 +123,22 @@ impl<T: ObjectForm> CacheObserver<T> {
         self.recorder.lock().written(seen);
     }
 
+    /// Returns whether a lookup by key returns the object of this entry.
+    fn finds(&self, entry: &Entry<T>) -> bool {
+        self.lister.get_by_key(entry.key()).is_some_and(|found| Arc::ptr_eq(&found, &entry.object))
+    }
+
+    fn lookup_is_wrong(&self, entry: &Entry<T>) {
+        let how = format!("a lookup of {} returns another state than the snapshot", entry.id);
+        self.recorder.lock().broken(Violation { property: 6, how });
+    }
+
     /// The write is judged, which has changed this.
     fn changed(&self, events: &[Event<T>]) {
+        let deleted = events.iter().filter(|event| matches!(event, Event::Deleted { .. })).map(Event::entry);
+        for entry in deleted.filter(|entry| self.finds(entry)) {
+            self.lookup_is_wrong(entry);
+        }
         let events: Vec<properties::Event> = events.iter().map(|event| self.event(event)).collect();
         self.recorder.lock().changed(&events);
     }
