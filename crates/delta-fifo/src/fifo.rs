@@ -90,7 +90,12 @@ impl<T> DeltaFifo<T> {
 
     fn batch_len(&self, max: usize) -> usize {
         let max = max.max(1);
-        let mut keys = HashSet::new();
+        let expected = self.queue.len().min(max);
+        if expected <= 1 {
+            return expected;
+        }
+        // The keys contain their hashes, so a weak hasher is sufficient.
+        let mut keys = HashSet::with_capacity_and_hasher(expected, foldhash::fast::RandomState::default());
         for (at, delta) in self.queue.iter().take(max).enumerate() {
             let repeats = match delta {
                 Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear => return at.max(1),
@@ -102,7 +107,7 @@ impl<T> DeltaFifo<T> {
                 return at;
             }
         }
-        self.queue.len().min(max)
+        expected
     }
 
     /// Closes the queue. [`push`](Self::push) then rejects further deltas. Queued deltas can still

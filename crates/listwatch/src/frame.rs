@@ -5,10 +5,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Splits a body into lines. Holds at most one incomplete line.
+/// Splits a body into lines. Holds one chunk, and at most one incomplete line.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// The beginning of an incomplete line. Contains no newline.
+    /// The rest of the current chunk.
+    chunk: Bytes,
+    /// The beginning of a line that the current chunk continues. Contains no newline.
     partial: BytesMut,
     limit: usize,
 }
@@ -20,15 +22,21 @@ pub(crate) struct TooLong;
 impl Frames {
     /// Creates a splitter for lines of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { partial: BytesMut::new(), limit }
+        Self { chunk: Bytes::new(), partial: BytesMut::new(), limit }
     }
 
-    /// Calls `frame` with each line that `chunk` completes. Skips lines that contain only white space.
+    /// Sets the next chunk. [`Frames::next`] must have returned `None` for the previous chunk.
+    pub(crate) fn add(&mut self, chunk: Bytes) {
+        self.chunk = chunk;
+    }
+
+    /// Returns the next line that the chunk completes. Skips lines that contain only white space. Returns
+    /// `None` if the rest of the chunk is an incomplete line.
     ///
     /// A line within the chunk is not copied.
-    pub(crate) fn cut(&mut self, mut chunk: Bytes, mut frame: impl FnMut(Bytes)) -> Result<(), TooLong> {
-        while let Some(end) = memchr::memchr(b'\n', &chunk) {
-            let mut line = chunk.split_to(end + 1);
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLong> {
+        while let Some(end) = memchr::memchr(b'\n', &self.chunk) {
+            let mut line = self.chunk.split_to(end + 1);
             line.truncate(end);
             if self.partial.len() + line.len() > self.limit {
                 return Err(TooLong);
@@ -38,14 +46,14 @@ impl Frames {
                 line = self.partial.split().freeze();
             }
             if !line.trim_ascii().is_empty() {
-                frame(line);
+                return Ok(Some(line));
             }
         }
-        if self.partial.len() + chunk.len() > self.limit {
+        if self.partial.len() + self.chunk.len() > self.limit {
             return Err(TooLong);
         }
-        self.partial.extend_from_slice(&chunk);
-        Ok(())
+        self.partial.extend_from_slice(&std::mem::take(&mut self.chunk));
+        Ok(None)
     }
 
     /// Returns whether the last line is incomplete.
@@ -61,7 +69,10 @@ mod tests {
 
     fn lines(frames: &mut Frames, chunk: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut lines = Vec::new();
-        frames.cut(Bytes::copy_from_slice(chunk), |line| lines.push(line.to_vec()))?;
+        frames.add(Bytes::copy_from_slice(chunk));
+        while let Some(line) = frames.next()? {
+            lines.push(line.to_vec());
+        }
         Ok(lines)
     }
 

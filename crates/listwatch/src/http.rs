@@ -1,7 +1,12 @@
 //! The I/O of a `ListWatch`: sends requests through a `kube_client::Client` and returns responses as
 //! streams.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use http::{HeaderValue, Request, Response, header};
@@ -224,8 +229,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         ObjectReader { context: &self.context, decoder: &*self.decoder, known }
     }
 
-    /// Reads the chunks of a watch that are available without a wait, up to a limit. A connection
-    /// provides one chunk at a time, so this function yields between chunks.
+    /// Reads the chunks of a watch that are available without a wait, up to a limit.
     async fn drain_ready(
         &self,
         mut open: Open<Frames>,
@@ -238,8 +242,7 @@ impl<T: Send + Sync + 'static> Http<T> {
             if events.len() >= MAX_EVENTS {
                 break;
             }
-            tokio::task::yield_now().await;
-            let Some(chunk) = next_chunk(&mut open.body).now_or_never() else { break };
+            let Some(chunk) = next_ready_chunk(&mut open.body).await else { break };
             match self.read_chunk(open, chunk, known, events) {
                 Reading::Open(still_open) => open = still_open,
                 next => return next,
@@ -278,14 +281,11 @@ impl<T: Send + Sync + 'static> Http<T> {
         known: &dyn CacheProbe<T>,
         events: &mut Vec<WatchEvent<T>>,
     ) -> Result<(), ListWatchError> {
-        let mut lines = Vec::new();
-        let too_long = frames.cut(chunk, |line| lines.push(line)).is_err();
         let objects = self.objects(known);
-        for line in lines {
+        let too_long = |_| ListWatchError::TooLong { target: target.clone(), limit: self.max_object_bytes };
+        frames.add(chunk);
+        while let Some(line) = frames.next().map_err(too_long)? {
             events.push(event::read(&line, &objects).map_err(|error| frame_error(target.clone(), error))?);
-        }
-        if too_long {
-            return Err(ListWatchError::TooLong { target: target.clone(), limit: self.max_object_bytes });
         }
         Ok(())
     }
@@ -339,6 +339,33 @@ async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client:
             Err(error) => return Some(Err(error)),
         }
     }
+}
+
+/// Returns the next data of a body if it is available without a wait. The inner `None` is the end of the
+/// body.
+///
+/// A connection provides one chunk at a time. If there is no chunk, the task of the connection runs first.
+async fn next_ready_chunk(body: &mut Body) -> Option<Option<Result<bytes::Bytes, kube_client::Error>>> {
+    if let Some(chunk) = next_chunk(body).now_or_never() {
+        return Some(chunk);
+    }
+    run_ready_tasks().await;
+    next_chunk(body).now_or_never()
+}
+
+/// Lets the tasks run that are ready.
+///
+/// `tokio::task::yield_now` would also poll the sockets, which is a system call for each event.
+async fn run_ready_tasks() {
+    let mut is_woken = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_woken, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn frame_error(target: Target, error: FrameError) -> ListWatchError {

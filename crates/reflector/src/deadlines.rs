@@ -1,8 +1,8 @@
 //! The timers of a reflector.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Identifies a timer of the open request or of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,5 +51,23 @@ impl Deadlines {
     /// Returns the next deadline.
     pub(crate) fn first(&self) -> Option<(Instant, Deadline)> {
         self.armed.iter().copied().min_by_key(|(at, _)| *at)
+    }
+}
+
+/// A timer that is set again and again. A new timer for each event would be registered each time.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Waits until `at`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the timer stays registered for the next call.
+    pub(crate) async fn wait_until(&mut self, at: Instant) {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.await;
     }
 }

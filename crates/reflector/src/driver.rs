@@ -3,8 +3,7 @@
 mod received;
 mod version_check;
 
-use self::version_check::Doubt;
-use std::{hash::BuildHasher, sync::Arc, time::Duration};
+use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use kube_listwatch::{
@@ -12,15 +11,19 @@ use kube_listwatch::{
     WatchFrom, WatchRequest,
 };
 use kube_object::{CacheProbe, Delta, NoCache, ResourceVersion};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::{sync::watch, time::Instant};
 
+use self::version_check::Doubt;
 use crate::{
     Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink,
-    SinkClosed, State, WatchEnd, backoff::Backoff, deadlines::Deadlines, digest_only::DigestOnlyProbe,
-    report::Reports, server_versions::ServerVersions, step, unreadable::Unreadable,
+    SinkClosed, State, WatchEnd,
+    backoff::Backoff,
+    deadlines::{Alarm, Deadlines},
+    digest_only::DigestOnlyProbe,
+    report::Reports,
+    server_versions::ServerVersions,
+    step,
+    unreadable::Unreadable,
 };
 
 /// A watch with a shorter duration is early. The next request then waits for the backoff.
@@ -145,6 +148,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             backoff: Backoff::new(&self.options),
             rng: fastrand::Rng::with_seed(seed),
             deadlines: Deadlines::default(),
+            alarm: Alarm::default(),
             request: Request::None,
             version_check: None,
             doubt: Doubt::failed(),
@@ -199,6 +203,8 @@ struct Driver<T, S> {
     /// The number of requests and backoffs. It changes when `request` is replaced.
     requests: u64,
     deadlines: Deadlines,
+    /// The timer of the first deadline.
+    alarm: Alarm,
     backoff: Backoff,
     rng: fastrand::Rng,
     /// The deltas of the current arrival. They are pushed together.
@@ -241,8 +247,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         if outgoing.is_empty() {
             return Ok(());
         }
+        let mut pushing = pin!(self.reflector.sink.push(outgoing));
+        // A sink with room accepts the deltas at the first poll. The clock is then not read.
+        if let Some(pushed) = pushing.as_mut().now_or_never() {
+            return pushed;
+        }
         let began = Instant::now();
-        self.reflector.sink.push(outgoing).await?;
+        pushing.await?;
         let waited = began.elapsed();
         self.deadlines.postpone(waited);
         self.list_began += waited;
@@ -259,7 +270,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let fired = async {
             match first {
                 Some((at, deadline)) => {
-                    sleep_until(at).await;
+                    self.alarm.wait_until(at).await;
                     deadline
                 }
                 None => std::future::pending().await,
@@ -339,7 +350,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             Marker::End { .. } => self.reflector.reports.cleared(false),
             Marker::Begin { .. } => self.unreadable.list_over(),
         }
-        self.outgoing.push(delta(marker));
+        self.outgoing.push(marker.into());
     }
 
     fn list(&mut self, request: ListRequest, fresh: bool) {
@@ -485,13 +496,5 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             self.watch_over(RestartCause::Silent);
         }
         self.step(Input::Fired(deadline), || None);
-    }
-}
-
-fn delta<T>(marker: Marker) -> Delta<T> {
-    match marker {
-        Marker::Clear => Delta::Clear,
-        Marker::Begin { fresh } => Delta::Begin { without_reuse: fresh },
-        Marker::End { version, complete } => Delta::End { version, complete },
     }
 }

@@ -11,6 +11,8 @@ pub(crate) type OnError = Box<dyn Fn(&ListWatchError) + Send + Sync>;
 pub(crate) struct Reports {
     pub(crate) status: watch::Sender<ReflectorStatus>,
     pub(crate) on_error: Option<OnError>,
+    /// The phase in `status`.
+    phase: Phase,
 }
 
 impl Reports {
@@ -43,11 +45,7 @@ impl Reports {
 
     /// Reports that a request succeeded.
     pub(crate) fn succeeded(&self) {
-        self.status.send_if_modified(|status| {
-            status.failing_since = None;
-            status.rejected = false;
-            status.failing.take().is_some()
-        });
+        self.status.send_if_modified(clear_failure);
     }
 
     /// Adds the unreadable objects of a response to the status.
@@ -90,18 +88,19 @@ impl Reports {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }
 
-    /// Records the time of events. Does not wake receivers of the status, because this happens with each
-    /// event.
-    pub(crate) fn events_received(&self, object: bool, bookmark: bool) {
+    /// Records the time of events. `success` is true if the events show that the request succeeded. Wakes the
+    /// receivers of the status only if requests failed before, because this happens with each event.
+    pub(crate) fn events_received(&self, objects: bool, bookmarks: bool, success: bool) {
         let now = Instant::now();
         self.status.send_if_modified(|status| {
-            status.last_event = if object { Some(now) } else { status.last_event };
-            status.last_bookmark = if bookmark { Some(now) } else { status.last_bookmark };
-            false
+            status.last_event = if objects { Some(now) } else { status.last_event };
+            status.last_bookmark = if bookmarks { Some(now) } else { status.last_bookmark };
+            success && clear_failure(status)
         });
     }
 
-    pub(crate) fn phase(&self, machine: &State) {
+    /// Sets the phase. Accesses the status only if the phase has changed.
+    pub(crate) fn phase(&mut self, machine: &State) {
         let phase = match machine {
             State::Idle => Phase::Idle,
             State::Listing(_) | State::Streaming(_) => Phase::Listing,
@@ -109,10 +108,19 @@ impl Reports {
             State::Waiting(waiting) if waiting.suspended => Phase::Suspended,
             State::Waiting(_) => Phase::Waiting,
         };
-        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, phase) != phase);
+        if std::mem::replace(&mut self.phase, phase) != phase {
+            self.status.send_modify(|status| status.phase = phase);
+        }
     }
 
     pub(crate) fn stopped(&self) {
         self.status.send_modify(|status| status.phase = Phase::Stopped);
     }
+}
+
+/// Returns whether requests failed before.
+fn clear_failure(status: &mut ReflectorStatus) -> bool {
+    status.failing_since = None;
+    status.rejected = false;
+    status.failing.take().is_some()
 }

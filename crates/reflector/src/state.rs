@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_listwatch::{ErrorClass, ListRequest};
-use kube_object::ResourceVersion;
+use kube_object::{Delta, ResourceVersion};
 
 use crate::{Deadline, ListPlan, Position, RelistCause};
 
@@ -228,4 +228,14 @@ pub enum Marker {
         /// list does not contain. If `complete` is false, the receiver keeps these objects.
         complete: bool,
     },
+}
+
+impl<T> From<Marker> for Delta<T> {
+    fn from(marker: Marker) -> Self {
+        match marker {
+            Marker::Clear => Delta::Clear,
+            Marker::Begin { fresh } => Delta::Begin { without_reuse: fresh },
+            Marker::End { version, complete } => Delta::End { version, complete },
+        }
+    }
 }

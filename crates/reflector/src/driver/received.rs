@@ -43,12 +43,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         match events {
             Some(Ok(events)) => {
                 let only_opened = events.iter().all(|event| matches!(event, WatchEvent::Opened));
-                if !(only_opened && self.failed_after_open) {
-                    self.succeeded();
-                }
+                let success = !(only_opened && self.failed_after_open);
+                self.failed_after_open &= !success;
                 let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
                 let objects = events.iter().any(|event| event.object_id().is_some());
-                self.reflector.reports.events_received(objects, bookmarks);
+                self.reflector.reports.events_received(objects, bookmarks, success);
                 let request = self.requests;
                 for event in events {
                     self.event(event);
