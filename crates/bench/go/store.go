@@ -38,13 +38,17 @@ type writing struct {
 
 // storeRound is the result that crates/bench/src/stores/program.rs prints for other stores.
 type storeRound struct {
-	Objects   int     `json:"objects"`
-	Alone     writing `json:"alone"`
-	GetNs     float64 `json:"getNs"`
-	ListNs    float64 `json:"listNs"`
-	ByIndexNs float64 `json:"byIndexNs"`
-	Read      writing `json:"read"`
-	ListsPerS float64 `json:"listsPerS"`
+	Objects         int     `json:"objects"`
+	Alone           writing `json:"alone"`
+	GetNs           float64 `json:"getNs"`
+	LookNs          float64 `json:"lookNs"`
+	ScatteredLookNs float64 `json:"scatteredLookNs"`
+	SharedGetNs     float64 `json:"sharedGetNs"`
+	ListNs          float64 `json:"listNs"`
+	VisitNs         float64 `json:"visitNs"`
+	ByIndexNs       float64 `json:"byIndexNs"`
+	Read            writing `json:"read"`
+	ListsPerS       float64 `json:"listsPerS"`
 }
 
 // smallPod is a Pod with only its metadata and its node.
@@ -57,10 +61,10 @@ type smallPod struct {
 type store struct {
 	indexer cache.Indexer
 	states  [2][]*smallPod
-	// keys are in the order of the lookups.
-	keys  []string
-	order []int
-	turn  int
+	// keys are in the order of the writes, and scattered are in another order.
+	keys, scattered []string
+	order           []int
+	turn            int
 }
 
 // runStore measures only the indexer.
@@ -104,6 +108,10 @@ func newStore(objects int) (*store, error) {
 		pod := s.states[0][number]
 		s.keys = append(s.keys, pod.Namespace+"/"+pod.Name)
 	}
+	for _, number := range rand.New(rand.NewSource(8)).Perm(objects) {
+		pod := s.states[0][number]
+		s.scattered = append(s.scattered, pod.Namespace+"/"+pod.Name)
+	}
 	return s, s.indexer.Replace(all, "1")
 }
 
@@ -131,12 +139,12 @@ func (s *store) measure(wanted time.Duration, readers int) storeRound {
 	}
 	var round storeRound
 	round.Alone = s.writeFor(wanted)
-	round.GetNs = readFor(wanted, reads, func(turn int) {
-		if _, found, err := s.indexer.GetByKey(s.keys[turn%count]); !found || err != nil {
-			panic("an object is missing")
-		}
-	})
+	round.GetNs = readFor(wanted, reads, func(turn int) { s.get(s.keys[turn%count]) })
+	round.LookNs = readFor(wanted, reads, func(turn int) { looked += s.look(s.keys[turn%count]) })
+	round.ScatteredLookNs = readFor(wanted, reads, func(turn int) { looked += s.look(s.scattered[turn%count]) })
+	round.SharedGetNs = s.getBesideAnother(wanted)
 	round.ListNs = readFor(wanted, 1, func(int) { s.indexer.List() }) / float64(count)
+	round.VisitNs = readFor(wanted, 1, func(int) { looked += s.visit() }) / float64(count)
 	round.ByIndexNs = readFor(wanted, 1, func(turn int) {
 		if _, err := s.indexer.ByIndex("node", names[turn%len(names)]); err != nil {
 			panic(err)
@@ -145,6 +153,42 @@ func (s *store) measure(wanted time.Duration, readers int) storeRound {
 	round.Read, round.ListsPerS = s.writeAmongReaders(wanted, readers)
 	round.Objects = len(s.indexer.List())
 	return round
+}
+
+func (s *store) get(key string) *smallPod {
+	object, found, err := s.indexer.GetByKey(key)
+	if !found || err != nil {
+		panic("an object is missing")
+	}
+	return object.(*smallPod)
+}
+
+// look also reads the Pod. It returns the length of the name of its node.
+func (s *store) look(key string) int { return len(s.get(key).node) }
+
+// visit reads the node of each Pod.
+func (s *store) visit() int {
+	length := 0
+	for _, object := range s.indexer.List() {
+		length += len(object.(*smallPod).node)
+	}
+	return length
+}
+
+// getBesideAnother looks up objects while another goroutine does the same. It returns the CPU time per lookup in nanoseconds.
+func (s *store) getBesideAnother(wanted time.Duration) float64 {
+	var over atomic.Bool
+	var done sync.WaitGroup
+	count := len(s.scattered)
+	done.Go(func() {
+		for turn := 0; !over.Load(); turn++ {
+			s.get(s.scattered[turn%count])
+		}
+	})
+	ns := readFor(wanted, reads, func(turn int) { s.get(s.scattered[turn%count]) })
+	over.Store(true)
+	done.Wait()
+	return ns
 }
 
 // writeFor writes for this time, one Pod after the other.

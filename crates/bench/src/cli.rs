@@ -155,7 +155,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             check_stores(only)?;
             check_json(args.json.as_deref())?;
             let numbers = runtime()?.block_on(stores(args.load, args.rounds, only, out))?;
-            writeln!(out, "\n{}", numbers.text())?;
+            writeln!(out, "\n{}\n{}", numbers.text(), numbers.aims())?;
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
         Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),

@@ -37,6 +37,7 @@ enum Program {
 
 /// Contenders that the aims and ratios refer to.
 pub(crate) const TYPED: &str = "kube-informer, typed";
+pub(crate) const TYPED_PER_CORE: &str = "kube-informer, typed, a thread per core";
 pub(crate) const LAZY: &str = "kube-informer, lazy";
 pub(crate) const COMPRESSED: &str = "kube-informer, compressed";
 pub(crate) const CLIENT_GO_PROTOBUF: &str = "client-go, protobuf";
@@ -57,7 +58,7 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 /// All contenders, in the order of the tables.
 const ALL: [Contender; 11] = [
     ours(TYPED, "typed"),
-    ours("kube-informer, typed, a thread per core", "typed-threads"),
+    ours(TYPED_PER_CORE, "typed-threads"),
     ours("kube-informer, projection", "projection"),
     ours("kube-informer, metadata", "metadata"),
     ours(LAZY, "lazy"),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use crate::cli::positive;
-use crate::contenders::{CLIENT_GO, NO_GO, Skipped, build_go, has_go};
+use crate::contenders::{CLIENT_GO as CLIENT_GO_FOLDER, NO_GO, Skipped, build_go, has_go};
 use crate::process::Process;
 
 pub(crate) use program::run as run_store;
@@ -65,12 +65,14 @@ pub struct MeasuredStore {
 pub(crate) const OURS: &str = "kube-informer";
 /// The store of this project. Readers iterate over snapshots.
 pub(crate) const OURS_SNAPSHOTS: &str = "kube-informer, snapshots";
+pub(crate) const KUBE_RUNTIME: &str = "kube-runtime";
+pub(crate) const CLIENT_GO: &str = "client-go";
 /// The stores, in the order of the table.
 const ALL: [(&str, Program); 4] = [
     (OURS, Program::Store("ours")),
     (OURS_SNAPSHOTS, Program::Store("ours-snapshots")),
-    ("kube-runtime", Program::Store("kube-runtime")),
-    ("client-go", Program::Go),
+    (KUBE_RUNTIME, Program::Store("kube-runtime")),
+    (CLIENT_GO, Program::Go),
 ];
 
 #[derive(Clone, Copy)]
@@ -119,7 +121,9 @@ pub async fn compare_stores(
     for (name, kind) in chosen {
         let start = match kind {
             Program::Store(name) => (program.to_owned(), vec!["store".to_owned(), name.to_owned()]),
-            Program::Go if has_go().await => (build_go(CLIENT_GO, folder).await?, vec!["store".to_owned()]),
+            Program::Go if has_go().await => {
+                (build_go(CLIENT_GO_FOLDER, folder).await?, vec!["store".to_owned()])
+            }
             Program::Go => {
                 skipped.push(Skipped { contender: name.to_owned(), why: NO_GO.to_owned() });
                 continue;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::table::{aligned, cell, header, heading, row};
-use super::{machine::Machine, write_json};
+use super::{aims, machine::Machine, write_json};
 use crate::figures::median;
 use crate::stores::{MeasuredStore, OURS, StoreRound, StoresOutcome, Writing};
 
@@ -30,11 +30,17 @@ const fn figure(
 }
 
 /// The figures. For rates, more is better. For all other figures, less is better.
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 14] = [
     figure("writes_per_s", "writes/s", 0, |round| per_s(&round.alone)),
     figure("write_cpu_us", "CPU time of a write, us", 2, |round| cpu_us(&round.alone)),
     figure("get_ns", "get of one Pod, CPU ns", 0, |round| round.get_ns),
+    figure("look_ns", "get of one Pod and read of its node, CPU ns", 0, |round| round.look_ns),
+    figure("scattered_look_ns", "the same, in another order than the writes, CPU ns", 0, |round| {
+        round.scattered_look_ns
+    }),
+    figure("shared_get_ns", "get beside another getting thread, CPU ns", 0, |round| round.shared_get_ns),
     figure("list_ns", "list of all Pods, CPU ns/Pod", 1, |round| round.list_ns),
+    figure("visit_ns", "visit of all Pods and read of their nodes, CPU ns/Pod", 1, |round| round.visit_ns),
     figure("by_index_ns", "query of the Pods of one node, CPU ns", 0, |round| round.by_index_ns),
     figure("read_writes_per_s", "with readers: writes/s", 0, |round| per_s(&round.read)),
     figure("read_write_cpu_us", "with readers: CPU time of a write, us", 2, |round| cpu_us(&round.read)),
@@ -100,6 +106,11 @@ impl StoreNumbers {
         text
     }
 
+    /// Returns the aims for the stores as a table.
+    pub fn aims(&self) -> String {
+        aims::table(&[], self)
+    }
+
     /// Writes all numbers as JSON.
     ///
     /// # Errors
@@ -139,7 +150,11 @@ mod tests {
             objects: 1,
             alone: writing,
             get_ns: 1.0,
+            look_ns: 1.0,
+            scattered_look_ns: 1.0,
+            shared_get_ns: 1.0,
             list_ns,
+            visit_ns: 1.0,
             by_index_ns: 1.0,
             read: writing,
             lists_per_s: 1.0,

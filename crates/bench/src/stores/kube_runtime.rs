@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube_runtime::watcher::Event;
 
-use super::objects::{Objects, SmallPod};
+use super::objects::{LookupKeys, LookupOrder, Objects, SmallPod};
 use super::program::{Reader, Subject};
 
 pub(super) struct KubeRuntime {
@@ -17,8 +17,7 @@ pub(super) struct KubeRuntime {
 #[derive(Clone)]
 pub(super) struct KubeReader {
     store: Store<SmallPod>,
-    /// The keys in the order of the lookups.
-    keys: Arc<[ObjectRef<SmallPod>]>,
+    keys: Arc<LookupKeys<ObjectRef<SmallPod>>>,
 }
 
 impl KubeRuntime {
@@ -30,7 +29,7 @@ impl KubeRuntime {
             writer.apply_watcher_event(&Event::InitApply(SmallPod::clone(pod)));
         }
         writer.apply_watcher_event(&Event::InitDone);
-        let keys = objects.looked_up().map(ObjectRef::from_obj).collect();
+        let keys = Arc::new(LookupKeys::new(objects, ObjectRef::from_obj));
         Self { writer, reader: KubeReader { store, keys } }
     }
 }
@@ -53,12 +52,21 @@ impl Subject for KubeRuntime {
 }
 
 impl Reader for KubeReader {
-    fn get(&self, turn: usize) -> bool {
-        black_box(self.store.get(&self.keys[turn % self.keys.len()])).is_some()
+    fn get(&self, order: LookupOrder, turn: usize) -> bool {
+        black_box(self.store.get(self.keys.get(order, turn))).is_some()
+    }
+
+    fn look(&self, order: LookupOrder, turn: usize) -> usize {
+        self.store.get(self.keys.get(order, turn)).map_or(0, |pod| pod.node.len())
     }
 
     fn all(&self) -> usize {
         black_box(self.store.state()).len()
+    }
+
+    /// Visits a Vec of all objects, because the store has no other call.
+    fn visit(&self) -> usize {
+        self.store.state().iter().map(|pod| pod.node.len()).sum()
     }
 
     /// Filters all objects, because there is no index.

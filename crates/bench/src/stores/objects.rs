@@ -54,17 +54,53 @@ impl Resource for SmallPod {
 /// The Pods, each in two states that writes alternate.
 pub(super) struct Objects {
     states: [Vec<Arc<SmallPod>>; 2],
-    /// The shuffled numbers of the Pods: the order of writes and lookups.
+    /// The shuffled numbers of the Pods: the order of writes and of most lookups.
     order: Vec<usize>,
+    /// The numbers of the Pods, shuffled in another way.
+    scattered: Vec<usize>,
+}
+
+/// The keys of lookups, in two orders.
+pub(super) struct LookupKeys<K> {
+    as_written: Vec<K>,
+    scattered: Vec<K>,
+}
+
+/// The order of lookups.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LookupOrder {
+    /// The order of the writes. Objects that were written together are also close in memory.
+    AsWritten,
+    /// Another order.
+    Scattered,
+}
+
+impl<K> LookupKeys<K> {
+    pub(super) fn new(objects: &Objects, key: impl Fn(&SmallPod) -> K) -> Self {
+        let keys = |order: &[usize]| order.iter().map(|number| key(&objects.states[0][*number])).collect();
+        Self { as_written: keys(&objects.order), scattered: keys(&objects.scattered) }
+    }
+
+    /// Returns the key of the `turn`th lookup.
+    pub(super) fn get(&self, order: LookupOrder, turn: usize) -> &K {
+        let keys = match order {
+            LookupOrder::AsWritten => &self.as_written,
+            LookupOrder::Scattered => &self.scattered,
+        };
+        &keys[turn % keys.len()]
+    }
 }
 
 impl Objects {
     /// Creates `count` Pods. The result depends only on `count`.
     pub(super) fn new(count: usize) -> Self {
         let state = |version: u64| (0..count).map(|number| Arc::new(pod(number, count, version))).collect();
-        let mut order: Vec<usize> = (0..count).collect();
-        Rng::with_seed(7).shuffle(&mut order);
-        Self { states: [state(1), state(2)], order }
+        let shuffled = |seed| {
+            let mut order: Vec<usize> = (0..count).collect();
+            Rng::with_seed(seed).shuffle(&mut order);
+            order
+        };
+        Self { states: [state(1), state(2)], order: shuffled(7), scattered: shuffled(8) }
     }
 
     /// Returns the number of Pods.
@@ -84,11 +120,6 @@ impl Objects {
         let pod = &self.states[state][self.order[turn % self.len()]];
         black_box(SmallPod::clone(pod));
         Arc::clone(pod)
-    }
-
-    /// Returns the Pods in the order of the lookups.
-    pub(super) fn looked_up(&self) -> impl Iterator<Item = &SmallPod> {
-        self.order.iter().map(|number| &*self.states[0][*number])
     }
 
     /// Returns the nodes of the Pods.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use kube_object::{Delta, Entry, Listed, Object as _, ObjectId, ObjectKey, ResourceVersion};
 use kube_store::{Index, Store};
 
-use super::objects::{Objects, SmallPod};
+use super::objects::{LookupKeys, LookupOrder, Objects, SmallPod};
 use super::program::{Reader, Subject};
 
 /// The way in which readers read all objects.
@@ -30,8 +30,7 @@ pub(super) struct Ours {
 pub(super) struct OurReader {
     store: Store<SmallPod>,
     by_node: Index<SmallPod, String>,
-    /// The keys in the order of the lookups.
-    keys: Arc<[ObjectKey]>,
+    keys: Arc<LookupKeys<ObjectKey>>,
     read_by: ReadBy,
 }
 
@@ -48,7 +47,7 @@ impl Ours {
             Delta::Page(items),
             Delta::End { version: ResourceVersion::from(version), complete: true },
         ]));
-        let keys = objects.looked_up().map(|pod| pod.id().key.to_key()).collect();
+        let keys = Arc::new(LookupKeys::new(objects, |pod| pod.id().key.to_key()));
         Ok(Self { reader: OurReader { store, by_node, keys, read_by }, version })
     }
 }
@@ -79,8 +78,12 @@ impl Subject for Ours {
 }
 
 impl Reader for OurReader {
-    fn get(&self, turn: usize) -> bool {
-        black_box(self.store.get(&self.keys[turn % self.keys.len()])).is_some()
+    fn get(&self, order: LookupOrder, turn: usize) -> bool {
+        black_box(self.store.get(self.keys.get(order, turn))).is_some()
+    }
+
+    fn look(&self, order: LookupOrder, turn: usize) -> usize {
+        self.store.get(self.keys.get(order, turn)).map_or(0, |pod| pod.node.len())
     }
 
     fn all(&self) -> usize {
@@ -88,6 +91,10 @@ impl Reader for OurReader {
             ReadBy::List => black_box(self.store.list()).len(),
             ReadBy::Snapshot => self.store.snapshot().iter().map(black_box).count(),
         }
+    }
+
+    fn visit(&self) -> usize {
+        self.store.lister().list_all().iter().map(|pod| pod.node.len()).sum()
     }
 
     fn on_node(&self, node: &str) -> usize {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Load;
 use super::kube_runtime::KubeRuntime;
-use super::objects::{Objects, SmallPod};
+use super::objects::{LookupOrder, Objects, SmallPod};
 use super::ours::{Ours, ReadBy};
 use super::usage::{ThreadStatistics, Usage};
 
@@ -37,11 +37,15 @@ pub(super) trait Subject {
 }
 
 /// A reader of a measured store.
-pub(super) trait Reader: Send {
+pub(super) trait Reader: Send + Sync {
     /// Looks up the Pod of this turn by a prepared key. Returns true if it exists.
-    fn get(&self, turn: usize) -> bool;
+    fn get(&self, order: LookupOrder, turn: usize) -> bool;
+    /// Like `get`, and reads the Pod: returns the length of the name of its node.
+    fn look(&self, order: LookupOrder, turn: usize) -> usize;
     /// Reads all Pods and returns their number.
     fn all(&self) -> usize;
+    /// Reads the node of each Pod with the cheapest call of the store, and returns the length of their names.
+    fn visit(&self) -> usize;
     /// Returns the number of Pods on a node.
     fn on_node(&self, node: &str) -> usize;
 }
@@ -56,8 +60,16 @@ pub struct StoreRound {
     pub alone: Writing,
     /// The CPU time of a lookup of one object, in nanoseconds.
     pub get_ns: f64,
+    /// The CPU time of a lookup of one object and a read of its node, in nanoseconds.
+    pub look_ns: f64,
+    /// Like `look_ns`, but the order of the lookups is not the order of the writes.
+    pub scattered_look_ns: f64,
+    /// The CPU time of a lookup while another thread also looks up objects, in nanoseconds.
+    pub shared_get_ns: f64,
     /// The CPU time of a list of all objects, per object, in nanoseconds.
     pub list_ns: f64,
+    /// The CPU time of a visit of all objects that reads their nodes, per object, in nanoseconds.
+    pub visit_ns: f64,
     /// The CPU time of a query for the Pods of one node, in nanoseconds.
     pub by_index_ns: f64,
     /// The updates while readers list all objects.
@@ -105,22 +117,52 @@ fn measure(mut subject: impl Subject, objects: &Objects, load: &Load) -> Result<
     let mut turn = 0;
     let alone = write_for(time, &mut subject, objects, &mut turn)?;
     let reader = subject.reader();
-    let get = read_for(time, READS_PER_CHECK, |turn| usize::from(reader.get(turn)))?;
+    let get_as_written = |turn| usize::from(reader.get(LookupOrder::AsWritten, turn));
+    let get = read_for(time, READS_PER_CHECK, get_as_written)?;
+    let look = read_for(time, READS_PER_CHECK, |turn| reader.look(LookupOrder::AsWritten, turn))?;
+    let scattered = read_for(time, READS_PER_CHECK, |turn| reader.look(LookupOrder::Scattered, turn))?;
+    let shared = get_beside_another_thread(time, &reader, &subject.reader())?;
     let all = read_for(time, 1, |_| reader.all())?;
+    let visit = read_for(time, 1, |_| reader.visit())?;
     let by_index = read_for(time, 1, |turn| reader.on_node(&nodes[turn % nodes.len()]))?;
     ensure!(
         get.found == get.reads && all.found == all.reads * objects.len(),
         "the store does not find all objects"
+    );
+    let length = nodes[0].len();
+    ensure!(
+        [&look, &scattered].iter().all(|reads| reads.found == reads.reads * length)
+            && visit.found == visit.reads * objects.len() * length,
+        "the store does not find the nodes of all objects"
     );
     let (read, lists_per_s) = write_among_readers(time, &mut subject, objects, &mut turn, load.readers)?;
     Ok(StoreRound {
         objects: reader.all(),
         alone,
         get_ns: get.ns(),
+        look_ns: look.ns(),
+        scattered_look_ns: scattered.ns(),
+        shared_get_ns: shared.ns(),
         list_ns: all.ns() / objects.len() as f64,
+        visit_ns: visit.ns() / objects.len() as f64,
         by_index_ns: by_index.ns(),
         read,
         lists_per_s,
+    })
+}
+
+/// Looks up objects for `time` while another thread does the same.
+fn get_beside_another_thread<R: Reader>(time: Duration, reader: &R, other: &R) -> Result<Reads> {
+    let over = AtomicBool::new(false);
+    let get = |reader: &R, turn| usize::from(reader.get(LookupOrder::Scattered, turn));
+    thread::scope(|scope| {
+        let in_loop =
+            || (0..).take_while(|_| !over.load(Relaxed)).map(|turn| get(other, turn)).sum::<usize>();
+        let beside = scope.spawn(in_loop);
+        let reads = read_for(time, READS_PER_CHECK, |turn| get(reader, turn));
+        over.store(true, Relaxed);
+        ensure!(beside.join().is_ok_and(|found| found > 0), "the second thread found no object");
+        reads
     })
 }
 
