@@ -344,7 +344,8 @@ async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client:
 /// Returns the next data of a body if it is available without a wait. The inner `None` is the end of the
 /// body.
 ///
-/// A connection provides one chunk at a time. If there is no chunk, the task of the connection runs first.
+/// The task of the connection provides one chunk at a time. If no chunk is available, this function lets
+/// that task run once.
 async fn next_ready_chunk(body: &mut Body) -> Option<Option<Result<bytes::Bytes, kube_client::Error>>> {
     if let Some(chunk) = next_chunk(body).now_or_never() {
         return Some(chunk);
@@ -353,9 +354,9 @@ async fn next_ready_chunk(body: &mut Body) -> Option<Option<Result<bytes::Bytes,
     next_chunk(body).now_or_never()
 }
 
-/// Lets the tasks run that are ready.
+/// Lets the other ready tasks run once.
 ///
-/// `tokio::task::yield_now` would also poll the sockets, which is a system call for each event.
+/// `tokio::task::yield_now` also polls the sockets, which costs a system call for each event.
 async fn run_ready_tasks() {
     let mut is_woken = false;
     poll_fn(|cx| {

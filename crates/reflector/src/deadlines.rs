@@ -54,7 +54,7 @@ impl Deadlines {
     }
 }
 
-/// A timer that is set again and again. A new timer for each event would be registered each time.
+/// A timer that is reused, because tokio must register each new timer.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
 

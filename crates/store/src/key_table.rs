@@ -185,7 +185,9 @@ impl<T, const AVERAGE: usize> KeyTable<T, AVERAGE> {
         touch();
         let added = self.segments.len();
         let source = &mut self.segments[added - (1 << added.ilog2())];
-        let mut parts = [(); 2].map(|()| Segment::new(source.buckets.len()));
+        // Each part contains about half of the entries.
+        let buckets = (source.buckets.len() / 2).max(SMALLEST);
+        let mut parts = [(); 2].map(|()| Segment::new(buckets));
         for entry in unshare(&mut source.buckets).iter_mut().filter_map(Option::take) {
             let is_added = segment_of(entry.key.short_hash(), added + 1) == added;
             parts[usize::from(is_added)].insert(entry);

@@ -27,9 +27,9 @@
 //!   The watermark is never higher than the highest resourceVersion of the applied deltas.
 //! - A relist keeps the `Arc` of an unchanged object.
 //! - One value, the root, contains the objects, the key map, the indexes, the stale marks and the
-//!   watermark. Each read uses one root, so its results are consistent.
-//! - A lookup of the latest state by key uses a second table instead of a root. Each write changes the root
-//!   and this table under one lock.
+//!   watermark. Each read uses one root, so its results are consistent. Only a lookup by key in the latest
+//!   state uses the key table instead.
+//! - The key table contains the same objects as the latest root. Each write changes both under one lock.
 //! - While a reader holds a root, the store does not write to this root.
 //! - Each object has a slot number, which does not change while the object exists. Indexes contain
 //!   slot numbers instead of keys.

@@ -55,7 +55,7 @@ impl<T: Object> Objects<T> {
         self.root.objects.len()
     }
 
-    /// Returns whether there are no objects.
+    /// Returns whether the list of objects is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

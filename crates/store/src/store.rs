@@ -48,7 +48,8 @@ pub(crate) const MAX_FILL_ROUNDS: u32 = 8;
 ///    [`LargeWrite`](crate::LargeWrite), which applies a large change in two steps.
 /// 2. A [`Snapshot`] never changes. To take a snapshot, the store only increments a reference count.
 ///    While a snapshot exists, writers copy the parts that they change, and never wait for readers. A
-///    reader waits at most while a batch of up to 256 deltas is written in place.
+///    reader waits at most while a batch of up to 256 deltas, or up to 512 changes of the key table, are
+///    written in place.
 /// 3. The uid identifies an object. If the store receives another uid for a cached key, it deletes the
 ///    cached object and adds the new object. An empty uid is unknown and matches each uid.
 /// 4. Outside of a relist, the store ignores an object if its resourceVersion is not higher than the

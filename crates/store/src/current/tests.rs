@@ -44,6 +44,15 @@ fn lookup_sees_each_kind_of_write() {
     assert_eq!(snapshot.get(&key("a/x")).map(|pod| version_of(pod)), Some(6));
 }
 
+#[test]
+fn states_of_object_share_text_of_key() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    let before = store.snapshot();
+    store.apply(vec![put("a/x", "u", "6")]);
+    let text = |snapshot: &crate::Snapshot<Pod>| snapshot.get(&key("a/x")).unwrap().key().as_str().as_ptr();
+    assert_eq!(text(&before), text(&store.snapshot()));
+}
+
 /// A source can send another object as the last state of a deleted object.
 #[test]
 fn deletion_with_another_object_deletes_the_identified_object() {

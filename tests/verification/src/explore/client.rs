@@ -150,14 +150,13 @@ impl Client {
                 Output::Disarm(deadline) => self.armed &= !bit(deadline),
                 Output::Deliver => self.outgoing.extend(item.take()),
                 Output::Discard | Output::Count(_) | Output::AbandonPages { .. } => {}
-                Output::Mark(Marker::Clear) => self.outgoing.push_back(Delta::Clear),
-                Output::Mark(Marker::Begin { fresh }) => {
-                    self.outgoing.push_back(Delta::Begin { without_reuse: fresh });
-                    asks.push(Ask::Begun { fresh });
-                }
-                Output::Mark(Marker::End { version, complete }) => {
-                    asks.push(Ask::Listed { version: version.clone(), complete });
-                    self.outgoing.push_back(Delta::End { version, complete });
+                Output::Mark(marker) => {
+                    asks.extend(match marker.clone() {
+                        Marker::Clear => None,
+                        Marker::Begin { fresh } => Some(Ask::Begun { fresh }),
+                        Marker::End { version, complete } => Some(Ask::Listed { version, complete }),
+                    });
+                    self.outgoing.push_back(marker.into());
                 }
             }
         }
