@@ -1,10 +1,12 @@
 //! `Brackets`: finds a closing bracket in blocks of 64 bytes.
 //!
-//! Each block is converted to masks with one bit per byte. Arithmetic on the masks finds the bytes
-//! inside strings. If a block closes fewer brackets than are open, its brackets are only counted.
+//! Vector instructions convert each block to masks with one bit per byte. Arithmetic on the masks finds the
+//! bytes inside strings. If a block closes fewer brackets than are open, its brackets are only counted.
 //! This is true for most blocks.
 
-use wide::u8x16;
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
+
+use super::level::LEVEL;
 
 const BLOCK: usize = 64;
 
@@ -27,9 +29,19 @@ impl Brackets {
     /// these bytes do not contain the closing bracket. The first byte of a value must be an opening
     /// bracket.
     pub(super) fn close(&mut self, bytes: &[u8]) -> Option<usize> {
+        self.close_at(*LEVEL, bytes)
+    }
+
+    fn close_at(&mut self, level: Level, bytes: &[u8]) -> Option<usize> {
+        dispatch!(level, simd => self.close_with(simd, bytes))
+    }
+
+    /// Is compiled once for each set of vector instructions. Inlining is required for this.
+    #[inline(always)]
+    fn close_with<S: Simd>(&mut self, simd: S, bytes: &[u8]) -> Option<usize> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (before, block) in blocks.iter().enumerate() {
-            if let Some(length) = self.block(block, BLOCK) {
+            if let Some(length) = self.block(Masks::of(simd, block), BLOCK) {
                 return Some(before * BLOCK + length);
             }
         }
@@ -38,18 +50,15 @@ impl Brackets {
         }
         let mut block = [b' '; BLOCK];
         block[..rest.len()].copy_from_slice(rest);
-        Some(blocks.len() * BLOCK + self.block(&block, rest.len())?)
+        Some(blocks.len() * BLOCK + self.block(Masks::of(simd, &block), rest.len())?)
     }
 
     /// Scans a block in which spaces follow the first `length` bytes.
-    #[inline]
-    fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<usize> {
-        // Curly and square brackets differ only in this bit. No other character becomes equal to a
-        // curly bracket.
-        let curly = block.map(|byte| byte | 0x20);
-        let escaped = self.escaped(equal(block, b'\\'), length);
-        let outside = !self.within_strings(equal(block, b'"') & !escaped);
-        let (opens, closes) = (equal(&curly, b'{') & outside, equal(&curly, b'}') & outside);
+    #[inline(always)]
+    fn block(&mut self, masks: Masks, length: usize) -> Option<usize> {
+        let escaped = self.escaped(masks.backslashes, length);
+        let outside = !self.within_strings(masks.quotes & !escaped);
+        let (opens, closes) = (masks.opens & outside, masks.closes & outside);
         if closes.count_ones() < self.depth {
             self.depth = self.depth + opens.count_ones() - closes.count_ones();
             return None;
@@ -71,7 +80,7 @@ impl Brackets {
     }
 
     /// Returns a mask of the bytes that follow an unescaped backslash.
-    #[inline]
+    #[inline(always)]
     fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.is_escaped);
         let mut remaining = backslashes & !escaped;
@@ -86,7 +95,7 @@ impl Brackets {
 
     /// Returns a mask of the bytes inside strings. The mask includes the opening quotation mark and
     /// excludes the closing quotation mark.
-    #[inline]
+    #[inline(always)]
     fn within_strings(&mut self, quotes: u64) -> u64 {
         let mut within = quotes;
         for shift in [1, 2, 4, 8, 16, 32] {
@@ -100,17 +109,35 @@ impl Brackets {
     }
 }
 
-/// Returns a mask of the bytes that are equal to `byte`.
-#[inline]
-fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
-    let (parts, _) = block.as_chunks::<16>();
-    let equal = |part: &[u8; 16]| u64::from(u8x16::new(*part).simd_eq(u8x16::splat(byte)).to_bitmask());
-    parts.iter().rev().fold(0, |mask, part| mask << 16 | equal(part))
+/// Masks of the bytes in a block that determine its structure.
+struct Masks {
+    backslashes: u64,
+    quotes: u64,
+    opens: u64,
+    closes: u64,
+}
+
+impl Masks {
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, block: &[u8; BLOCK]) -> Self {
+        let block = u8x64::from_slice(simd, block);
+        let equal = |block: u8x64<S>, byte: u8| block.simd_eq(u8x64::splat(simd, byte)).to_bitmask();
+        // Curly and square brackets differ only in this bit. No other character becomes equal to a
+        // curly bracket.
+        let curly = block | u8x64::splat(simd, 0x20);
+        Self {
+            backslashes: equal(block, b'\\'),
+            quotes: equal(block, b'"'),
+            opens: equal(curly, b'{'),
+            closes: equal(curly, b'}'),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::level::all_levels;
     use proptest::prelude::*;
 
     /// Finds the closing bracket byte by byte, as a model.
@@ -132,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(5000))]
+        #![proptest_config(ProptestConfig::with_cases(1500))]
         #[test]
         fn closing_bracket_is_found_across_blocks(
             text in r#"[\[{]([ab]{0,40}|\\{1,4}|["\\\[\]{}]){0,60}"#,
@@ -140,11 +167,14 @@ mod tests {
         ) {
             let bytes = text.as_bytes();
             let expected = closed(bytes);
-            prop_assert_eq!(Brackets::default().close(bytes), expected);
             let (one, other) = bytes.split_at(cut.clamp(1, bytes.len()));
-            let mut brackets = Brackets::default();
-            let found = brackets.close(one).or_else(|| Some(one.len() + brackets.close(other)?));
-            prop_assert_eq!(found, expected);
+            for level in all_levels() {
+                prop_assert_eq!(Brackets::default().close_at(level, bytes), expected, "{:?}", level);
+                let mut brackets = Brackets::default();
+                let found = brackets.close_at(level, one);
+                let found = found.or_else(|| Some(one.len() + brackets.close_at(level, other)?));
+                prop_assert_eq!(found, expected, "{:?}", level);
+            }
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Finds the end of `metadata.managedFields`, which is often half of an object.
 
+use fearless_simd::dispatch;
 use memchr::memchr2;
 
-use super::walk::{UnusualJson, value_end};
+use super::{
+    level::LEVEL,
+    walk::{UnusualJson, value_end},
+};
 
 /// Returns the end of the value that starts at `at`.
 pub(super) fn end(bytes: &[u8], at: usize) -> Result<usize, UnusualJson> {
@@ -22,7 +26,8 @@ fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     let end = at + 1 + length;
-    is_outside_of_strings(&bytes[at..end - 1], &bytes[at + 1..end]).then_some(end + 1)
+    let (before, inner) = (&bytes[at..end - 1], &bytes[at + 1..end]);
+    dispatch!(*LEVEL, _ => is_outside_of_strings(before, inner)).then_some(end + 1)
 }
 
 /// Returns whether all strings in `bytes` are closed. `before` contains the same bytes, shifted by
@@ -30,6 +35,7 @@ fn flat_array_end(bytes: &[u8], at: usize) -> Option<usize> {
 ///
 /// The loop has no branches, so the compiler can vectorize it. Returns false if a backslash follows
 /// a backslash, because the loop then cannot determine whether a quotation mark is escaped.
+#[inline(always)]
 fn is_outside_of_strings(before: &[u8], bytes: &[u8]) -> bool {
     let (mut odd_quotes, mut double_backslashes) = (false, false);
     for (&before, &byte) in before.iter().zip(bytes) {

@@ -26,6 +26,7 @@ mod end;
 mod envelope;
 mod error;
 mod key;
+mod level;
 mod loose;
 mod managed;
 mod nesting;
