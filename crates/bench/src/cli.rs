@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::client;
 use crate::compare::{Paths, Settings, compare};
 use crate::contenders;
+use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
@@ -36,6 +37,9 @@ pub enum Command {
     /// Measure the cost per object for growing numbers of objects. Without a recording, first record
     /// Pods of a real kube-apiserver.
     Scale(ScaleArgs),
+    /// Measure the cost of each layer and each step of an event. Without a recording, first record Pods of a
+    /// real kube-apiserver.
+    EventPath(EventPathArgs),
     /// Measure only the stores. The command `compare` also does this.
     Stores(StoresArgs),
     /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
@@ -150,6 +154,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
         Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
+        Command::EventPath(args) => runtime()?.block_on(run_event_path(&args, out)),
         Command::Stores(args) => {
             let only = args.only.as_deref();
             check_stores(only)?;
@@ -243,6 +248,20 @@ async fn run_scale(args: &ScaleArgs, out: &mut impl Write) -> Result<()> {
         let _ = writeln!(out, "{step}");
     });
     let numbers = ScaleNumbers::new(settings.clone(), measured.await?);
+    writeln!(out, "\n{}", numbers.text())?;
+    args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
+    args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+async fn run_event_path(args: &EventPathArgs, out: &mut impl Write) -> Result<()> {
+    let settings = args.settings(SETTLE);
+    check_json(args.json.as_deref())?;
+    args.out.as_deref().map_or(Ok(()), |page| page::check(page, "event-path"))?;
+    let paths = paths(recorded(args.objects, out).await?)?;
+    let measured = event_path(&settings, &paths, |step| {
+        let _ = writeln!(out, "{step}");
+    });
+    let numbers = EventPathNumbers::new(args.objects, settings.clone(), measured.await?);
     writeln!(out, "\n{}", numbers.text())?;
     args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))

@@ -6,6 +6,7 @@
 
 mod informer;
 mod kube_runtime;
+mod layers;
 mod progress;
 mod view;
 
@@ -66,6 +67,18 @@ const PROGRAMS: [(&str, Threads, Start); 9] = [
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 
+/// Programs that contain only the first layers of an informer: name and start function. See
+/// [`event_path`](crate::event_path).
+const LAYERS: [(&str, Start); 7] = [
+    ("read", layers::read),
+    ("list-watch-typed", layers::list_watch::<Pod>),
+    ("list-watch-lazy", layers::list_watch::<Lazy<Pod>>),
+    ("list-watch-compressed", layers::list_watch::<Compressed<Pod>>),
+    ("reflector-typed", layers::reflector::<Pod>),
+    ("reflector-lazy", layers::reflector::<Lazy<Pod>>),
+    ("reflector-compressed", layers::reflector::<Compressed<Pod>>),
+];
+
 /// Represents a command that a measured program reads from standard input, as one line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,8 +135,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// Fails if the system cannot create threads.
 pub(crate) fn runtime(name: &str) -> std::io::Result<Runtime> {
-    let is_one = PROGRAMS.into_iter().any(|(known, threads, _)| known == name && threads == Threads::One);
-    let mut builder = if is_one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    let is_many = PROGRAMS.into_iter().any(|(known, threads, _)| known == name && threads == Threads::Many);
+    let mut builder = if is_many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     builder.enable_all().build()
 }
 
@@ -143,8 +156,10 @@ pub async fn run(
     commands: impl AsyncBufRead + Unpin,
     mut messages: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    let Some((_, _, start)) = PROGRAMS.into_iter().find(|(known, ..)| *known == name) else {
-        bail!("no program {name:?}; expected one of {}", names().collect::<Vec<_>>().join(", "));
+    let programs = PROGRAMS.into_iter().map(|(name, _, start)| (name, start)).chain(LAYERS);
+    let Some((_, start)) = programs.clone().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = programs.map(|(name, _)| name).collect();
+        bail!("no program {name:?}; expected one of {}", names.join(", "));
     };
     let client = Client::try_from(Config::new(server.parse().context("invalid URL of the server")?))?;
     let progress = Arc::new(Progress::default());

@@ -20,6 +20,7 @@ mod cli;
 mod client;
 mod compare;
 mod contenders;
+mod event_path;
 mod figures;
 mod history;
 mod operators;
@@ -38,6 +39,7 @@ pub use cli::{Command, CompareArgs, StoresArgs, run};
 pub use client::{Latency, Order, Report, names, run as run_client};
 pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
+pub use event_path::{EventPathArgs, EventPathMeasured, EventPathSettings, Step, event_path};
 pub use figures::{Medians, medians};
 pub use operators::{
     MeasuredOperator, OperatorRound, OperatorSettings, OperatorsArgs, OperatorsOutcome, Part, Requests,

@@ -20,6 +20,7 @@ use crate::process::Process;
 
 pub(crate) use program::run as run_store;
 pub use program::{StoreRound, Writing};
+pub(crate) use usage::ThreadStatistics;
 
 /// Contains the load of a store during its measurement.
 #[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]

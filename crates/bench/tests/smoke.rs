@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube_bench::{
-    Case, Family, Load, Paths, Recording, Replay, ScaleSettings, Settings, StoreNumbers, compare,
-    compare_stores, record, scale,
+    Case, EventPathSettings, Family, Load, Paths, Recording, Replay, ScaleSettings, Settings, StoreNumbers,
+    compare, compare_stores, event_path, record, scale,
 };
 use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use kube_client::{Api, Client, Config};
@@ -95,6 +95,18 @@ async fn representations_receive_all_generated_objects_and_events() -> Result<()
         assert_eq!(measured.handled, MANY as u64 + EVENTS, "{measured:?}");
         assert!(measured.sync.cpu > 0.0 && measured.empty.cpu > 0.0, "{measured:?}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn event_path_measures_all_layers_and_steps() -> Result<()> {
+    let recorded = Recorded::new().await?;
+    let settings = EventPathSettings { events: EVENTS, rounds: 1, settle: Duration::ZERO };
+    // A program that misses an event is an error.
+    let measured = event_path(&settings, &recorded.paths(), |_| ()).await?;
+    assert_eq!(measured.programs.len(), 1 + 3 * 3, "{measured:?}");
+    let steps = measured.steps.values().map(|steps| steps.len()).collect::<Vec<_>>();
+    assert_eq!(steps, [6, 6, 6]);
     Ok(())
 }
 

@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 /// The resource use of a thread between two measurements.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
-    pub(super) wall: Duration,
+pub(crate) struct Usage {
+    pub(crate) wall: Duration,
     /// CPU time.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// The number of voluntary context switches, which are waits for a lock here.
-    pub(super) waits: u64,
+    pub(crate) waits: u64,
 }
 
 /// The statistics of the calling thread at one time.
-pub(super) struct ThreadStatistics {
+pub(crate) struct ThreadStatistics {
     at: Instant,
     cpu: Duration,
     waits: u64,
@@ -27,14 +27,14 @@ pub(super) struct ThreadStatistics {
 
 impl ThreadStatistics {
     /// Reads the statistics before a measured operation. The clock is read last.
-    pub(super) fn before() -> Result<Self> {
+    pub(crate) fn before() -> Result<Self> {
         let waits = waits()?;
         let cpu = cpu()?;
         Ok(Self { at: Instant::now(), cpu, waits })
     }
 
     /// Reads the statistics after a measured operation. The clock is read first.
-    pub(super) fn after() -> Result<Self> {
+    pub(crate) fn after() -> Result<Self> {
         let at = Instant::now();
         let cpu = cpu()?;
         Ok(Self { at, cpu, waits: waits()? })

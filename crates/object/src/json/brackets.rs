@@ -41,7 +41,7 @@ impl Brackets {
     fn close_with<S: Simd>(&mut self, simd: S, bytes: &[u8]) -> Option<usize> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (before, block) in blocks.iter().enumerate() {
-            if let Some(length) = self.block(Masks::of(simd, block), BLOCK) {
+            if let Some(length) = self.block(&Masks::of(simd, block), BLOCK) {
                 return Some(before * BLOCK + length);
             }
         }
@@ -50,12 +50,12 @@ impl Brackets {
         }
         let mut block = [b' '; BLOCK];
         block[..rest.len()].copy_from_slice(rest);
-        Some(blocks.len() * BLOCK + self.block(Masks::of(simd, &block), rest.len())?)
+        Some(blocks.len() * BLOCK + self.block(&Masks::of(simd, &block), rest.len())?)
     }
 
     /// Scans a block in which spaces follow the first `length` bytes.
     #[inline(always)]
-    fn block(&mut self, masks: Masks, length: usize) -> Option<usize> {
+    fn block(&mut self, masks: &Masks, length: usize) -> Option<usize> {
         let escaped = self.escaped(masks.backslashes, length);
         let outside = !self.within_strings(masks.quotes & !escaped);
         let (opens, closes) = (masks.opens & outside, masks.closes & outside);
