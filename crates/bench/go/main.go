@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // command is a line that this program reads.
@@ -33,9 +34,10 @@ func main() {
 		return
 	}
 	server := flag.String("server", "", "URL of the server")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the server, in place of -server")
 	contentType := flag.String("content-type", "", "content type of requests; the default of client-go is protobuf")
 	flag.Parse()
-	end(run(*server, *contentType))
+	end(run(*server, *kubeconfig, *contentType))
 }
 
 func end(err error) {
@@ -45,8 +47,15 @@ func end(err error) {
 	}
 }
 
-func run(server, contentType string) error {
+func run(server, kubeconfig, contentType string) error {
 	config := &rest.Config{Host: server}
+	if kubeconfig != "" {
+		loaded, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return err
+		}
+		config = loaded
+	}
 	config.ContentType = contentType
 	commands := make(chan []byte)
 	go read(commands)

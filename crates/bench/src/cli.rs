@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
 use crate::compare::{Paths, Settings, compare};
-use crate::contenders;
+use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::record::{RealServer, record};
@@ -22,6 +22,7 @@ use crate::replay::{Listening, Replay, control};
 use crate::report::page;
 use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
+use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
 
 /// The pause after each stage.
@@ -44,6 +45,12 @@ pub enum Command {
     Stores(StoresArgs),
     /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
     Operators(OperatorsArgs),
+    /// Measure the CPU time of a real kube-apiserver while each program starts, watches and restarts.
+    Server(ServerArgs),
+    /// Measure single lists of a real kube-apiserver: paged, unpaged, streaming, and with gzip.
+    Lists(ServerArgs),
+    /// Measure programs behind a link with a limited rate to a real kube-apiserver, with and without gzip.
+    Link(ServerArgs),
     /// Record the Pods of a real kube-apiserver. The command `compare` also does this if there is no
     /// recording.
     Record {
@@ -63,9 +70,12 @@ pub enum Command {
     Client {
         /// The name of the client.
         name: String,
-        /// The URL of the server.
+        /// The URL of a server without TLS and authentication.
+        #[arg(long, required_unless_present = "kubeconfig", conflicts_with = "kubeconfig")]
+        server: Option<String>,
+        /// The kubeconfig of the server.
         #[arg(long)]
-        server: String,
+        kubeconfig: Option<PathBuf>,
     },
     /// Run a server with Websites, for the measurement of an operator. The program reads commands from
     /// standard input.
@@ -180,9 +190,16 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Replay { recording, objects } => {
             Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording, objects))
         }
-        Command::Client { name, server } => {
-            client::runtime(&name)?.block_on(client::run(&name, &server, BufReader::new(stdin()), stdout()))
-        }
+        Command::Server(args) => runtime()?.block_on(run_server(Subject::Programs, &args, out)),
+        Command::Lists(args) => runtime()?.block_on(run_server(Subject::Lists, &args, out)),
+        Command::Link(args) => runtime()?.block_on(run_server(Subject::Link, &args, out)),
+        Command::Client { name, server, kubeconfig } => client::runtime(&name)?.block_on(async {
+            let config = match (&server, &kubeconfig) {
+                (_, Some(file)) => client::config_of_kubeconfig(file).await?,
+                (server, None) => client::config_of_url(server.as_deref().unwrap_or_default())?,
+            };
+            client::run(&name, config, BufReader::new(stdin()), stdout()).await
+        }),
     }
 }
 
@@ -212,7 +229,7 @@ fn check_json(file: Option<&Path>) -> Result<()> {
 }
 
 async fn run_compare(args: CompareArgs, out: &mut impl Write) -> Result<()> {
-    contenders::check(args.only.as_deref())?;
+    contenders::check(Field::Replay, args.only.as_deref())?;
     check_json(args.json.as_deref())?;
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, "compare"))?;
     let recording = recorded(args.objects, out).await?;
@@ -281,6 +298,13 @@ async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()>
     writeln!(out, "\n{}", numbers.text())?;
     args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+async fn run_server(subject: Subject, args: &ServerArgs, out: &mut impl Write) -> Result<()> {
+    args.check(subject)?;
+    check_json(args.json())?;
+    // These measurements use no recording.
+    server::measure(subject, args, &paths(PathBuf::new())?, SETTLE, out).await
 }
 
 /// Returns the paths of this program, the recording, and the folder for builds and logs.

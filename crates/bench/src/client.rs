@@ -11,11 +11,13 @@ mod progress;
 mod view;
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::core::PartialObjectMeta;
 use kube_client::{Client, Config};
 use kube_informer::{Compressed, Lazy, Projection};
@@ -55,13 +57,17 @@ enum Threads {
 }
 
 /// The programs in Rust: name, threads and start function.
-const PROGRAMS: [(&str, Threads, Start); 9] = [
+const PROGRAMS: [(&str, Threads, Start); 13] = [
     ("typed", Threads::One, informer::start::<Pod>),
     ("typed-threads", Threads::Many, informer::start::<Pod>),
     ("projection", Threads::One, informer::start::<Projection<Pod, PodView>>),
     ("metadata", Threads::One, informer::start::<PartialObjectMeta<Pod>>),
     ("lazy", Threads::One, informer::start::<Lazy<Pod>>),
     ("compressed", Threads::One, informer::start::<Compressed<Pod>>),
+    ("typed-streaming", Threads::One, informer::start_streaming),
+    ("typed-gzip", Threads::One, informer::start_gzip::<Pod>),
+    ("typed-node", Threads::One, informer::start_of_node),
+    ("lazy-gzip", Threads::One, informer::start_gzip::<Lazy<Pod>>),
     ("kube-runtime", Threads::Many, kube_runtime::start_list),
     ("kube-runtime-one", Threads::One, kube_runtime::start_list),
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
@@ -140,19 +146,42 @@ pub(crate) fn runtime(name: &str) -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
+/// Returns the configuration of a client for a server without TLS and authentication.
+///
+/// # Errors
+///
+/// Fails if the URL is invalid.
+pub fn config_of_url(url: &str) -> Result<Config> {
+    Ok(Config::new(url.parse().context("invalid URL of the server")?))
+}
+
+/// Returns the configuration of a client for the server in the current context of a kubeconfig.
+///
+/// # Errors
+///
+/// Fails if the kubeconfig cannot be read.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe.
+pub async fn config_of_kubeconfig(file: &Path) -> Result<Config> {
+    let kubeconfig = Kubeconfig::read_from(file).context("cannot read the kubeconfig")?;
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
 /// Runs the measured program `name` until `commands` is closed. Reads [`Order`]s from `commands`, and writes
 /// [`Report`]s to `messages`.
 ///
 /// # Errors
 ///
-/// Fails if there is no program of this name, if the URL is invalid, or if the cache does not sync.
+/// Fails if there is no program of this name, or if the cache does not sync.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future stops the program.
 pub async fn run(
     name: &str,
-    server: &str,
+    config: Config,
     commands: impl AsyncBufRead + Unpin,
     mut messages: impl AsyncWrite + Unpin,
 ) -> Result<()> {
@@ -161,7 +190,7 @@ pub async fn run(
         let names: Vec<_> = programs.map(|(name, _)| name).collect();
         bail!("no program {name:?}; expected one of {}", names.join(", "));
     };
-    let client = Client::try_from(Config::new(server.parse().context("invalid URL of the server")?))?;
+    let client = Client::try_from(config)?;
     let progress = Arc::new(Progress::default());
     let mut running = start(client, Arc::clone(&progress));
     let mut commands = commands.lines();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::{Contenders, Family, Skipped};
+use crate::contenders::{Contenders, Family, Field, Skipped};
 use crate::recording::{Manifest, Recording};
 
 pub use round::Round;
@@ -82,7 +82,7 @@ pub async fn compare(
     mut progress: impl FnMut(&str),
 ) -> Result<Outcome> {
     let manifest = Recording::manifest(&paths.recording)?;
-    let contenders = Contenders::select(only, &paths.program, manifest.protobuf, &paths.folder).await?;
+    let contenders = Contenders::select(Field::Replay, only, &paths.program, manifest.protobuf, &paths.folder).await?;
     let new = |contender: &crate::contenders::Contender| Measured {
         contender: contender.name.to_owned(),
         family: contender.family,

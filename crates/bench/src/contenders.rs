@@ -70,6 +70,31 @@ const ALL: [Contender; 11] = [
     client_go("client-go, JSON", "application/json"),
 ];
 
+/// Further programs, which only the measurement with a real kube-apiserver runs. The replay server does not
+/// support selectors and compression.
+const SERVER_ONLY: [Contender; 4] = [
+    ours("kube-informer, typed, streaming list", "typed-streaming"),
+    ours("kube-informer, typed, gzip", "typed-gzip"),
+    ours("kube-informer, typed, Pods of one node", "typed-node"),
+    ours("kube-informer, lazy, gzip", "lazy-gzip"),
+];
+
+/// The contenders of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// The contenders that read a replay.
+    Replay,
+    /// All contenders.
+    Server,
+}
+
+impl Field {
+    fn contenders(self) -> impl Iterator<Item = Contender> {
+        let further: &[Contender] = if self == Self::Server { &SERVER_ONLY } else { &[] };
+        ALL.into_iter().chain(further.iter().copied())
+    }
+}
+
 /// Represents a contender that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
@@ -77,6 +102,15 @@ pub struct Skipped {
     pub contender: String,
     /// The reason why the contender was not measured.
     pub why: String,
+}
+
+/// The server of a contender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Endpoint<'a> {
+    /// A server without TLS and authentication.
+    Url(&'a str),
+    /// A server in the current context of a kubeconfig.
+    Kubeconfig(&'a Path),
 }
 
 /// The selected contenders and the programs that run them.
@@ -89,15 +123,18 @@ pub(crate) struct Contenders {
 }
 
 /// Checks before a measurement that the name of a contender contains `only`.
-pub(crate) fn check(only: Option<&str>) -> Result<()> {
-    chosen(only).map(drop)
+pub(crate) fn check(field: Field, only: Option<&str>) -> Result<()> {
+    chosen(field, only).map(drop)
 }
 
 /// Returns the contenders whose name contains `only`.
-fn chosen(only: Option<&str>) -> Result<Vec<Contender>> {
+fn chosen(field: Field, only: Option<&str>) -> Result<Vec<Contender>> {
     let is_chosen = |contender: &Contender| only.is_none_or(|only| contender.name.contains(only));
-    let chosen: Vec<Contender> = ALL.into_iter().filter(is_chosen).collect();
-    let names = || ALL.map(|contender| format!("{:?}", contender.name)).join(", ");
+    let chosen: Vec<Contender> = field.contenders().filter(is_chosen).collect();
+    let names = || {
+        let names: Vec<_> = field.contenders().map(|contender| format!("{:?}", contender.name)).collect();
+        names.join(", ")
+    };
     ensure!(
         !chosen.is_empty(),
         "the name of no contender contains {:?}; the names are {}",
@@ -111,12 +148,13 @@ impl Contenders {
     /// Selects the contenders whose name contains `only`, and builds the Go program if it is
     /// needed.
     pub(crate) async fn select(
+        field: Field,
         only: Option<&str>,
         program: &Path,
         protobuf: bool,
         folder: &Path,
     ) -> Result<Self> {
-        let chosen = chosen(only)?;
+        let chosen = chosen(field, only)?;
         let needs_go = chosen.iter().any(|contender| matches!(contender.program, Program::Go(_)));
         let go = if needs_go && has_go().await { Some(build_go(CLIENT_GO, folder).await?) } else { None };
         let (mut contenders, mut skipped) = (Vec::new(), Vec::new());
@@ -135,19 +173,24 @@ impl Contenders {
     }
 
     /// Returns the command that starts a contender.
-    pub(crate) fn command(&self, contender: &Contender, server: &str) -> Result<Command> {
-        Ok(match contender.program {
+    pub(crate) fn command(&self, contender: &Contender, endpoint: Endpoint<'_>) -> Result<Command> {
+        let mut command = match contender.program {
             Program::Client(name) => {
                 let mut command = Command::new(&self.program);
-                command.args(["client", name, "--server", server]);
+                command.args(["client", name]);
                 command
             }
             Program::Go(content_type) => {
                 let mut command = Command::new(self.go.as_ref().context("the Go program was not built")?);
-                command.args(["-server", server, "-content-type", content_type]);
+                command.args(["-content-type", content_type]);
                 command
             }
-        })
+        };
+        match endpoint {
+            Endpoint::Url(url) => command.args(["--server", url]),
+            Endpoint::Kubeconfig(file) => command.arg("--kubeconfig").arg(file),
+        };
+        Ok(command)
     }
 
     /// Returns the command that starts a replay server.

@@ -56,6 +56,7 @@ pub(crate) const GROUPS: [Group; 4] = [
             figure("sync_wall_s", "wall time, s", 2, |round, _| Some(round.sync.wall)),
             figure("sync_rss_mb", "RSS, MB", 0, |round, _| Some(round.sync.after as f64 / MB)),
             figure("sync_peak_mb", "peak RSS, MB", 0, |round, _| Some(round.sync.peak as f64 / MB)),
+            figure("sync_received_mb", "received, MB", 1, |round, _| Some(round.sync.received as f64 / MB)),
         ],
     },
     Group {
@@ -66,6 +67,9 @@ pub(crate) const GROUPS: [Group; 4] = [
             figure("events_rss_mb", "RSS, MB", 0, |round, _| Some(round.events.after as f64 / MB)),
             figure("object_rss_kb", "RSS, KB/object", 1, |round, _| {
                 Some(round.events.after as f64 / round.objects as f64 / 1e3)
+            }),
+            figure("events_received_mb", "received, MB per 1,000 events", 2, |round, set| {
+                (set.events > 0).then(|| round.events.received as f64 / set.events as f64 * 1e3 / MB)
             }),
         ],
     },
@@ -96,6 +100,9 @@ pub(crate) const GROUPS: [Group; 4] = [
                 2,
                 |round, _| Some(growth(&round.relist_changed)),
             ),
+            figure("relist_received_mb", "no object changed: received, MB", 1, |round, _| {
+                Some(round.relist.received as f64 / MB)
+            }),
             figure("asked_cpu_us", "relist requested by the program: CPU, us/object", 1, |round, _| {
                 per(round.relist_asked?.cpu, round.objects as u64)
             }),

@@ -20,6 +20,7 @@ mod cli;
 mod client;
 mod compare;
 mod contenders;
+mod counted;
 mod event_path;
 mod figures;
 mod history;
@@ -31,12 +32,15 @@ mod recording;
 mod replay;
 mod report;
 mod scale;
+mod server;
 mod stage;
 mod stores;
 mod wire;
 
 pub use cli::{Command, CompareArgs, StoresArgs, run};
-pub use client::{Latency, Order, Report, names, run as run_client};
+pub use client::{
+    Latency, Order, Report, config_of_kubeconfig, config_of_url, names, run as run_client,
+};
 pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
 pub use event_path::{EventPathArgs, EventPathMeasured, EventPathSettings, Step, event_path};
@@ -50,5 +54,6 @@ pub use recording::{Manifest, Recording};
 pub use replay::{Counts, Replay};
 pub use report::{Numbers, StoreNumbers};
 pub use scale::{Case, ScaleArgs, ScaleMeasured, ScaleSettings, scale};
+pub use server::ServerArgs;
 pub use stage::Stage;
 pub use stores::{Load, MeasuredStore, StoreRound, StoresOutcome, Writing, compare_stores};

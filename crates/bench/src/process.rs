@@ -24,10 +24,16 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running process. It stops when its input closes, and is killed when this value is dropped.
 pub(crate) struct Process {
-    name: String,
     child: Child,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
+    statistics: Statistics,
+}
+
+/// Reads the statistics of the system about a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Statistics {
+    name: String,
     pid: Pid,
 }
 
@@ -51,22 +57,60 @@ impl Process {
         let input = child.stdin.take().context("the process has no standard input")?;
         let lines =
             BufReader::new(child.stdout.take().context("the process has no standard output")?).lines();
-        Ok(Self { name: name.to_owned(), child, input, lines, pid: Pid::from_raw(i32::try_from(pid)?) })
+        Ok(Self { child, input, lines, statistics: Statistics::new(name, pid)? })
     }
 
     /// Writes a line.
     pub(crate) async fn send(&mut self, message: &impl Serialize) -> Result<()> {
         let line = format!("{}\n", serde_json::to_string(message)?);
-        self.input.write_all(line.as_bytes()).await.with_context(|| format!("{} has stopped", self.name))
+        let name = &self.statistics.name;
+        self.input.write_all(line.as_bytes()).await.with_context(|| format!("{name} has stopped"))
     }
 
     /// Reads a line.
     pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let name = &self.statistics.name;
         let line = timeout(RECEIVE_TIMEOUT, self.lines.next_line()).await;
-        let line =
-            line.with_context(|| format!("{} printed no line for {RECEIVE_TIMEOUT:?}", self.name))??;
-        let Some(line) = line else { bail!("{} has stopped; see its log", self.name) };
-        serde_json::from_str(&line).with_context(|| format!("unexpected line from {}: {line:?}", self.name))
+        let line = line.with_context(|| format!("{name} printed no line for {RECEIVE_TIMEOUT:?}"))??;
+        let Some(line) = line else { bail!("{name} has stopped; see its log") };
+        serde_json::from_str(&line).with_context(|| format!("unexpected line from {name}: {line:?}"))
+    }
+
+    /// Returns the CPU time of all its threads, including finished threads.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        self.statistics.cpu()
+    }
+
+    /// Returns the CPU time in user mode, in ticks of 10 ms.
+    pub(crate) fn user(&self) -> Result<Duration> {
+        user(&fs::read_to_string(self.statistics.proc("stat"))?)
+    }
+
+    /// Returns its resident memory.
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        self.statistics.memory()
+    }
+
+    /// Resets the peak to the current size.
+    pub(crate) fn reset_peak(&self) -> Result<()> {
+        self.statistics.reset_peak()
+    }
+
+    /// Closes its input and waits until it stops.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        drop(self.input);
+        match timeout(STOP_TIMEOUT, self.child.wait()).await {
+            Ok(status) => drop(status?),
+            Err(_) => self.child.kill().await?,
+        }
+        Ok(())
+    }
+}
+
+impl Statistics {
+    /// Creates a reader for a process.
+    pub(crate) fn new(name: &str, pid: u32) -> Result<Self> {
+        Ok(Self { name: name.to_owned(), pid: Pid::from_raw(i32::try_from(pid)?) })
     }
 
     /// Returns the CPU time of all its threads, including finished threads.
@@ -74,11 +118,6 @@ impl Process {
         let clock =
             ClockId::pid_cpu_clock_id(self.pid).with_context(|| format!("{} has stopped", self.name))?;
         Ok(clock.now()?.into())
-    }
-
-    /// Returns the CPU time in user mode, in ticks of 10 ms.
-    pub(crate) fn user(&self) -> Result<Duration> {
-        user(&fs::read_to_string(self.proc("stat"))?)
     }
 
     /// Returns its resident memory.
@@ -94,16 +133,6 @@ impl Process {
 
     fn proc(&self, file: &str) -> String {
         format!("/proc/{}/{file}", self.pid)
-    }
-
-    /// Closes its input and waits until it stops.
-    pub(crate) async fn stop(mut self) -> Result<()> {
-        drop(self.input);
-        match timeout(STOP_TIMEOUT, self.child.wait()).await {
-            Ok(status) => drop(status?),
-            Err(_) => self.child.kill().await?,
-        }
-        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ use crate::recording::{Manifest, Written, save};
 use crate::wire::{Change, Object, Wire, raise};
 
 pub use server::RealServer;
+pub(crate) use write::create;
 
 /// A list and the later events of a watch.
 struct Recorded {

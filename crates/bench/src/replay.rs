@@ -13,6 +13,7 @@ mod watch;
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::counted::Counted;
 use crate::history::History;
 use crate::pods::NOT_SENT;
 use crate::recording::{Recording, Written};
@@ -53,6 +55,8 @@ pub struct Replay {
     released: tokio::sync::watch::Sender<Released>,
     counts: tokio::sync::watch::Sender<Counts>,
     sent: Mutex<Vec<Sent>>,
+    /// The number of bytes that were written to the sockets of clients.
+    bytes: Arc<AtomicU64>,
 }
 
 /// The last event of an object and its send time. Each response with this resourceVersion contains
@@ -83,7 +87,7 @@ struct Released {
     expirations: u64,
 }
 
-/// Contains the number of requests.
+/// Contains the number of requests, and of bytes sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// The number of requests for a list or a page.
@@ -94,6 +98,8 @@ pub struct Counts {
     pub streams: u64,
     /// The number of watches, including streaming lists.
     pub watches: u64,
+    /// The number of bytes that were written to all connections, including HTTP headers and framing.
+    pub bytes: u64,
 }
 
 impl Counts {
@@ -130,7 +136,7 @@ impl Replay {
     fn with(recording: Recording, objects: Objects, history: History) -> Arc<Self> {
         let (released, counts) = Default::default();
         let sent = Mutex::new(vec![Sent { event: 0, at: NOT_SENT }; history.objects()]);
-        Arc::new(Self { recording, objects, history, released, counts, sent })
+        Arc::new(Self { recording, objects, history, released, counts, sent, bytes: Arc::default() })
     }
 
     /// Serves connections until the future is dropped.
@@ -153,7 +159,8 @@ impl Replay {
                 async move { Ok::<_, Infallible>(answer) }
             });
             // A failed connection affects only its client.
-            connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            let stream = TokioIo::new(Counted::new(stream, Arc::clone(&self.bytes)));
+            connections.spawn(http1::Builder::new().serve_connection(stream, service));
             while connections.try_join_next().is_some() {}
         }
     }
@@ -199,9 +206,9 @@ impl Replay {
         });
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests and bytes so far.
     pub fn counts(&self) -> Counts {
-        *self.counts.borrow()
+        Counts { bytes: self.bytes.load(Relaxed), ..*self.counts.borrow() }
     }
 
     /// Waits until [`Counts::states`] is at least `states`.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::process::Process;
+use crate::process::{Memory, Process};
 
 /// Contains the resource use of a process during a stage.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Stage {
     pub after: u64,
     /// Peak resident memory during the stage, in bytes.
     pub peak: u64,
+    /// Bytes that the server sent during the stage, including HTTP headers and framing.
+    #[serde(default)]
+    pub received: u64,
 }
 
 /// The statistics of a process at the start of a stage.
@@ -52,11 +55,13 @@ impl StageTimer {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Ends the stage, which took `wall` seconds. Resource use until now is included.
+    /// Ends the stage, which took `wall` seconds. Resource use until now is included. The number of
+    /// received bytes is 0.
     pub(crate) fn end(&self, process: &Process, wall: f64) -> Result<Stage> {
         let memory = process.memory()?;
         let cpu = (process.cpu()? - self.cpu).as_secs_f64();
         let user = (process.user()? - self.user).as_secs_f64();
-        Ok(Stage { cpu, user, wall, before: self.resident, after: memory.resident, peak: memory.peak })
+        let Memory { resident: after, peak } = memory;
+        Ok(Stage { cpu, user, wall, before: self.resident, after, peak, received: 0 })
     }
 }

@@ -64,6 +64,13 @@ impl<T: Object> InformerBuilder<T, ListWatch<T>> {
         Self { source: self.source.keep_managed_fields(), ..self }
     }
 
+    /// Requests lists with gzip, for a slow network to the server. By default, lists are not
+    /// compressed. See [`ListWatch::gzip_lists`].
+    #[must_use]
+    pub fn gzip_lists(self) -> Self {
+        Self { source: self.source.gzip_lists(), ..self }
+    }
+
     /// Builds the informer. Add indexes and handlers, then [start](Informer::start) it.
     pub fn build(self) -> Informer<T> {
         let Self { source, name, settings, factory, object } = self;

@@ -64,6 +64,7 @@ struct FactoryConfig {
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     /// The types for which the informers keep managedFields.
     keep_managed_fields: HashSet<TypeId>,
+    gzip_lists: bool,
     settings: InformerSettings,
 }
 
@@ -78,6 +79,7 @@ impl InformerFactory {
             modifiers: Vec::new(),
             transforms: HashMap::new(),
             keep_managed_fields: HashSet::new(),
+            gzip_lists: false,
             settings: InformerSettings::default(),
         };
         Self { config, registry: Arc::default() }
@@ -129,6 +131,13 @@ impl InformerFactory {
     #[must_use]
     pub fn keep_managed_fields<T: Object>(self) -> Self {
         self.with_config(|config| _ = config.keep_managed_fields.insert(TypeId::of::<T>()))
+    }
+
+    /// Requests the lists of all informers with gzip, for a slow network to the server. By default,
+    /// lists are not compressed. See [`ListWatch::gzip_lists`].
+    #[must_use]
+    pub fn gzip_lists(self) -> Self {
+        self.with_config(|config| config.gzip_lists = true)
     }
 
     /// Sets the resync period of all handlers that are registered without a period. By default,
@@ -196,6 +205,9 @@ impl InformerFactory {
         }
         if config.keep_managed_fields.contains(&TypeId::of::<T>()) {
             source = source.keep_managed_fields();
+        }
+        if config.gzip_lists {
+            source = source.gzip_lists();
         }
         let transform = config.transforms.get(&TypeId::of::<T>());
         let transform = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned();

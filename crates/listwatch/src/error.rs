@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt, io, time::Duration};
 use kube_client::core::Status;
 use kube_object::{DecodeError, Escaped};
 
-use crate::retry_after::retry_after;
+use crate::{gzip::GzipError, retry_after::retry_after};
 
 /// Identifies the kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,15 @@ pub enum ListWatchError {
         target: Target,
         /// The error of the client.
         source: kube_client::Error,
+    },
+    /// A compressed response cannot be decompressed. Only responses to requests with
+    /// [`ListWatch::gzip_lists`](crate::ListWatch::gzip_lists) are compressed.
+    #[error("{target}: cannot decompress the response")]
+    Gzip {
+        /// The request.
+        target: Target,
+        /// The reason for the failure.
+        source: GzipError,
     },
     /// The server closed a watch in the middle of an event.
     #[error("{target}: response is incomplete: the last event is truncated")]

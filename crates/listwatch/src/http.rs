@@ -9,8 +9,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
-use http::{HeaderValue, Request, Response, header};
-use http_body_util::BodyExt;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use kube_client::{Client, client::Body};
 use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
@@ -21,6 +20,7 @@ use crate::{
     event::{self, FrameError},
     frame::Frames,
     list::{ListError, ListReader},
+    response_body::{BodyError, ResponseBody},
     retry_after::{retry_after, retry_after_header},
     single_use_body::single_use_body,
     status::{self, MAX_STATUS_BYTES},
@@ -38,6 +38,7 @@ pub(crate) struct Http<T> {
     pub(crate) context: DecodeContext,
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) max_object_bytes: usize,
+    pub(crate) gzip_lists: bool,
     pub(crate) options: ListOptions,
     pub(crate) modifiers: Vec<Modifier>,
 }
@@ -50,6 +51,7 @@ impl<T> Clone for Http<T> {
             context: self.context.clone(),
             decoder: Arc::clone(&self.decoder),
             max_object_bytes: self.max_object_bytes,
+            gzip_lists: self.gzip_lists,
             options: self.options.clone(),
             modifiers: self.modifiers.clone(),
         }
@@ -71,13 +73,17 @@ enum Reading<R> {
 /// An open response and the reader of its body.
 struct Open<R> {
     target: Target,
-    body: Body,
+    body: ResponseBody,
     reader: R,
 }
 
 impl<R> Open<R> {
-    fn fail(self, source: kube_client::Error) -> Reading<R> {
-        Reading::Failing(ListWatchError::Body { target: self.target, source })
+    fn fail(self, error: BodyError) -> Reading<R> {
+        let target = self.target;
+        Reading::Failing(match error {
+            BodyError::Client(source) => ListWatchError::Body { target, source },
+            BodyError::Gzip(source) => ListWatchError::Gzip { target, source },
+        })
     }
 }
 
@@ -107,12 +113,12 @@ impl<T: Send + Sync + 'static> BodyReader<T> for ListReader {
         mut open: Open<Self>,
         known: &dyn CacheProbe<T>,
     ) -> (Option<ListPart<T>>, Reading<Self>) {
-        match next_chunk(&mut open.body).await {
+        match open.body.next_chunk().await {
             Some(Ok(chunk)) => match open.reader.read(chunk, &http.objects(known)) {
                 Ok(part) => (part, Reading::Open(open)),
                 Err(error) => (None, Reading::Failing(http.list_error(open.target, error))),
             },
-            Some(Err(source)) => (None, open.fail(source)),
+            Some(Err(error)) => (None, open.fail(error)),
             None => match open.reader.end() {
                 Ok(end) => (Some(ListPart::End(end)), Reading::Ended),
                 Err(error) => (None, Reading::Failing(http.list_error(open.target, error))),
@@ -134,7 +140,7 @@ impl<T: Send + Sync + 'static> BodyReader<T> for Frames {
         known: &dyn CacheProbe<T>,
     ) -> (Option<Vec<WatchEvent<T>>>, Reading<Self>) {
         let mut events = Vec::new();
-        let chunk = next_chunk(&mut open.body).await;
+        let chunk = open.body.next_chunk().await;
         let next = match http.read_chunk(open, chunk, known, &mut events) {
             // A body often contains several available chunks. Return their events as one batch.
             Reading::Open(open) => http.drain_ready(open, known, &mut events).await,
@@ -256,7 +262,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     fn read_chunk(
         &self,
         mut open: Open<Frames>,
-        chunk: Option<Result<bytes::Bytes, kube_client::Error>>,
+        chunk: Option<Result<bytes::Bytes, BodyError>>,
         known: &dyn CacheProbe<T>,
         events: &mut Vec<WatchEvent<T>>,
     ) -> Reading<Frames> {
@@ -265,7 +271,7 @@ impl<T: Send + Sync + 'static> Http<T> {
                 Ok(()) => Reading::Open(open),
                 Err(error) => Reading::Failing(error),
             },
-            Some(Err(source)) => open.fail(source),
+            Some(Err(error)) => open.fail(error),
             None if open.reader.is_cut_off() => {
                 Reading::Failing(ListWatchError::CutOff { target: open.target })
             }
@@ -291,7 +297,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     }
 
     /// Sends the request. A status other than 2xx is an error.
-    async fn open(&self, target: &Target, url: &str) -> Result<Body, ListWatchError> {
+    async fn open(&self, target: &Target, url: &str) -> Result<ResponseBody, ListWatchError> {
         let connection = |source| ListWatchError::Connection { target: target.clone(), source };
         let mut request = Request::get(url)
             .body(single_use_body(Body::empty()).await.map_err(connection)?)
@@ -302,13 +308,18 @@ impl<T: Send + Sync + 'static> Http<T> {
             // Since 1.36, a server can compress each event as a separate gzip member. Common
             // decompression layers stop after the first member.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        } else if self.gzip_lists {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         tracing::debug!(%target, "sending request");
         let response = self.client.send(request).await.map_err(connection)?;
-        if response.status().is_success() {
-            return Ok(response.into_body());
+        let (status, headers) = (response.status(), response.headers().clone());
+        // If the client decompresses the response itself, it removes the header Content-Encoding.
+        let body = ResponseBody::new(response, self.max_object_bytes);
+        if status.is_success() {
+            return Ok(body);
         }
-        Err(error_response(target.clone(), response).await)
+        Err(error_response(target.clone(), status, &headers, body).await)
     }
 
     fn accept(&self, verb: Verb) -> HeaderValue {
@@ -328,30 +339,17 @@ impl<T: Send + Sync + 'static> Http<T> {
     }
 }
 
-/// Returns the next data of a body. Skips trailers.
-async fn next_chunk(body: &mut Body) -> Option<Result<bytes::Bytes, kube_client::Error>> {
-    loop {
-        match body.frame().await? {
-            Ok(frame) => match frame.into_data() {
-                Ok(data) if !data.is_empty() => return Some(Ok(data)),
-                _ => {}
-            },
-            Err(error) => return Some(Err(error)),
-        }
-    }
-}
-
 /// Returns the next data of a body if it is available without a wait. The inner `None` is the end of the
 /// body.
 ///
 /// The task of the connection provides one chunk at a time. If no chunk is available, this function lets
 /// that task run once.
-async fn next_ready_chunk(body: &mut Body) -> Option<Option<Result<bytes::Bytes, kube_client::Error>>> {
-    if let Some(chunk) = next_chunk(body).now_or_never() {
+async fn next_ready_chunk(body: &mut ResponseBody) -> Option<Option<Result<bytes::Bytes, BodyError>>> {
+    if let Some(chunk) = body.next_chunk().now_or_never() {
         return Some(chunk);
     }
     run_ready_tasks().await;
-    next_chunk(body).now_or_never()
+    body.next_chunk().now_or_never()
 }
 
 /// Lets the other ready tasks run once.
@@ -382,11 +380,15 @@ fn frame_error(target: Target, error: FrameError) -> ListWatchError {
 }
 
 /// Returns the error of a response other than 2xx. The error contains the body only if it is a `Status`.
-async fn error_response(target: Target, response: Response<Body>) -> ListWatchError {
-    let (parts, mut body) = response.into_parts();
+async fn error_response(
+    target: Target,
+    code: StatusCode,
+    headers: &HeaderMap,
+    mut body: ResponseBody,
+) -> ListWatchError {
     let mut bytes = Vec::new();
     let reading = async {
-        while let Some(Ok(chunk)) = next_chunk(&mut body).await {
+        while let Some(Ok(chunk)) = body.next_chunk().await {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_STATUS_BYTES {
                 break;
@@ -396,10 +398,10 @@ async fn error_response(target: Target, response: Response<Body>) -> ListWatchEr
     let _in_time = timeout(STATUS_BODY_TIMEOUT, reading).await;
     let mut status = status::read(&bytes).unwrap_or_default();
     // The HTTP status takes precedence over the code in the body.
-    status.code = parts.status.as_u16();
+    status.code = code.as_u16();
     if status.message.is_empty() {
-        status.message = parts.status.canonical_reason().unwrap_or_default().to_owned();
+        status.message = code.canonical_reason().unwrap_or_default().to_owned();
     }
-    let retry_after = retry_after_header(&parts.headers).or_else(|| retry_after(&status));
+    let retry_after = retry_after_header(headers).or_else(|| retry_after(&status));
     ListWatchError::status(target, Box::new(status), retry_after)
 }

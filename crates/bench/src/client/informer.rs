@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use kube_client::{Client, Resource};
-use kube_informer::{Cached, Event, Informer};
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::{Api, Client, Resource};
+use kube_informer::{Cached, Event, Informer, ListWatch, ReflectorOptions};
 
 use super::RunningInformer;
 use super::progress::Progress;
@@ -18,12 +19,39 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(600);
 
 struct Started<T>(Informer<T>);
 
+/// The node whose Pods [`start_of_node`] caches.
+const NODE: &str = "spec.nodeName=node-001";
+
 /// Starts an informer on all Pods.
 pub(super) fn start<T: Cached>(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer>
 where
     <T::Resource as Resource>::DynamicType: Default,
 {
-    let pods: Informer<T> = Informer::builder(kube_client::Api::all(client)).build();
+    handled(Informer::<T>::builder(Api::all(client)).build(), progress)
+}
+
+/// Starts an informer that requests lists with gzip.
+pub(super) fn start_gzip<T: Cached>(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer>
+where
+    <T::Resource as Resource>::DynamicType: Default,
+{
+    handled(Informer::<T>::builder(Api::all(client)).gzip_lists().build(), progress)
+}
+
+/// Starts an informer with streaming lists.
+pub(super) fn start_streaming(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
+    let options = ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
+    handled(Informer::<Pod>::builder(Api::all(client)).reflector_options(options).build(), progress)
+}
+
+/// Starts an informer on the Pods of one node.
+pub(super) fn start_of_node(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
+    let source = ListWatch::<Pod>::new(Api::all(client)).fields(NODE);
+    handled(Informer::from_source(source).build(), progress)
+}
+
+/// Adds the handler, and starts the informer.
+fn handled<T: Cached>(pods: Informer<T>, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
     pods.on_event(move |event| {
         if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
             progress.record(&object.id.version.to_string(), || object.label(SENT_LABEL));

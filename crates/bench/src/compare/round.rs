@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{Paths, Settings};
 use crate::client::{Latency, Order, Report};
-use crate::contenders::{Contender, Contenders};
+use crate::contenders::{Contender, Contenders, Endpoint};
 use crate::process::Process;
 use crate::replay::{Command, Listening, Reply};
 use crate::stage::{Stage, StageTimer};
@@ -50,6 +50,8 @@ pub(crate) struct RunningContender {
     client: Process,
     /// The last reply of the server.
     reply: Reply,
+    /// The number of bytes that the server had sent at the end of the last stage.
+    bytes: u64,
 }
 
 /// Measures a contender once.
@@ -60,7 +62,7 @@ pub(super) async fn run(
     contender: &Contender,
 ) -> Result<Round> {
     let (server, logs) = (contenders.server(&paths.recording), paths.folder.join("logs"));
-    let client = |url: &str| contenders.command(contender, url);
+    let client = |url: &str| contenders.command(contender, Endpoint::Url(url));
     let (mut run, objects, sync) =
         RunningContender::start(server, contender.name, client, settings.settle, &logs).await?;
     let round = run.after(settings, objects, sync).await?;
@@ -85,7 +87,7 @@ impl RunningContender {
 
         let begun = StageTimer::from_start();
         let client = Process::spawn(name, client(&url)?, logs)?;
-        let mut run = Self { settle, server, client, reply };
+        let mut run = Self { settle, server, client, reply, bytes: reply.counts.bytes };
         let objects = run.synced().await?;
         let sync = run.end(&begun).await?;
         Ok((run, objects, sync))
@@ -195,9 +197,11 @@ impl RunningContender {
 
     /// Ends a stage. The pause is part of the stage, because garbage collection and handlers may
     /// still run.
-    async fn end(&self, begun: &StageTimer) -> Result<Stage> {
+    async fn end(&mut self, begun: &StageTimer) -> Result<Stage> {
         let wall = begun.wall();
         sleep(self.settle).await;
-        begun.end(&self.client, wall)
+        self.send_to_server(Command::Counts).await?;
+        let received = self.reply.counts.bytes - std::mem::replace(&mut self.bytes, self.reply.counts.bytes);
+        Ok(Stage { received, ..begun.end(&self.client, wall)? })
     }
 }

@@ -66,6 +66,11 @@ impl RealServer {
         &self.kubeconfig
     }
 
+    /// Returns the process that started kube-apiserver and etcd.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("kube-apiserver has stopped")
+    }
+
     /// Creates a client with all permissions.
     ///
     /// # Errors

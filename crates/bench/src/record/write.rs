@@ -19,7 +19,7 @@ const SCHEDULER: &str = "kube-scheduler";
 const KUBELET: &str = "kubelet";
 
 /// Creates Pods and writes the status of their start.
-pub(super) async fn create(client: &Client, pods: &[Pod]) -> Result<()> {
+pub(crate) async fn create(client: &Client, pods: &[Pod]) -> Result<()> {
     for namespace in namespaces(pods.len()) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         send(client, Method::POST, "/api/v1/namespaces", "kubectl", &body).await?;

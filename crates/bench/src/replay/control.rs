@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Expire(u64),
     /// Wait until this number of complete lists was sent.
     States(u64),
-    /// Report the number of requests.
+    /// Report the number of requests and bytes.
     Counts,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Command {
 pub(crate) struct Reply {
     /// The resourceVersion of the server.
     pub(crate) version: u64,
-    /// The number of requests so far.
+    /// The number of requests and bytes so far.
     pub(crate) counts: Counts,
 }
 
