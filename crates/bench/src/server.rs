@@ -34,10 +34,10 @@ use numbers::ServerNumbers;
 #[derive(Debug, Args)]
 pub struct ServerArgs {
     /// The number of Pods.
-    #[arg(long, default_value_t = 10_000, value_parser = positive)]
+    #[arg(long, default_value_t = 3_000, value_parser = positive)]
     objects: usize,
     /// The number of changes while a program watches. Only `kube-bench server` changes Pods.
-    #[arg(long, default_value_t = 5_000)]
+    #[arg(long, default_value_t = 2_000)]
     events: usize,
     /// The number of rounds. The output contains the median of each value.
     #[arg(long, default_value_t = 3)]

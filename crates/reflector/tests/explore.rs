@@ -44,7 +44,8 @@ const IN_TIME: [&str; 9] = [
 ];
 
 fn go(before: &State, input: &str) -> (State, Vec<Output>) {
-    step(before.clone(), ParsedInput::parse(input).input(), &ReflectorOptions::default())
+    let options = ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
+    step(before.clone(), ParsedInput::parse(input).input(), &options)
 }
 
 /// Returns all reachable states by name.

@@ -15,7 +15,7 @@ fn play(script: &str) -> State {
 
 /// Plays a script with streaming lists.
 fn play_streaming(script: &str) -> State {
-    play_with(script, &ReflectorOptions::default())
+    play_with(script, &ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() })
 }
 
 fn play_with(script: &str, options: &ReflectorOptions) -> State {

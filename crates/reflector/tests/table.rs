@@ -165,9 +165,9 @@ fn waits() -> Vec<State> {
 /// Returns the rows of a state. Inputs with the same result share a row.
 fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
     let mut rows: Vec<(Vec<&str>, String)> = Vec::new();
+    let options = ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
     for input in INPUTS {
-        let (after, done) =
-            step(before.clone(), ParsedInput::parse(input).input(), &ReflectorOptions::default());
+        let (after, done) = step(before.clone(), ParsedInput::parse(input).input(), &options);
         if after == *before && done.is_empty() {
             continue;
         }

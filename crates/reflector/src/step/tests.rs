@@ -135,6 +135,11 @@ fn listing() -> ReflectorOptions {
     ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() }
 }
 
+/// Returns options with streaming lists.
+fn streaming_lists() -> ReflectorOptions {
+    ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() }
+}
+
 fn go(state: State, input: Input<'_>) -> (State, Vec<Output>) {
     step(state, input, &listing())
 }
@@ -232,7 +237,7 @@ fn transition_sends_at_most_one_request_with_deadline() {
         .into_iter()
         .flat_map(|state| inputs(&version).into_iter().map(move |input| (state.clone(), input)));
     for (state, input) in all {
-        for options in [listing(), ReflectorOptions::default()] {
+        for options in [listing(), streaming_lists()] {
             let (_, outputs) = step(state.clone(), input, &options);
             let moves: Vec<_> = outputs.iter().enumerate().filter(|(_, output)| is_move(output)).collect();
             assert!(moves.len() <= 1, "{state:?} {input:?}: {outputs:?}");

@@ -55,7 +55,7 @@ impl Environment {
 
     async fn add_subjects(&mut self, config_maps: &ApiResource, gadgets: &ApiResource) -> Result<()> {
         let all = || Scope::all(config_maps.clone());
-        let options = || ReflectorOptions::default();
+        let options = || ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
 
         let client = self.connect(self.credentials.of_file()).await?;
         let typed = Informer::<ConfigMap>::builder(Api::all(client)).reflector_options(options()).build();

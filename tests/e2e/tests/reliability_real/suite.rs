@@ -29,6 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Returns options with short times, so that a test can wait for them.
 fn options(seed: u64) -> ReflectorOptions {
     ReflectorOptions {
+        streaming_lists: true,
         streaming_deadline: Duration::from_secs(5),
         list_deadline: Duration::from_secs(15),
         watch_timeout: Duration::from_secs(5),

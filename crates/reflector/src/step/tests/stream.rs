@@ -3,7 +3,7 @@
 use super::*;
 
 fn stream(state: State, input: Input<'_>) -> (State, Vec<Output>) {
-    step(state, input, &ReflectorOptions::default())
+    step(state, input, &streaming_lists())
 }
 
 fn stream_outputs(cause: RelistCause, not_older_than: Option<&str>, fresh: bool) -> Vec<Output> {
