@@ -82,7 +82,8 @@ pub async fn compare(
     mut progress: impl FnMut(&str),
 ) -> Result<Outcome> {
     let manifest = Recording::manifest(&paths.recording)?;
-    let contenders = Contenders::select(Field::Replay, only, &paths.program, manifest.protobuf, &paths.folder).await?;
+    let contenders =
+        Contenders::select(Field::Replay, only, &paths.program, manifest.protobuf, &paths.folder).await?;
     let new = |contender: &crate::contenders::Contender| Measured {
         contender: contender.name.to_owned(),
         family: contender.family,

@@ -1,7 +1,7 @@
 //! Measures a real kube-apiserver: its CPU time, memory and sent bytes while programs and single requests
 //! read it.
 //!
-//! - [`programs`] runs the contenders of the comparison: the start, events, and a restart.
+//! - [`programs`] starts the contenders of the comparison twice. [`events`] watches past changes.
 //! - [`lists`] sends single lists, in pages, unpaged, as streaming lists, and with gzip.
 //! - [`link`] runs programs behind a link with a limited rate.
 //!
@@ -9,6 +9,7 @@
 //! the CPU time of an idle server.
 
 mod cluster;
+mod events;
 mod link;
 mod lists;
 mod numbers;
@@ -36,7 +37,7 @@ pub struct ServerArgs {
     /// The number of Pods.
     #[arg(long, default_value_t = 3_000, value_parser = positive)]
     objects: usize,
-    /// The number of changes while a program watches. Only `kube-bench server` changes Pods.
+    /// The number of changed Pods. Only `kube-bench server` changes Pods.
     #[arg(long, default_value_t = 2_000)]
     events: usize,
     /// The number of rounds. The output contains the median of each value.

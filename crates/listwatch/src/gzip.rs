@@ -154,10 +154,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn output_does_not_depend_on_chunks_and_members(
             texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..4),
-            repeated in 1usize..600,
+            repeated in 1usize..200,
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..10),
         ) {
             let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.repeat(repeated)).collect();

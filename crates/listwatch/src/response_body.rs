@@ -5,7 +5,7 @@ use http::{Response, header};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
 
-use crate::gzip::{GzipError, Gunzip};
+use crate::gzip::{Gunzip, GzipError};
 
 /// After this number of decompressed chunks, other tasks run. Without this, a small body that decompresses
 /// to many chunks would block the thread, and the timeout of the list could not fire.

@@ -45,12 +45,14 @@ pub struct ReflectorOptions {
     /// Whether to request streaming lists (`sendInitialEvents=true`) instead of plain lists. The default
     /// is `false`.
     ///
-    /// A streaming list continues as a watch. It costs kube-apiserver about twice the CPU time of a plain
-    /// list in JSON, because the server sends each object separately. Since Kubernetes 1.33, the server
-    /// also encodes plain lists object by object, so a streaming list of small objects needs no less
-    /// memory. Request streaming lists if objects have 100 KB or more, if the server is Kubernetes 1.32,
-    /// or if the first list must return the most recent state without a second request. The performance
-    /// page contains the figures.
+    /// A streaming list continues as a watch. It costs kube-apiserver at least twice the CPU time of a
+    /// plain list in JSON, because the server sends each object separately. Since Kubernetes 1.33, the
+    /// server also encodes plain lists object by object. A streaming list of small objects then needs no
+    /// less memory.
+    ///
+    /// Request streaming lists if the memory of the server is more important than its CPU time: if the
+    /// server is Kubernetes 1.32, or if objects have about 100 KB. The performance page contains the
+    /// figures.
     ///
     /// If the server does not support streaming lists, the reflector immediately sends a LIST request.
     pub streaming_lists: bool,

@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn missing_value_is_a_dash() {
         let text = figures(&[medians("a", 1.5)]);
-        assert!(text.contains("| a  |        1.50 |            - |       - |            - |\n"), "{text}");
+        assert!(
+            text.contains("| a  |        1.50 |            - |       - |            - |            - |\n"),
+            "{text}"
+        );
     }
 
     #[test]

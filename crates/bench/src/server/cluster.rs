@@ -109,15 +109,15 @@ impl Cluster {
         self.end(meter)
     }
 
-    /// Changes a label of this number of Pods. `change` must differ in each call.
-    pub(super) async fn change(&self, events: usize, change: usize) -> Result<()> {
+    /// Changes a label this number of times, of each Pod in turn.
+    pub(super) async fn change(&self, events: usize) -> Result<()> {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         let writes = (0..events).map(|number| {
             let (resource, pod) = (&resource, &self.pods[number % self.pods.len()]);
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), &pod.namespace(), resource);
             // The number of digits is constant, so the size of the Pod does not change.
-            let value = NOT_SENT + (change * events + number) as u64 + 1;
+            let value = NOT_SENT + number as u64 + 1;
             let patch = json!({"metadata": {"labels": {SENT_LABEL: value.to_string()}}});
             async move {
                 let name = pod.name();

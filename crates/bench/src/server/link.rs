@@ -11,12 +11,8 @@ use super::relay::Relay;
 use crate::compare::Paths;
 
 /// The programs: the name of the row, and the name of the program.
-const CASES: [(&str, &str); 4] = [
-    ("typed", "typed"),
-    ("typed, gzip", "typed-gzip"),
-    ("lazy", "lazy"),
-    ("lazy, gzip", "lazy-gzip"),
-];
+const CASES: [(&str, &str); 4] =
+    [("typed", "typed"), ("typed, gzip", "typed-gzip"), ("lazy", "lazy"), ("lazy, gzip", "lazy-gzip")];
 
 const COLUMNS: &[(&str, usize)] = &[
     ("time until sync, s", 2),

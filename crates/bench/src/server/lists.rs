@@ -150,8 +150,7 @@ async fn measure_case(
     // The first list fills the caches of the server.
     let objects = collection.objects as f64;
     reading().await?;
-    let repetitions =
-        (MIN_BYTES / (collection.objects * collection.object_bytes)).clamp(1, MAX_REPETITIONS);
+    let repetitions = (MIN_BYTES / (collection.objects * collection.object_bytes)).clamp(1, MAX_REPETITIONS);
     let allocated_before = allocated(client).await?;
     let meter = cluster.begin()?;
     let mut bytes = 0;

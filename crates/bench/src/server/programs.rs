@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::ServerSettings;
 use super::cluster::{Cluster, ServerCpu};
+use super::events::{self, History};
 use super::numbers::{Rows, Table};
 use super::relay::Relay;
 use crate::client::Report;
@@ -19,16 +20,12 @@ use crate::process::Process;
 
 /// The timeout for the sync of a program.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(600);
-/// The row of changes without a program.
-const NO_PROGRAM: &str = "no program";
 
 /// The cost of a start of a program.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Start {
     /// The CPU time of kube-apiserver, in seconds.
     pub(super) server_cpu: f64,
-    /// The growth of the resident memory of kube-apiserver, in bytes.
-    pub(super) server_growth: f64,
     /// The CPU time of the program, in seconds.
     pub(super) cpu: f64,
     /// The peak resident memory of the program, in bytes.
@@ -53,9 +50,7 @@ pub(super) struct Runner<'a> {
 impl Runner<'_> {
     /// Starts a program, and measures until its cache is synced.
     pub(super) async fn start(&self, name: &str, command: Command) -> Result<(Process, Start)> {
-        let server = self.cluster.apiserver();
-        server.reset_peak()?;
-        let (before, received) = (server.memory()?.resident, self.relay.received());
+        let received = self.relay.received();
         let meter = self.cluster.begin()?;
         let mut program = Process::spawn(name, command, self.logs)?;
         let synced = timeout(SYNC_TIMEOUT, program.receive::<Report>()).await;
@@ -68,7 +63,6 @@ impl Runner<'_> {
         let cpu = self.cluster.end(meter)?.without(self.idle);
         let start = Start {
             server_cpu: cpu.apiserver,
-            server_growth: server.memory()?.peak.saturating_sub(before) as f64,
             cpu: program.cpu()?.as_secs_f64(),
             peak: program.memory()?.peak as f64,
             wall,
@@ -76,16 +70,6 @@ impl Runner<'_> {
             objects,
         };
         Ok((program, start))
-    }
-
-    /// Changes Pods. Returns the CPU time of the server, and the number of sent bytes.
-    async fn change(&self, events: usize, change: usize) -> Result<(f64, f64)> {
-        let received = self.relay.received();
-        let meter = self.cluster.begin()?;
-        self.cluster.change(events, change).await?;
-        sleep(self.settle).await;
-        let cpu = self.cluster.end(meter)?.without(self.idle).apiserver;
-        Ok((cpu, (self.relay.received() - received) as f64))
     }
 }
 
@@ -104,54 +88,43 @@ pub(super) async fn measure(
     let kubeconfig = original.with_extension("relay");
     relay.write_kubeconfig(original, &kubeconfig)?;
     let mut starts = Rows::new(START_COLUMNS);
-    let mut events = Rows::new(EVENT_COLUMNS);
-    let mut change = 0;
+    let mut events = Rows::new(events::COLUMNS);
+    let history = History::record(cluster, settings.events).await?;
     for number in 1..=settings.rounds {
-        progress(&format!("round {number} of {}: {NO_PROGRAM}", settings.rounds));
+        progress(&format!("round {number} of {}: events", settings.rounds));
         let idle = cluster.idle().await?;
+        history.measure(cluster, idle, &mut events).await?;
         let runner = Runner { cluster, settle: settings.settle, relay: &relay, logs: &logs, idle };
-        change += 1;
-        let (writes, _) = runner.change(settings.events, change).await?;
-        let thousands = settings.events as f64 / 1e3;
         for contender in &contenders.contenders {
             progress(&format!("round {number} of {}: {}", settings.rounds, contender.name));
-            change += 1;
-            let run = run(&runner, &contenders, contender, &kubeconfig, settings.events, change);
-            let run = run.await.with_context(|| contender.name.to_owned())?;
-            starts.add(contender.name, &start_cells(&run));
-            let (cpu, received) = run.events;
-            events.add(contender.name, &[(cpu - writes) * 1e3 / thousands, received / 1e6 / thousands]);
+            let cells = start_twice(&runner, &contenders, contender, &kubeconfig).await;
+            starts.add(contender.name, &cells.with_context(|| contender.name.to_owned())?);
         }
-        events.add(NO_PROGRAM, &[writes * 1e3 / thousands, 0.0]);
     }
-    Ok(vec![
-        starts.table("Start and restart of a program"),
-        events.table("Changes: cost per 1,000 events, in excess of the cost of the writes"),
-    ])
+    Ok(vec![starts.table("Start and restart of a program"), events.table("Events of a watch")])
 }
 
-/// The measurement of a program.
-struct Run {
-    first: Start,
-    restart: Start,
-    events: (f64, f64),
-}
-
-async fn run(
+async fn start_twice(
     runner: &Runner<'_>,
     contenders: &Contenders,
     contender: &Contender,
     kubeconfig: &Path,
-    events: usize,
-    change: usize,
-) -> Result<Run> {
+) -> Result<[f64; 8]> {
     let command = || contenders.command(contender, Endpoint::Kubeconfig(kubeconfig));
     let (program, first) = runner.start(contender.name, command()?).await?;
-    let events = runner.change(events, change).await?;
     program.stop().await?;
     let (program, restart) = runner.start(contender.name, command()?).await?;
     program.stop().await?;
-    Ok(Run { first, restart, events })
+    Ok([
+        first.server_cpu * 1e3,
+        restart.server_cpu * 1e3,
+        restart.server_cpu * 1e6 / restart.objects.max(1) as f64,
+        restart.received / 1e6,
+        restart.wall,
+        restart.cpu,
+        restart.peak / 1e6,
+        restart.objects as f64,
+    ])
 }
 
 const START_COLUMNS: &[(&str, usize)] = &[
@@ -164,19 +137,3 @@ const START_COLUMNS: &[(&str, usize)] = &[
     ("restart: peak RSS of the program, MB", 0),
     ("cached Pods", 0),
 ];
-
-const EVENT_COLUMNS: &[(&str, usize)] = &[("server CPU, ms", 0), ("received, MB", 2)];
-
-fn start_cells(run: &Run) -> [f64; 8] {
-    let Run { first, restart, .. } = run;
-    [
-        first.server_cpu * 1e3,
-        restart.server_cpu * 1e3,
-        restart.server_cpu * 1e6 / restart.objects.max(1) as f64,
-        restart.received / 1e6,
-        restart.wall,
-        restart.cpu,
-        restart.peak / 1e6,
-        restart.objects as f64,
-    ]
-}

@@ -40,8 +40,7 @@ impl Relay {
         let server: SocketAddr = server(kubeconfig)?.parse().context("the server has no address")?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, received) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
-        let link =
-            Arc::new(Link { received: Arc::clone(&received), rate, free: Mutex::new(Instant::now()) });
+        let link = Arc::new(Link { received: Arc::clone(&received), rate, free: Mutex::new(Instant::now()) });
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut connections = JoinSet::new();
@@ -122,11 +121,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn link_sends_at_its_rate() {
-        let link = Link {
-            received: Arc::default(),
-            rate: Some(1_000_000),
-            free: Mutex::new(Instant::now()),
-        };
+        let link = Link { received: Arc::default(), rate: Some(1_000_000), free: Mutex::new(Instant::now()) };
         let begun = Instant::now();
         for _ in 0..100 {
             link.pass(10_000).await;

@@ -103,9 +103,8 @@ fn token(head: &[u8]) -> Option<String> {
     const FIELD: &[u8] = b"\"continue\":\"";
     // Tokens are in base64, and this is the beginning of the JSON in the token.
     const ENCODED: &[u8] = b"eyJ2Ijoi";
-    let begin = memmem::find(head, FIELD)
-        .map(|at| at + FIELD.len())
-        .or_else(|| memmem::find(head, ENCODED))?;
+    let begin =
+        memmem::find(head, FIELD).map(|at| at + FIELD.len()).or_else(|| memmem::find(head, ENCODED))?;
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=".contains(byte);
     let token: Vec<u8> = head[begin..].iter().copied().take_while(is_base64).collect();
     String::from_utf8(token).ok().filter(|token| !token.is_empty())
