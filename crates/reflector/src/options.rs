@@ -14,7 +14,7 @@ const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstList {
     /// Any state in the watch cache of the server (`resourceVersion=0`), for which the server does not
-    /// read etcd. The state can be older than the state that the program saw before a restart. If the
+    /// contact etcd. The state can be older than the state that the program saw before a restart. If the
     /// first list is a streaming list, it returns the most recent state instead.
     Any,
     /// The most recent state.
@@ -40,7 +40,9 @@ pub struct ReflectorOptions {
     /// - A list with a minimum resourceVersion is requested in one response. With a limit, the server
     ///   would read such a list from etcd instead of its watch cache.
     pub page_size: Option<u32>,
-    /// The state that the first list returns.
+    /// The state that the first list returns. The default is [`FirstList::Consistent`], so a program never
+    /// sees an older state after a restart. Since Kubernetes 1.31, the server returns this list from its
+    /// watch cache, at the same cost as any state.
     pub first_list: FirstList,
     /// Whether to request streaming lists (`sendInitialEvents=true`) instead of plain lists. The default
     /// is `false`.
@@ -94,7 +96,7 @@ impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             page_size: None,
-            first_list: FirstList::Any,
+            first_list: FirstList::Consistent,
             streaming_lists: false,
             streaming_deadline: Duration::from_secs(10),
             list_deadline: Duration::from_secs(120),

@@ -45,7 +45,7 @@ async fn pages_are_requested_in_sequence() {
     seconds(10).await;
     assert_eq!(run.taken(), ["begin", "page a@1", "page b@2", "end 5"]);
     let lists: Vec<_> = fake.lists().into_iter().map(|request| request.at).collect();
-    assert_eq!(lists, [ListAt::Any, ListAt::Continue("t".into())]);
+    assert_eq!(lists, [ListAt::Consistent, ListAt::Continue("t".into())]);
     let asked = fake.asked().into_iter().map(|(_, asked)| matches!(asked, Asked::Watch(_)));
     assert_eq!(asked.collect::<Vec<_>>(), [false, false, true], "the watch starts after the last page");
     assert_eq!(run.status().lists, 1);

@@ -5,7 +5,7 @@ mod support;
 use std::collections::{HashMap, HashSet};
 
 use kube_listwatch::ListAt;
-use kube_reflector::{Marker, Output, ReflectorOptions, State, step};
+use kube_reflector::{FirstList, Marker, Output, ReflectorOptions, State, step};
 use support::notation::{ParsedInput, state};
 
 /// The inputs that a server can cause without a delay.
@@ -44,7 +44,8 @@ const IN_TIME: [&str; 9] = [
 ];
 
 fn go(before: &State, input: &str) -> (State, Vec<Output>) {
-    let options = ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
+    let options =
+        ReflectorOptions { streaming_lists: true, first_list: FirstList::Any, ..ReflectorOptions::default() };
     step(before.clone(), ParsedInput::parse(input).input(), &options)
 }
 

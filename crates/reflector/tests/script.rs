@@ -5,17 +5,31 @@
 
 mod support;
 
-use kube_reflector::{ReflectorOptions, State, step};
+use kube_reflector::{FirstList, ReflectorOptions, State, step};
 use support::notation::{ParsedInput, outputs, state};
 
 /// Plays the inputs of a script, and compares the results.
 fn play(script: &str) -> State {
-    play_with(script, &ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() })
+    play_with(
+        script,
+        &ReflectorOptions {
+            streaming_lists: false,
+            first_list: FirstList::Any,
+            ..ReflectorOptions::default()
+        },
+    )
 }
 
 /// Plays a script with streaming lists.
 fn play_streaming(script: &str) -> State {
-    play_with(script, &ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() })
+    play_with(
+        script,
+        &ReflectorOptions {
+            streaming_lists: true,
+            first_list: FirstList::Any,
+            ..ReflectorOptions::default()
+        },
+    )
 }
 
 fn play_with(script: &str, options: &ReflectorOptions) -> State {
@@ -96,8 +110,12 @@ fn etcd_restore_behind_proxy_with_idle_timeout() {
 
 #[test]
 fn removed_crd_clears_cache_if_configured() {
-    let options =
-        ReflectorOptions { streaming_lists: false, clear_when_gone: true, ..ReflectorOptions::default() };
+    let options = ReflectorOptions {
+        streaming_lists: false,
+        first_list: FirstList::Any,
+        clear_when_gone: true,
+        ..ReflectorOptions::default()
+    };
     play_with(
         "# it is not there yet, and then it is
         start -> count start; list any limit=500; arm list; begin

@@ -115,7 +115,7 @@ async fn streaming_is_retried_after_watch_that_lasted() {
     );
     let run = run(&fake);
     seconds(1).await;
-    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Any]);
+    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Consistent]);
     // Two silences cause a relist, which tries a streaming list again.
     seconds(2400).await;
     let status = run.status();
@@ -181,7 +181,7 @@ async fn source_without_streaming_gets_lists_only() {
     let reflector = Reflector::new(Unable(Arc::clone(&fake)), sender).options(streaming());
     let running = tokio::spawn(reflector.run());
     seconds(1).await;
-    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Any]);
+    assert_eq!(fake.lists().iter().map(|list| list.at.clone()).collect::<Vec<_>>(), [ListAt::Consistent]);
     assert_eq!(fake.watches()[0].from, WatchFrom::Version(5.into()));
     running.abort();
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use kube_listwatch::ListAt;
 use kube_object::ResourceVersion;
 use kube_reflector::{
-    AfterBackoff, ListPlan, Listing, Position, ReflectorOptions, RelistCause, ServerLimits, State, Streaming,
-    Waiting, Watching, step,
+    AfterBackoff, FirstList, ListPlan, Listing, Position, ReflectorOptions, RelistCause, ServerLimits, State,
+    Streaming, Waiting, Watching, step,
 };
 use support::notation::{ParsedInput, outputs, state};
 
@@ -165,7 +165,8 @@ fn waits() -> Vec<State> {
 /// Returns the rows of a state. Inputs with the same result share a row.
 fn rows(before: &State) -> Vec<(Vec<&'static str>, String)> {
     let mut rows: Vec<(Vec<&str>, String)> = Vec::new();
-    let options = ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() };
+    let options =
+        ReflectorOptions { streaming_lists: true, first_list: FirstList::Any, ..ReflectorOptions::default() };
     for input in INPUTS {
         let (after, done) = step(before.clone(), ParsedInput::parse(input).input(), &options);
         if after == *before && done.is_empty() {

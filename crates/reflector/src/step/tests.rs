@@ -132,12 +132,12 @@ fn suspended(then: AfterBackoff) -> State {
 
 /// Returns options without streaming lists.
 fn listing() -> ReflectorOptions {
-    ReflectorOptions { streaming_lists: false, ..ReflectorOptions::default() }
+    ReflectorOptions { streaming_lists: false, first_list: FirstList::Any, ..ReflectorOptions::default() }
 }
 
 /// Returns options with streaming lists.
 fn streaming_lists() -> ReflectorOptions {
-    ReflectorOptions { streaming_lists: true, ..ReflectorOptions::default() }
+    ReflectorOptions { streaming_lists: true, first_list: FirstList::Any, ..ReflectorOptions::default() }
 }
 
 fn go(state: State, input: Input<'_>) -> (State, Vec<Output>) {

@@ -3,16 +3,15 @@
 use super::*;
 
 #[test]
-fn first_list_requests_any_state_in_pages() {
+fn first_list_of_any_state_is_requested_in_pages() {
     let (state, outputs) = go(State::Idle, Input::Start);
     assert_eq!(state, first_page(plan(ListAt::Any)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Any, Some(500), false));
 }
 
 #[test]
-fn first_list_is_consistent_if_configured() {
-    let options = ReflectorOptions { first_list: FirstList::Consistent, ..listing() };
-    let (state, outputs) = step(State::Idle, Input::Start, &options);
+fn first_list_is_consistent_by_default() {
+    let (state, outputs) = step(State::Idle, Input::Start, &ReflectorOptions::default());
     assert_eq!(state, first_page(plan(ListAt::Consistent)));
     assert_eq!(outputs, list_outputs(RelistCause::Start, ListAt::Consistent, Some(500), false));
 }
