@@ -13,9 +13,9 @@ use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{
-    CachedApi, CachedReadError, Event, EventHandler, HandlerRegistration, IndexError, Informer,
-    InformerBuilder, InformerFactory, LabelSelector, ListWatch, ListWatchError, Phase, ResourceVersion,
-    WaitError, handler_fn,
+    CachedApi, CachedReadError, Event, EventHandler, FirstList, HandlerRegistration, IndexError, Informer,
+    InformerBuilder, InformerFactory, LabelSelector, ListWatch, ListWatchError, Phase, ReflectorOptions,
+    ResourceVersion, WaitError, handler_fn,
 };
 use kube_listwatch::{ListAt, ListPage, ListRequest, WatchEvent, WatchRequest};
 use kube_testserver::{Lag, Server};
@@ -384,7 +384,9 @@ async fn cache_never_returns_to_older_state_after_callback_panic() {
         .left_stream(),
         _ => stream::pending().right_stream(),
     };
+    let options = ReflectorOptions { first_list: FirstList::Any, ..ReflectorOptions::default() };
     let informer = Informer::from_source(ListWatch::from_functions(list, watch))
+        .reflector_options(options)
         .on_error(|_| panic!("an error handler that panics"))
         .build();
     informer.start();
