@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Duration, timeout};
 
 use crate::access::control::Access;
@@ -165,6 +166,9 @@ pub(crate) struct Shared {
     state: RwLock<State>,
     /// Publishes the revision.
     revision: watch::Sender<u64>,
+    /// Wakes reads that wait for a revision, in the order of their requests. A watch channel would wake
+    /// them in a random order.
+    advanced: Notify,
     rng: Mutex<fastrand::Rng>,
     pub config: Config,
     pub journal: Arc<Journal>,
@@ -205,6 +209,7 @@ impl Shared {
         Self {
             state: RwLock::new(State { store, registry, namespaces, collector }),
             revision,
+            advanced: Notify::new(),
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
             access: Access::new(config.users.clone()),
             streaming_lists: Mutex::new(config.streaming_lists),
@@ -249,7 +254,9 @@ impl Shared {
         }
         crate::gc::settle(&mut state, self);
         let now = state.store.revision();
-        self.revision.send_if_modified(|known| std::mem::replace(known, now) != now);
+        if self.revision.send_if_modified(|known| std::mem::replace(known, now) != now) {
+            self.advanced.notify_waiters();
+        }
         result
     }
 
@@ -272,6 +279,11 @@ impl Shared {
         if waited { Ok(()) } else { Err(self.too_large(revision, self.revision())) }
     }
 
+    /// Returns a future that is ready when the revision or a watch cache advances after this call.
+    pub(crate) fn advanced(&self) -> Notified<'_> {
+        self.advanced.notified()
+    }
+
     /// Subscribes to the revision.
     pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
@@ -281,6 +293,7 @@ impl Shared {
     /// revision.
     pub(crate) fn stir(&self) {
         self.revision.send_modify(|_| {});
+        self.advanced.notify_waiters();
     }
 
     pub(crate) fn too_large(&self, revision: u64, current: u64) -> Status {

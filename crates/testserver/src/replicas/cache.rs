@@ -64,15 +64,15 @@ impl Cache {
     /// The future does not change any state. It can be dropped at any time.
     pub(crate) async fn reach(&self, shared: &Shared, served: &Served, revision: u64) -> Result<(), Status> {
         let reached = async {
-            let mut revisions = shared.revisions();
             loop {
-                revisions.mark_unchanged();
+                let advanced = shared.advanced();
                 if self.position_of(shared, served) >= revision {
                     return;
                 }
                 let due = self.pace(shared).1;
                 tokio::select! {
-                    _ = revisions.changed() => {}
+                    biased;
+                    () = advanced => {}
                     () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
                 }
             }
