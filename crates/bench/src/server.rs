@@ -6,7 +6,7 @@
 //! - [`link`] runs programs behind a link with a limited rate.
 //!
 //! All programs read through a [`relay::Relay`], which counts the bytes of the server. The figures exclude
-//! the CPU time of an idle server.
+//! the CPU time of an idle server, and mostly exclude garbage collections of the server.
 
 mod cluster;
 mod events;

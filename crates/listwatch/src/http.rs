@@ -15,7 +15,7 @@ use kube_object::{CacheProbe, Decode, DecodeContext};
 use tokio::time::timeout;
 
 use crate::{
-    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchRequest,
+    ListOptions, ListPart, ListRequest, ListWatchError, Target, Verb, WatchEvent, WatchFrom, WatchRequest,
     decoded::ObjectReader,
     event::{self, FrameError},
     frame::Frames,
@@ -63,6 +63,7 @@ enum Reading<R> {
     Opening {
         target: Target,
         url: String,
+        gzip: bool,
     },
     Open(Open<R>),
     /// The next item is this error, and it is the last item.
@@ -170,7 +171,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         let options = self.options();
         let url = request.url(&self.path, &options);
         let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
-        self.stream::<ListReader>(target, url, None, known)
+        self.stream::<ListReader>(Reading::Opening { target, url, gzip: self.gzip_lists }, None, known)
     }
 
     pub(crate) fn watch(
@@ -180,20 +181,20 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
-        self.stream::<Frames>(target, url, Some(vec![WatchEvent::Opened]), known)
+        let gzip = self.gzip_lists && matches!(request.from, WatchFrom::InitialEvents(_));
+        self.stream::<Frames>(Reading::Opening { target, url, gzip }, Some(vec![WatchEvent::Opened]), known)
     }
 
     /// Returns the items of a response. When the server has accepted the request, `opened` is the first
     /// item.
     fn stream<R: BodyReader<T>>(
         self: &Arc<Self>,
-        target: Target,
-        url: String,
+        opening: Reading<R>,
         opened: Option<R::Item>,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<R::Item, ListWatchError>> {
         let http = Arc::clone(self);
-        stream::unfold((Reading::<R>::Opening { target, url }, opened), move |(reading, mut opened)| {
+        stream::unfold((opening, opened), move |(reading, mut opened)| {
             let (http, known) = (Arc::clone(&http), Arc::clone(&known));
             async move {
                 let (item, reading) = http.next_item(reading, &mut opened, &*known).await?;
@@ -211,7 +212,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> Option<(Result<R::Item, ListWatchError>, Reading<R>)> {
         loop {
             reading = match reading {
-                Reading::Opening { target, url } => match self.open(&target, &url).await {
+                Reading::Opening { target, url, gzip } => match self.open(&target, &url, gzip).await {
                     Ok(body) => {
                         let open = Open { target, body, reader: R::new(self.max_object_bytes) };
                         match opened.take() {
@@ -297,19 +298,19 @@ impl<T: Send + Sync + 'static> Http<T> {
     }
 
     /// Sends the request. A status other than 2xx is an error.
-    async fn open(&self, target: &Target, url: &str) -> Result<ResponseBody, ListWatchError> {
+    async fn open(&self, target: &Target, url: &str, gzip: bool) -> Result<ResponseBody, ListWatchError> {
         let connection = |source| ListWatchError::Connection { target: target.clone(), source };
         let mut request = Request::get(url)
             .body(single_use_body(Body::empty()).await.map_err(connection)?)
             .map_err(|error| connection(kube_client::Error::HttpError(error)))?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, self.accept(target.verb));
-        if target.verb == Verb::Watch {
-            // Since 1.36, a server can compress each event as a separate gzip member. Common
-            // decompression layers stop after the first member.
-            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        } else if self.gzip_lists {
+        if gzip {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        } else if target.verb == Verb::Watch {
+            // Since 1.37, a server compresses each event of a streaming list as a separate gzip member.
+            // Common decompression layers stop after the first member.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         tracing::debug!(%target, "sending request");
         let response = self.client.send(request).await.map_err(connection)?;

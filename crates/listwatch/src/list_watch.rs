@@ -139,8 +139,7 @@ impl<T: 'static> ListWatch<T> {
     /// Use this option if the network to the server is slow: lists of Pods become about 8 times smaller.
     /// On a fast network, lists take longer, because the server and the client need more CPU time.
     /// kube-apiserver compresses lists above 128 KiB, unless its feature gate `APIResponseCompression` is
-    /// off. It never compresses watches or streaming lists, so
-    /// [`streams_lists`](ListerWatcher::streams_lists) returns `false` with this option.
+    /// off. It compresses streaming lists since Kubernetes 1.37, and never compresses other watches.
     ///
     /// A list is decompressed while it arrives, in chunks of at most 64 KiB. A corrupt or truncated list
     /// causes [`ListWatchError::Gzip`]. So does a list that expands more than 200 times, after as many
@@ -257,13 +256,9 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
     }
 
     /// Returns `false` for a source from two functions, because such functions may ignore the parameters
-    /// of a streaming list. Also returns `false` with [`ListWatch::gzip_lists`], because kube-apiserver
-    /// does not compress streaming lists.
+    /// of a streaming list.
     fn streams_lists(&self) -> bool {
-        match &self.source {
-            Source::Http(http) => !http.gzip_lists,
-            Source::Functions(_) => false,
-        }
+        matches!(self.source, Source::Http(_))
     }
 
     fn coverage(&self) -> Option<Coverage> {

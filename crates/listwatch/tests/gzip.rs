@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, client::Body};
 use kube_listwatch::{
     ErrorClass, GzipError, ListAt, ListPart, ListRequest, ListWatch, ListWatchError, ListerWatcher,
-    WatchFrom, WatchRequest,
+    WatchEvent, WatchFrom, WatchRequest,
 };
 use kube_object::NoCache;
 use kube_testserver::Server;
@@ -34,7 +34,7 @@ fn packed(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a list of ConfigMaps with this name in its last item.
+/// Returns a list of `count` ConfigMaps that contain `value`.
 fn list_of(count: usize, value: &str) -> String {
     let item = |number| format!(r#"{{"metadata":{{"name":"map-{number}"}},"data":{{"key":"{value}"}}}}"#);
     let items: Vec<String> = (0..count).map(item).collect();
@@ -143,8 +143,8 @@ async fn other_tasks_run_while_a_bomb_is_decompressed() {
 }
 
 #[tokio::test]
-async fn server_compresses_only_large_lists_and_no_watch() {
-    let server = Server::new();
+async fn large_and_streaming_lists_of_a_server_are_read() {
+    let server = Server::builder().gzip_watches(true).build();
     let kind = kube_client::core::ApiResource::erase::<ConfigMap>(&());
     let api = Api::<kube_client::api::DynamicObject>::namespaced_with(
         Client::new(server.service(), "default"),
@@ -160,8 +160,12 @@ async fn server_compresses_only_large_lists_and_no_watch() {
     }
     let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(server.service(), "default"))).gzip_lists();
     assert_eq!(count(&source).await.unwrap(), 3);
-    assert!(!source.streams_lists(), "kube-apiserver does not compress streaming lists");
-    let request = WatchRequest { from: WatchFrom::Version("".into()), timeout: None, bookmarks: false };
-    let events = source.watch(request, Arc::new(NoCache)).take(2).collect::<Vec<_>>().await;
-    assert!(events.iter().all(Result::is_ok), "{events:?}");
+    for from in [WatchFrom::Version("".into()), WatchFrom::InitialEvents(None)] {
+        let request = WatchRequest { from, timeout: None, bookmarks: true };
+        let (mut events, mut count) = (source.watch(request, Arc::new(NoCache)), 0);
+        while count < 3 {
+            let events = events.next().await.unwrap().unwrap();
+            count += events.iter().filter(|event| matches!(event, WatchEvent::Added(_))).count();
+        }
+    }
 }

@@ -57,7 +57,7 @@ impl History {
     /// Measures each kind of watch.
     pub(super) async fn measure(&self, cluster: &Cluster, idle: ServerCpu, rows: &mut Rows) -> Result<()> {
         for (name, wire, parameters) in CASES {
-            let meter = cluster.begin()?;
+            let meter = cluster.begin().await?;
             let watches = (0..WATCHES).map(|_| self.watch(cluster, wire, parameters));
             let read = try_join_all(watches).await.with_context(|| name.to_owned())?;
             let cpu = cluster.end(meter)?.without(idle);

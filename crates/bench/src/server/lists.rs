@@ -152,7 +152,7 @@ async fn measure_case(
     reading().await?;
     let repetitions = (MIN_BYTES / (collection.objects * collection.object_bytes)).clamp(1, MAX_REPETITIONS);
     let allocated_before = allocated(client).await?;
-    let meter = cluster.begin()?;
+    let meter = cluster.begin().await?;
     let mut bytes = 0;
     for _ in 0..repetitions {
         bytes += reading().await?;

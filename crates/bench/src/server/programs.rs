@@ -51,7 +51,7 @@ impl Runner<'_> {
     /// Starts a program, and measures until its cache is synced.
     pub(super) async fn start(&self, name: &str, command: Command) -> Result<(Process, Start)> {
         let received = self.relay.received();
-        let meter = self.cluster.begin()?;
+        let meter = self.cluster.begin().await?;
         let mut program = Process::spawn(name, command, self.logs)?;
         let synced = timeout(SYNC_TIMEOUT, program.receive::<Report>()).await;
         let objects = match synced.context("the cache did not sync")?? {
