@@ -47,7 +47,7 @@ pub struct ReflectorOptions {
     /// Whether to request streaming lists (`sendInitialEvents=true`) instead of plain lists. The default
     /// is `false`.
     ///
-    /// A streaming list continues as a watch. It costs kube-apiserver at least twice the CPU time of a
+    /// A streaming list continues as a watch. It costs kube-apiserver two to three times the CPU time of a
     /// plain list in JSON, because the server sends each object separately. Since Kubernetes 1.33, the
     /// server also encodes plain lists object by object. A streaming list of small objects then needs no
     /// less memory.
