@@ -1,6 +1,6 @@
 // The program controller-runtime is the operator on controller-runtime: a manager with default options and one controller.
 // It prints a message when each Website is reconciled, and its counts for each line that it reads. The messages are those of
-// crates/bench/src/operators/reconciles.rs.
+// crates/bench/src/operators/reconciles.rs. With the argument "overhead", it measures a part of `kube-bench overhead`.
 package main
 
 import (
@@ -24,12 +24,20 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "overhead" {
+		end(runOverhead(os.Args[2]))
+		return
+	}
 	objects := flag.Int("objects", 0, "number of Websites")
 	concurrency := flag.Int("concurrency", 1, "number of concurrent reconciles")
 	readYourWrites := flag.Bool("read-your-writes", false, "reads observe earlier writes")
 	// controller-runtime defines the flag -kubeconfig.
 	flag.Parse()
-	if err := run(newReconcileCounter(*objects), *concurrency, *readYourWrites); err != nil {
+	end(run(newReconcileCounter(*objects), *concurrency, *readYourWrites))
+}
+
+func end(err error) {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "controller-runtime: %v\n", err)
 		os.Exit(1)
 	}

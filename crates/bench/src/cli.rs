@@ -16,6 +16,7 @@ use crate::compare::{Paths, Settings, compare};
 use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
+use crate::overhead::{self, OverheadArgs, OverheadNumbers, ProgramArgs, compare_overhead, run_program};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
@@ -51,6 +52,9 @@ pub enum Command {
     Lists(ServerArgs),
     /// Measure programs behind a link with a limited rate to a real kube-apiserver, with and without gzip.
     Link(ServerArgs),
+    /// Measure the overhead of operators on kube-operator, kube-runtime and controller-runtime: reconciles
+    /// without user code, memory, sync, start, and many namespaces.
+    Overhead(OverheadArgs),
     /// Record the Pods of a real kube-apiserver. The command `compare` also does this if there is no
     /// recording.
     Record {
@@ -98,6 +102,10 @@ pub enum Command {
         #[arg(long)]
         objects: usize,
     },
+    /// Run one of the programs of the command `overhead`. The program prints its figures as JSON.
+    OverheadProgram(ProgramArgs),
+    /// Run the server of the command `overhead`, until standard input closes.
+    OverheadServer(overhead::ServerArgs),
     /// Measure one store once, and print the result as JSON.
     Store {
         /// The name of the store.
@@ -174,6 +182,12 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
         Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),
+        Command::Overhead(args) => runtime()?.block_on(run_overhead(&args, out)),
+        // A program uses one thread, as both libraries in Rust need less CPU time with one thread.
+        Command::OverheadProgram(args) => {
+            Builder::new_current_thread().enable_all().build()?.block_on(run_program(&args))
+        }
+        Command::OverheadServer(args) => runtime()?.block_on(overhead::run_server(&args)),
         Command::Cluster { objects, real } => {
             runtime()?.block_on(run_cluster(objects, real, BufReader::new(stdin()), stdout()))
         }
@@ -305,6 +319,22 @@ async fn run_server(subject: Subject, args: &ServerArgs, out: &mut impl Write) -
     check_json(args.json())?;
     // These measurements use no recording.
     server::measure(subject, args, &paths(PathBuf::new())?, SETTLE, out).await
+}
+
+async fn run_overhead(args: &OverheadArgs, out: &mut impl Write) -> Result<()> {
+    overhead::check(args.only.as_deref())?;
+    check_json(args.json.as_deref())?;
+    args.out.as_deref().map_or(Ok(()), |page| page::check(page, "overhead"))?;
+    let program = std::env::current_exe()?;
+    let (folder, only) = (work_folder(&program)?, args.only.as_deref());
+    let settings = args.settings();
+    let outcome = compare_overhead(&settings, &program, &folder, only, |step| {
+        let _ = writeln!(out, "{step}");
+    });
+    let numbers = OverheadNumbers::new(outcome.await?);
+    writeln!(out, "\n{}", numbers.text())?;
+    args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
+    args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
 }
 
 /// Returns the paths of this program, the recording, and the folder for builds and logs.

@@ -5,7 +5,8 @@
 //! over HTTP. [`compare`] runs each contender through the same stages. A contender is a separate
 //! process with a typical program for its library. [`scale`] runs the first two stages with up to a
 //! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures one
-//! operator on three libraries. `docs/performance.md` describes the method.
+//! operator on three libraries, and [`compare_overhead`] measures operators without user code.
+//! `docs/performance.md` and `docs/performance-operators.md` describe the methods.
 //!
 //! # Invariants
 //!
@@ -25,6 +26,7 @@ mod event_path;
 mod figures;
 mod history;
 mod operators;
+mod overhead;
 mod pods;
 mod process;
 mod record;
@@ -46,6 +48,10 @@ pub use figures::{Medians, medians};
 pub use operators::{
     MeasuredOperator, OperatorRound, OperatorSettings, OperatorsArgs, OperatorsOutcome, Part, Requests,
     compare_operators,
+};
+pub use overhead::{
+    Figures, MeasuredOverhead, OverheadArgs, OverheadLoad, OverheadOutcome, OverheadPart, OverheadSettings,
+    ProgramArgs, ServerArgs, compare_overhead,
 };
 pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};

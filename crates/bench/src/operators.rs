@@ -43,13 +43,15 @@ use crate::cli::positive;
 use crate::contenders::Skipped;
 use contenders::{Contender, Contenders};
 
-pub(crate) use contenders::check;
+pub(crate) use contenders::{CONTROLLER_RUNTIME, check};
 pub(crate) use control::run_cluster;
 pub(crate) use numbers::OperatorNumbers;
 pub(crate) use program::{run as run_operator, runtime};
+pub(crate) use protocol::ClusterReady;
 pub(crate) use round::SETTLE;
 pub use round::{OperatorRound, Part};
 pub use server::Requests;
+pub(crate) use server::{Counter, kubeconfig, serve};
 
 /// The number of concurrent reconciles.
 const CONCURRENCY: u16 = 16;

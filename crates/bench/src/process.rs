@@ -126,6 +126,14 @@ impl Statistics {
         Ok(Memory { resident: kibibytes(&status, "VmRSS:")?, peak: kibibytes(&status, "VmHWM:")? })
     }
 
+    /// Returns the number of its open sockets.
+    pub(crate) fn sockets(&self) -> Result<usize> {
+        let files = fs::read_dir(self.proc("fd"))?;
+        // A file may close in the meantime.
+        let targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
+    }
+
     /// Resets the peak to the current size.
     pub(crate) fn reset_peak(&self) -> Result<()> {
         Ok(fs::write(self.proc("clear_refs"), "5")?)

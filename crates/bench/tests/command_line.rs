@@ -26,6 +26,7 @@ fn invalid_selection_is_rejected_before_recording() -> Result<()> {
     check_rejected(&["compare", "--objects", "7", "--only", "unknown"], "no contender contains \"unknown\"")?;
     check_rejected(&["operators", "--only", "unknown"], "no operator contains \"unknown\"")?;
     check_rejected(&["stores", "--only", "unknown"], "no store contains \"unknown\"")?;
+    check_rejected(&["overhead", "--only", "unknown"], "no program contains \"unknown\"")?;
     check_rejected(&["scale", "--representation", "unknown"], "no program has the representation \"unknown\"")
 }
 
@@ -33,7 +34,7 @@ fn invalid_selection_is_rejected_before_recording() -> Result<()> {
 fn unwritable_json_file_is_rejected_before_recording() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let absent = folder.path().join("absent/numbers.json");
-    for command in ["compare", "scale", "operators", "stores"] {
+    for command in ["compare", "scale", "operators", "overhead", "stores"] {
         for file in [&absent, folder.path()] as [&Path; 2] {
             let file = file.to_str().unwrap_or_default();
             check_rejected(
@@ -62,7 +63,7 @@ fn rejected_command_leaves_json_file_unchanged() -> Result<()> {
 
 #[test]
 fn zero_objects_are_rejected() -> Result<()> {
-    for command in ["record", "compare", "scale", "operators", "stores"] {
+    for command in ["record", "compare", "scale", "operators", "overhead", "stores"] {
         check_rejected(&[command, "--objects", "0"], "expected a number of at least 1")?;
     }
     Ok(())

@@ -45,7 +45,7 @@ const fn peer(name: &'static str, program: Program) -> Contender {
 }
 
 /// The folder and the name of the operator in Go.
-const CONTROLLER_RUNTIME: (&str, &str) = ("go-operator", "controller-runtime");
+pub(crate) const CONTROLLER_RUNTIME: (&str, &str) = ("go-operator", "controller-runtime");
 
 /// The selected operators and the programs that run them.
 pub(super) struct Contenders {

@@ -40,7 +40,7 @@ pub(super) struct Reply {
 
 /// The first line of the cluster, after its Websites are created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ClusterReady {
+pub(crate) struct ClusterReady {
     /// The kubeconfig of the server.
-    pub(super) kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }

@@ -41,7 +41,7 @@ impl Requests {
 
 /// Counts the requests through a socket.
 #[derive(Clone, Default)]
-pub(super) struct Counter(Arc<Mutex<Requests>>);
+pub(crate) struct Counter(Arc<Mutex<Requests>>);
 
 impl Counter {
     pub(super) fn total(&self) -> Requests {
@@ -62,7 +62,7 @@ impl Counter {
 /// # Cancel safety
 ///
 /// Dropping the future closes all connections.
-pub(super) async fn serve(listener: TcpListener, service: ApiService, counter: Counter) -> io::Result<()> {
+pub(crate) async fn serve(listener: TcpListener, service: ApiService, counter: Counter) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await?;
@@ -100,7 +100,7 @@ fn is_watch_query(query: &str) -> bool {
 }
 
 /// Returns a kubeconfig for a server without authentication.
-pub(super) fn kubeconfig(url: &str) -> Value {
+pub(crate) fn kubeconfig(url: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "bench",
         "clusters": [{"name": "bench", "cluster": {"server": url}}],

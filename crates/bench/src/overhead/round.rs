@@ -1,0 +1,75 @@
+//! One measurement of one part with one program.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use tokio::time::sleep;
+
+use super::contenders::{Contender, Contenders};
+use super::reconcile::Figures;
+use super::{OverheadPart, OverheadSettings};
+use crate::operators::ClusterReady;
+use crate::operators::SETTLE;
+use crate::process::Process;
+use crate::stage::StageTimer;
+
+const MB: f64 = 1e6;
+
+pub(super) async fn run(
+    settings: &OverheadSettings,
+    contenders: &Contenders,
+    contender: &Contender,
+    part: OverheadPart,
+    logs: &Path,
+) -> Result<Figures> {
+    let Some(server) = contenders.server(settings, part) else {
+        let (process, figures) = start(settings, contenders, contender, part, None, logs).await?;
+        process.stop().await?;
+        return Ok(figures);
+    };
+    let mut server = Process::spawn("overhead-server", server, logs)?;
+    let ClusterReady { kubeconfig } = server.receive().await?;
+    let begun = StageTimer::from_start();
+    let (process, mut figures) = start(settings, contenders, contender, part, Some(kubeconfig), logs).await?;
+    let (wall, cpu) = (begun.wall(), process.cpu()?.as_secs_f64());
+    sleep(SETTLE).await;
+    let memory = process.memory()?.resident as f64;
+    let sockets = process.sockets()? as f64;
+    let tasks = figures.remove("tasks").unwrap_or_default();
+    let name = part.name();
+    for (figure, value) in [
+        ("wall_s", wall),
+        ("cpu_s", cpu),
+        ("rss_mb", memory / MB),
+        ("connections", sockets),
+        ("tasks", tasks),
+    ] {
+        figures.insert(format!("{name}_{figure}"), value);
+    }
+    if part == OverheadPart::Namespaces {
+        let per_namespace = 1.0 / settings.load.namespaces as f64;
+        figures.insert("namespace_bytes".into(), memory * per_namespace);
+        let before = process.cpu()?;
+        sleep(settings.idle).await;
+        let idle = (process.cpu()? - before).as_secs_f64() / settings.idle.as_secs_f64();
+        figures.insert("namespaces_idle_ms_per_s".into(), idle * 1e3);
+    }
+    process.stop().await?;
+    server.stop().await?;
+    Ok(figures)
+}
+
+/// Starts a program, and waits for its figures.
+async fn start(
+    settings: &OverheadSettings,
+    contenders: &Contenders,
+    contender: &Contender,
+    part: OverheadPart,
+    kubeconfig: Option<PathBuf>,
+    logs: &Path,
+) -> Result<(Process, Figures)> {
+    let command = contenders.command(contender, part, &settings.load, kubeconfig.as_deref())?;
+    let mut process = Process::spawn(&format!("overhead of {}", contender.name), command, logs)?;
+    let figures = process.receive().await?;
+    Ok((process, figures))
+}
