@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use crate::priority::Priority;
@@ -17,13 +18,13 @@ pub(crate) struct Delayed<T> {
     /// The keys in the order of their deadlines.
     by_deadline: BTreeMap<Slot, (T, Priority)>,
     /// The slot of each key in `by_deadline`. Both maps always hold the same keys.
-    slots: HashMap<T, Slot>,
+    slots: HashMap<T, Slot, RandomState>,
     next_sequence: u64,
 }
 
 impl<T> Delayed<T> {
     pub(crate) fn new() -> Self {
-        Delayed { by_deadline: BTreeMap::new(), slots: HashMap::new(), next_sequence: 0 }
+        Delayed { by_deadline: BTreeMap::new(), slots: HashMap::default(), next_sequence: 0 }
     }
 
     /// Returns the earliest deadline.

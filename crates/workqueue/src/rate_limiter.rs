@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -64,7 +65,7 @@ pub fn default_rate_limiter<T: Eq + Hash + Clone + Send + Sync + 'static>() -> M
 }
 
 /// Counts failures per key: one entry for each distinct key that failed and was not forgotten.
-struct Failures<T>(DashMap<T, u32>);
+struct Failures<T>(DashMap<T, u32, RandomState>);
 
 impl<T: Eq + Hash + Clone> Failures<T> {
     /// Counts a failure and returns the number of earlier failures.
@@ -95,7 +96,7 @@ impl<T: Eq + Hash + Clone> ItemExponentialFailureRateLimiter<T> {
     /// Creates a limiter. The delay after the first failure of a key is `base`, and the longest delay
     /// is `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
-        ItemExponentialFailureRateLimiter { base, max, failures: Failures(DashMap::new()) }
+        ItemExponentialFailureRateLimiter { base, max, failures: Failures(DashMap::default()) }
     }
 }
 
@@ -126,7 +127,7 @@ impl<T: Eq + Hash + Clone> ItemFastSlowRateLimiter<T> {
     /// Creates a limiter that delays the first `max_fast_attempts` failures of a key by `fast`, and
     /// all later failures by `slow`.
     pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
-        ItemFastSlowRateLimiter { fast, slow, max_fast_attempts, failures: Failures(DashMap::new()) }
+        ItemFastSlowRateLimiter { fast, slow, max_fast_attempts, failures: Failures(DashMap::default()) }
     }
 }
 

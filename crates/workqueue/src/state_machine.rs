@@ -1,10 +1,11 @@
 //! Ready and processing keys: the dirty set, the processing set and the queue of client-go's
 //! `workqueue`, as one map and one ordered list. This is plain data without a clock or a lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 use std::hash::Hash;
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use crate::priority::Priority;
@@ -49,7 +50,7 @@ pub(crate) struct TakenKey<T> {
 #[derive(Debug)]
 pub(crate) struct StateMachine<T> {
     /// The state of each known key. `ready` and `dirty` are derived from this map.
-    states: HashMap<T, KeyState>,
+    states: HashMap<T, KeyState, RandomState>,
     /// The keys in state `Ready`, each once, at the position that its state names.
     ready: BTreeMap<Position, T>,
     /// The number of keys in state `ProcessingDirty`.
@@ -61,7 +62,7 @@ pub(crate) struct StateMachine<T> {
 impl<T> StateMachine<T> {
     pub(crate) fn new(now: Instant) -> Self {
         StateMachine {
-            states: HashMap::new(),
+            states: HashMap::default(),
             ready: BTreeMap::new(),
             dirty: 0,
             next_sequence: 0,
@@ -106,35 +107,41 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
     ///
     /// A known key keeps the higher priority, and its position unless the new one is better.
     pub(crate) fn add(&mut self, key: T, priority: Priority, now: Instant) -> bool {
-        match self.states.get_mut(&key) {
-            None => {
-                self.enqueue(key, priority, now);
-                true
+        let position = self.new_position(priority, now);
+        let mut known = match self.states.entry(key) {
+            Entry::Vacant(unknown) => {
+                self.ready.insert(position, unknown.key().clone());
+                unknown.insert(KeyState::Ready(ReadyKey { position, priority, since: now }));
+                return true;
             }
-            Some(KeyState::Processing { since }) => {
+            Entry::Occupied(known) => known,
+        };
+        match known.get_mut() {
+            KeyState::Processing { since } => {
                 let state = KeyState::ProcessingDirty { since: *since, priority };
-                self.states.insert(key, state);
+                known.insert(state);
                 self.dirty += 1;
-                true
+                return true;
             }
-            Some(KeyState::ProcessingDirty { priority: highest, .. }) => {
-                *highest = priority.max(*highest);
-                false
-            }
-            Some(KeyState::Ready(ready)) => {
-                if priority > ready.priority {
-                    self.raise_priority(key, priority, now);
+            KeyState::ProcessingDirty { priority: highest, .. } => *highest = priority.max(*highest),
+            KeyState::Ready(ready) if priority > ready.priority => {
+                ready.priority = priority;
+                if position < ready.position {
+                    self.ready.remove(&ready.position);
+                    ready.position = position;
+                    self.ready.insert(position, known.key().clone());
                 }
-                false
             }
+            KeyState::Ready(_) => {}
         }
+        false
     }
 
     /// Takes the first ready key and marks it as processing.
     pub(crate) fn take(&mut self, now: Instant) -> Option<TakenKey<T>> {
         let (_, key) = self.ready.pop_first()?;
-        let state = self.states.insert(key.clone(), KeyState::Processing { since: now });
-        let Some(KeyState::Ready(ReadyKey { priority, since, .. })) = state else { return None };
+        let state = std::mem::replace(self.states.get_mut(&key)?, KeyState::Processing { since: now });
+        let KeyState::Ready(ReadyKey { priority, since, .. }) = state else { return None };
         Some(TakenKey { key, priority, queued_for: now.duration_since(since) })
     }
 
@@ -148,30 +155,14 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
                 since
             }
             KeyState::ProcessingDirty { since, priority } => {
+                let position = self.new_position(priority, now);
+                self.states.insert(key.clone(), KeyState::Ready(ReadyKey { position, priority, since: now }));
+                self.ready.insert(position, key.clone());
                 self.dirty -= 1;
-                self.enqueue(key.clone(), priority, now);
                 since
             }
         };
         Some(now.duration_since(since))
-    }
-
-    fn enqueue(&mut self, key: T, priority: Priority, now: Instant) {
-        let position = self.new_position(priority, now);
-        self.states.insert(key.clone(), KeyState::Ready(ReadyKey { position, priority, since: now }));
-        self.ready.insert(position, key);
-    }
-
-    /// Raises the priority of a ready key that is added again.
-    fn raise_priority(&mut self, key: T, priority: Priority, now: Instant) {
-        let candidate = self.new_position(priority, now);
-        let Some(KeyState::Ready(ready)) = self.states.get_mut(&key) else { return };
-        ready.priority = priority;
-        if candidate < ready.position {
-            self.ready.remove(&ready.position);
-            ready.position = candidate;
-            self.ready.insert(candidate, key);
-        }
     }
 }
 

@@ -28,11 +28,13 @@ impl<T: Object> Informer<T> {
     ) -> Result<(), CachedReadError> {
         let writes = &self.shared.writes;
         let WaitOutcome { not_visible, synced, reached } = writes.wait(key, timeout).await;
+        if not_visible.is_none() && synced && !self.is_stopped() {
+            return Ok(()); // most reads
+        }
         let informer = self.shared.config.name.clone();
         Err(match not_visible {
             Some(NotVisible::LostEpoch(written)) => CachedReadError::ServerRestored { informer, written },
             _ if self.is_stopped() => CachedReadError::Stopped { informer },
-            None if synced => return Ok(()),
             None => {
                 let timeout = sync::effective_timeout(timeout);
                 CachedReadError::NotSynced { informer: self.unsynced(), timeout }

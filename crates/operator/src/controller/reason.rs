@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use foldhash::quality::RandomState;
 use kube_informer::{Escaped, Event, ObjectKey};
 
 /// The number of reasons kept for a key. Further reasons are only counted.
@@ -94,6 +95,9 @@ impl Reasons {
             return;
         }
         if self.first.len() < MAX_REASONS_PER_KEY {
+            if self.first.is_empty() {
+                self.first.reserve_exact(1); // most keys have one reason, and many keys can wait
+            }
             self.first.push(reason);
         } else {
             self.omitted += 1;
@@ -103,7 +107,7 @@ impl Reasons {
 
 /// Holds the reasons of all queued keys. The number of these keys bounds its size.
 #[derive(Debug, Default)]
-pub(crate) struct PendingReasons(HashMap<ObjectKey, Reasons>);
+pub(crate) struct PendingReasons(HashMap<ObjectKey, Reasons, RandomState>);
 
 impl PendingReasons {
     pub(crate) fn add(&mut self, key: ObjectKey, reason: Reason) {

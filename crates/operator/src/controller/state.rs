@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use foldhash::quality::RandomState;
 use kube_informer::ObjectKey;
 use kube_workqueue::{RateLimiter, WorkQueue};
 use parking_lot::Mutex;
@@ -127,7 +128,7 @@ pub(crate) struct LastRun {
 /// Remembers the last reconcile of recently reconciled keys, each with a sequence number.
 #[derive(Default)]
 struct RunHistory {
-    by_key: HashMap<ObjectKey, (u64, LastRun)>,
+    by_key: HashMap<ObjectKey, (u64, LastRun), RandomState>,
     succeeded: BTreeMap<u64, ObjectKey>,
     /// Separate from `succeeded`, so that successes do not evict failures.
     failed: BTreeMap<u64, ObjectKey>,

@@ -1,6 +1,6 @@
 //! `Worker`: takes keys from the queue, calls the reconciler, and handles the result.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use kube_informer::{Cached, CachedReadError, Informer, ObjectKey};
@@ -62,21 +62,31 @@ impl RunOutcome {
 impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
     /// Reconciles keys until the controller stops or leadership is lost.
     pub(crate) async fn work(self: Arc<Self>) -> WorkerExit {
+        let (mut stopped, mut lost) = (pin!(self.stop.cancelled()), pin!(self.leadership.lost()));
         loop {
+            // A queue with keys and a reconciler without waits would otherwise never yield to other tasks.
+            tokio::task::consume_budget().await;
+            // Checked first, because the futures of `select!` are polled only if no key is ready.
+            if self.stop.is_cancelled() {
+                return WorkerExit::Stopped;
+            }
             let item = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return WorkerExit::Stopped,
-                () = self.leadership.lost() => return WorkerExit::LostLeadership,
                 item = self.state.keys.queue.get() => item,
+                () = &mut stopped => return WorkerExit::Stopped,
+                () = &mut lost => return WorkerExit::LostLeadership,
             };
             let Some(item) = item else { return WorkerExit::Stopped };
             // From here on, a shutdown waits for this key.
             let _token = self.state.reconciles.token();
             let caught_up = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return WorkerExit::Stopped,
                 caught_up = self.wait_for_writes(&item) => caught_up,
+                () = &mut stopped => return WorkerExit::Stopped,
             };
+            if self.stop.is_cancelled() {
+                return WorkerExit::Stopped;
+            }
             // After the last await before the reconcile. This reads the clock, so no task need have
             // run since the lease expired.
             if !self.leadership.is_leader() {
@@ -126,8 +136,9 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let is_deleted = request.object.is_none();
         let started = Instant::now();
-        let outcome = self.reconcile(request).instrument(span.clone()).await;
-        let (ended, took) = (Instant::now(), started.elapsed());
+        let outcome = self.reconcile(request, started).instrument(span.clone()).await;
+        let ended = Instant::now();
+        let took = ended - started;
         let _entered = span.enter();
         self.state.metrics.record_duration(took);
         self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
@@ -140,8 +151,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         tracing::error_span!("reconcile", controller = %self.state.options.name, %key)
     }
 
-    async fn reconcile(&self, request: Request<T>) -> RunOutcome {
-        let started = Instant::now();
+    async fn reconcile(&self, request: Request<T>, started: Instant) -> RunOutcome {
         // The async block also catches a panic before the reconciler returns its future.
         let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
         let result = match self.state.options.reconcile_timeout {
