@@ -105,7 +105,7 @@ pub enum Command {
     /// Run one of the programs of the command `overhead`. The program prints its figures as JSON.
     OverheadProgram(ProgramArgs),
     /// Run the server of the command `overhead`, until standard input closes.
-    OverheadServer(overhead::ServerArgs),
+    OverheadServer(overhead::OverheadServerArgs),
     /// Measure one store once, and print the result as JSON.
     Store {
         /// The name of the store.

@@ -50,8 +50,8 @@ pub use operators::{
     compare_operators,
 };
 pub use overhead::{
-    Figures, MeasuredOverhead, OverheadArgs, OverheadLoad, OverheadOutcome, OverheadPart, OverheadSettings,
-    ProgramArgs, ServerArgs, compare_overhead,
+    Figures, MeasuredOverhead, OverheadArgs, OverheadLoad, OverheadOutcome, OverheadPart, OverheadServerArgs,
+    OverheadSettings, ProgramArgs, compare_overhead,
 };
 pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};

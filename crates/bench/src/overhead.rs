@@ -41,7 +41,7 @@ pub(crate) use numbers::OverheadNumbers;
 pub use program::ProgramArgs;
 pub(crate) use program::run as run_program;
 pub use reconcile::Figures;
-pub use server::ServerArgs;
+pub use server::OverheadServerArgs;
 pub(crate) use server::run_server;
 
 /// The delays of a key after failures: the defaults of the controllers.
@@ -89,7 +89,7 @@ pub struct OverheadLoad {
     pub namespaces: usize,
 }
 
-/// A part of the measurement.
+/// Selects a part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OverheadPart {

@@ -91,6 +91,11 @@ impl Process {
         self.statistics.memory()
     }
 
+    /// Returns the number of its open sockets.
+    pub(crate) fn sockets(&self) -> Result<usize> {
+        self.statistics.sockets()
+    }
+
     /// Resets the peak to the current size.
     pub(crate) fn reset_peak(&self) -> Result<()> {
         self.statistics.reset_peak()

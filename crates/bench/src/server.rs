@@ -1,5 +1,5 @@
-//! Measures a real kube-apiserver: its CPU time, memory and sent bytes while programs and single requests
-//! read it.
+//! Measures the CPU time, memory and sent bytes of a real kube-apiserver while programs and single requests
+//! read objects.
 //!
 //! - [`programs`] starts the contenders of the comparison twice. [`events`] watches past changes.
 //! - [`lists`] sends single lists, in pages, unpaged, as streaming lists, and with gzip.

@@ -1,4 +1,4 @@
-//! The first layers of an informer, each as a program. None of them has a cache.
+//! The first layers of an informer, each as a program. These programs have no cache.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use crate::report::table::{aligned, cell, header, row};
 use crate::report::write_json;
 
 /// The layers of an event: title, prefix of the program with this layer, and prefix of the program
-/// without it. The program `read` is the same for all representations.
+/// without this layer. The program `read` is the same for all representations.
 const LAYERS: [(&str, Prefix, Option<Prefix>); 5] = [
     ("read from the socket, find lines", Prefix::Read, None),
     ("scan and decode (list-watch)", Prefix::Of("list-watch-"), Some(Prefix::Read)),

@@ -21,7 +21,7 @@ use crate::stores::ThreadStatistics;
 /// The number of events that are measured together. A watch delivers up to this number as one batch.
 const GROUP_SIZE: usize = 64;
 
-/// Names a step of an event.
+/// Identifies a step of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {

@@ -1,5 +1,5 @@
-//! Twenty kinds with a cache each, ten of which have no objects: their sync, and the start of a
-//! controller that watches all of them.
+//! Measures the sync of twenty kinds with a cache each, and the start of a controller that watches all
+//! twenty kinds. Ten kinds have no objects.
 
 use std::fmt::Debug;
 use std::future::{pending, ready};
@@ -177,7 +177,7 @@ fn polled<S: futures_util::Stream + Send + 'static>(events: S) -> AbortOnDropHan
     AbortOnDropHandle::new(tokio::spawn(events.for_each(|_| ready(()))))
 }
 
-/// Keeps caches alive until the measurement ends.
+/// Keeps caches alive until the measurement is complete.
 fn kept<T: Send + 'static>(caches: T) -> Caches {
     async move {
         pending::<()>().await;

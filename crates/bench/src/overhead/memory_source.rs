@@ -10,23 +10,25 @@ use kube_informer::listwatch::{
 use kube_informer::{Entry, ListerWatcher, Object, ResourceVersion};
 use kube_object::CacheProbe;
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// The number of objects that a list returns together, like a page of a server.
 const PAGE_SIZE: usize = 500;
+/// The maximum number of sent events that no watch has received yet.
+pub(super) const MAX_WAITING_EVENTS: usize = 1024;
 /// The resourceVersion of the list.
 const LIST_VERSION: u64 = 1;
 
 /// Lists its objects once. Then a watch sends the events of the channel, one by one.
 pub(super) struct MemorySource<T> {
     objects: Vec<Entry<T>>,
-    events: Arc<Mutex<UnboundedReceiver<Entry<T>>>>,
+    events: Arc<Mutex<Receiver<Entry<T>>>>,
 }
 
 impl<T> MemorySource<T> {
     /// Creates a source, and the sender of changed objects.
-    pub(super) fn new(objects: Vec<Entry<T>>) -> (Self, UnboundedSender<Entry<T>>) {
-        let (sender, receiver) = unbounded_channel();
+    pub(super) fn new(objects: Vec<Entry<T>>) -> (Self, Sender<Entry<T>>) {
+        let (sender, receiver) = channel(MAX_WAITING_EVENTS);
         (Self { objects, events: Arc::new(Mutex::new(receiver)) }, sender)
     }
 }

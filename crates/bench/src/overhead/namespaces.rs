@@ -1,4 +1,4 @@
-//! Many namespaces: one informer for each namespace, or one informer for all.
+//! Measures many namespaces, with one informer for each namespace or with one cluster-wide informer.
 
 use std::collections::HashMap;
 use std::future::{pending, ready};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::SYNC_TIMEOUT;
 use super::server::{allow_open_files, namespace};
 
-/// Keeps the caches alive until the measurement ends.
+/// Keeps the caches alive until the measurement is complete.
 pub(super) type Caches = BoxFuture<'static, ()>;
 
 /// Runs an informer of kube-informer for each namespace.

@@ -1,5 +1,5 @@
-//! The objects of the measurements without a server: ConfigMaps, and Secrets that belong to some of
-//! them. The program in Go creates the same objects.
+//! The objects of the measurements without a server: ConfigMaps, and Secrets with ConfigMaps as owners.
+//! The program in Go creates the same objects.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(super) fn owners(objects: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns changed Secrets without a change of the label, and one Secret with a change. The reconcile
-/// of this last Secret shows that all earlier events were processed.
+/// of this last Secret proves that all earlier events were processed.
 pub(super) fn rejected(objects: usize) -> impl Iterator<Item = Secret> {
     let changed = owners(objects).zip(FIRST_CHANGE..).map(|(number, version)| secret(number, version, 1));
     changed.chain([secret(0, FIRST_CHANGE + objects, 2)])

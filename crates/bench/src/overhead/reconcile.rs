@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::objects::{OBJECTS_PER_GROUP, group, name, namespace, shuffled};
 use super::usage::CpuTimer;
 
-/// The figures of a program by their keys.
+/// Contains the figures of a program by their keys.
 pub type Figures = BTreeMap<String, f64>;
 
 /// The maximum number of measured reads.
@@ -29,9 +29,9 @@ impl Lookups {
         self.0.iter().map(|(namespace, name)| (&**namespace, &**name))
     }
 
-    /// Returns the nanoseconds of a read, of which `found` found an object.
+    /// Returns the nanoseconds of a read. `found` is the number of reads that returned an object.
     pub(super) fn ns(&self, timer: &CpuTimer, found: usize) -> Result<f64> {
-        ensure!(found == self.0.len(), "{found} of {} objects were found", self.0.len());
+        ensure!(found == self.0.len(), "{found} of {} reads returned an object", self.0.len());
         timer.ns_per(self.0.len())
     }
 }

@@ -13,11 +13,12 @@ use kube_runtime::reflector::{self, ObjectRef, Store};
 use kube_runtime::scheduler::{ScheduleRequest, scheduler};
 use kube_runtime::watcher::Event;
 use kube_runtime::{Controller, WatchStreamExt as _, predicates, watcher};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::memory_source::MAX_WAITING_EVENTS;
 use super::objects::{accepted, config_map, group_of, name, namespace, owners, rejected, secret, shuffled};
 use super::reconcile::{Figures, Lookups, query_ns};
 use super::reconciled::Reconciled;
@@ -49,7 +50,7 @@ fn get_ns(store: &Store<ConfigMap>, objects: usize) -> Result<f64> {
     lookups.ns(&timer, found)
 }
 
-/// Measures the scheduler without a controller: all keys wait, and are then taken. The scheduler
+/// Measures the scheduler without a controller. All keys wait, and are then taken. The scheduler
 /// has no call for the end of the processing.
 async fn queue_ns(objects: usize) -> Result<f64> {
     let keys: Vec<_> = shuffled(objects).into_iter().map(reference).collect();
@@ -69,7 +70,7 @@ fn reference(number: usize) -> ObjectRef<ConfigMap> {
 /// Returns the events of a list, followed by the events of the channel.
 fn events<K: Send + 'static>(
     objects: Vec<K>,
-    changes: UnboundedReceiver<K>,
+    changes: Receiver<K>,
 ) -> impl futures_util::Stream<Item = EventResult<K>> + Send + 'static {
     let list = stream::iter([Event::Init])
         .chain(stream::iter(objects).map(Event::InitApply))
@@ -84,14 +85,14 @@ fn events<K: Send + 'static>(
 async fn controller(objects: usize, figures: &mut Figures) -> Result<Store<ConfigMap>> {
     let (reconciled, stop) = (Arc::new(Reconciled::default()), CancellationToken::new());
     let (maps, writer) = reflector::store();
-    let (_no_changes, changes) = unbounded_channel();
-    // The stream fills the store, but triggers no reconcile. The controller keeps waiting keys in a hash set, and
-    // searches the first one from the start each time, so the reconciles of the list would take as long as the
-    // measured ones.
+    let (_no_changes, changes) = channel(MAX_WAITING_EVENTS);
+    // The stream fills the store, but does not start reconciles. The controller stores waiting keys in a hash
+    // set, and always searches the next key from the start. The reconciles of the list would therefore take
+    // as long as the measured reconciles.
     let primary = events((0..objects).map(config_map).collect(), changes).reflect(writer).applied_objects();
     let primary = primary.filter(|_| ready(false));
     let (_secrets, writer) = reflector::store::<Secret>();
-    let (changed, changes) = unbounded_channel();
+    let (changed, changes) = channel(MAX_WAITING_EVENTS);
     let owned = events(owners(objects).map(|number| secret(number, 1, 1)).collect(), changes)
         .reflect(writer)
         .touched_objects()
@@ -103,7 +104,8 @@ async fn controller(objects: usize, figures: &mut Figures) -> Result<Store<Confi
     let running = Controller::for_stream(primary, maps.clone())
         .owns_stream(owned)
         .reconcile_on(keys)
-        // Without a limit, the controller would start all reconciles at once, and poll all of them each time.
+        // Without a limit, the controller would start all reconciles at once, and always poll each of these
+        // reconciles.
         .with_config(Config::default().concurrency(1))
         .graceful_shutdown_on(stop.clone().cancelled_owned())
         .run(reconcile, |_, _, _| Action::await_change(), Arc::clone(&reconciled))
@@ -128,10 +130,10 @@ async fn reconcile(map: Arc<ConfigMap>, reconciled: Arc<Reconciled>) -> Result<A
     Ok(Action::await_change())
 }
 
-/// Measures the events of owned objects. The predicate rejects the first ones.
+/// Measures the events of owned objects. The predicate rejects the first group of events.
 async fn measure_owned(
     objects: usize,
-    changed: &UnboundedSender<Secret>,
+    changed: &Sender<Secret>,
     reconciled: &Reconciled,
     figures: &mut Figures,
 ) -> Result<()> {
@@ -140,7 +142,7 @@ async fn measure_owned(
         reconciled.expect(reconciles);
         let (count, timer) = (events.len(), CpuTimer::start()?);
         for event in events {
-            changed.send(event).ok().context("the controller has stopped")?;
+            changed.send(event).await.ok().context("the controller has stopped")?;
         }
         reconciled.wait().await?;
         figures.insert(name.into(), timer.ns_per(count)?);

@@ -10,7 +10,7 @@ use kube_client::{Api, Client};
 use kube_informer::{CachedApi, Entry, Index, Informer, ObjectKey};
 use kube_operator::workqueue::{ItemExponentialFailureRateLimiter, WorkQueue};
 use kube_operator::{Action, Controller, Leadership, Predicate, Request};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ struct Caches {
     maps: Informer<ConfigMap>,
     secrets: Informer<Secret>,
     /// Sends changed Secrets.
-    changes: UnboundedSender<Entry<Secret>>,
+    changes: Sender<Entry<Secret>>,
     by_group: Index<ConfigMap, String>,
 }
 
@@ -69,7 +69,7 @@ impl Caches {
     }
 }
 
-/// Measures the queue without a controller: all keys wait, and are then processed.
+/// Measures the queue without a controller. All keys wait, and are then processed.
 async fn queue_ns(objects: usize) -> Result<f64> {
     let keys: Vec<ObjectKey> = shuffled(objects).into_iter().map(key).collect();
     let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(MIN_DELAY, MAX_DELAY));
@@ -112,7 +112,7 @@ async fn controller(objects: usize, caches: &Caches, figures: &mut Figures) -> R
     Ok(running.await??)
 }
 
-/// Measures the events of owned objects. The predicate rejects the first ones.
+/// Measures the events of owned objects. The predicate rejects the first group of events.
 async fn owned(
     objects: usize,
     caches: &Caches,
@@ -125,7 +125,7 @@ async fn owned(
         reconciled.expect(reconciles);
         let (count, timer) = (events.len(), CpuTimer::start()?);
         for event in events {
-            caches.changes.send(event).ok().context("the informer is stopped")?;
+            caches.changes.send(event).await.ok().context("the informer is stopped")?;
         }
         reconciled.wait().await?;
         figures.insert(name.into(), timer.ns_per(count)?);

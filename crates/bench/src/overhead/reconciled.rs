@@ -1,4 +1,4 @@
-//! Counts reconciles, and waits for a number of them.
+//! Counts reconciles, and waits until the count reaches a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

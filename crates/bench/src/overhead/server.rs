@@ -28,7 +28,7 @@ const FILLED_KINDS: [(&str, &str); 10] = [
 
 /// Contains the objects of a server.
 #[derive(Debug, Args)]
-pub struct ServerArgs {
+pub struct OverheadServerArgs {
     /// The number of objects of each of ten kinds.
     #[arg(long, default_value_t = 0)]
     pub(super) per_kind: usize,
@@ -46,7 +46,7 @@ pub struct ServerArgs {
 /// # Cancel safety
 ///
 /// Dropping the future stops the server.
-pub(crate) async fn run_server(args: &ServerArgs) -> Result<()> {
+pub(crate) async fn run_server(args: &OverheadServerArgs) -> Result<()> {
     allow_open_files(args.namespaces)?;
     let server = Server::new();
     fill(&server, args)?;
@@ -64,7 +64,7 @@ pub(crate) async fn run_server(args: &ServerArgs) -> Result<()> {
     }
 }
 
-fn fill(server: &Server, args: &ServerArgs) -> Result<()> {
+fn fill(server: &Server, args: &OverheadServerArgs) -> Result<()> {
     for (api_version, kind) in FILLED_KINDS {
         for number in 0..args.per_kind {
             create(server, api_version, kind, "default", number)?;

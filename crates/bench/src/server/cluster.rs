@@ -114,7 +114,7 @@ impl Cluster {
         self.end(meter)
     }
 
-    /// Changes a label this number of times, of each Pod in turn.
+    /// Changes a label of the Pods, one Pod after the other, this number of times.
     pub(super) async fn change(&self, events: usize) -> Result<()> {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         let writes = (0..events).map(|number| {

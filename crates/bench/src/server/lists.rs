@@ -34,7 +34,7 @@ pub(super) struct Case {
 pub(super) enum Transport {
     /// One response, with the state of the watch cache.
     Any,
-    /// One response, with the most recent state.
+    /// The server returns the most recent state in one response.
     Latest,
     /// Pages of 500 objects, with the most recent state.
     Pages,

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// The maximum number of bytes that a relay forwards at once.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The unused time of a link that later bytes may use. It compensates the resolution of timers.
+/// The unused time of a link that later bytes may use. This time compensates the resolution of timers.
 const MAX_CREDIT: Duration = Duration::from_millis(10);
 
 /// A running relay. It stops when this value is dropped.
