@@ -153,12 +153,17 @@ fn measure(mut subject: impl Subject, objects: &Objects, load: &Load) -> Result<
 
 /// Looks up objects for `time` while another thread does the same.
 fn get_beside_another_thread<R: Reader>(time: Duration, reader: &R, other: &R) -> Result<Reads> {
-    let over = AtomicBool::new(false);
+    let (start, over) = (Barrier::new(2), AtomicBool::new(false));
     let get = |reader: &R, turn| usize::from(reader.get(LookupOrder::Scattered, turn));
     thread::scope(|scope| {
-        let in_loop =
-            || (0..).take_while(|_| !over.load(Relaxed)).map(|turn| get(other, turn)).sum::<usize>();
+        let in_loop = || {
+            start.wait();
+            // On a busy machine, the time can be over before this thread runs. The thread then gets one object.
+            let turns = (0..).take_while(|turn| *turn == 0 || !over.load(Relaxed));
+            turns.map(|turn| get(other, turn)).sum::<usize>()
+        };
         let beside = scope.spawn(in_loop);
+        start.wait();
         let reads = read_for(time, READS_PER_CHECK, |turn| get(reader, turn));
         over.store(true, Relaxed);
         ensure!(beside.join().is_ok_and(|found| found > 0), "the second thread found no object");
