@@ -158,7 +158,7 @@ fn get_beside_another_thread<R: Reader>(time: Duration, reader: &R, other: &R) -
     thread::scope(|scope| {
         let in_loop = || {
             start.wait();
-            // On a busy machine, the time can be over before this thread runs. The thread then gets one object.
+            // On a busy machine, the time can be over before this thread runs. One get is then made.
             let turns = (0..).take_while(|turn| *turn == 0 || !over.load(Relaxed));
             turns.map(|turn| get(other, turn)).sum::<usize>()
         };
