@@ -178,6 +178,10 @@ func freeMemory() {
 
 // measureMemory measures the bytes per object of three indexes, and the bytes per handler.
 func measureMemory(ctx context.Context, objects int, measured figures) error {
+	// First, because later allocations could reuse memory that the indexes released.
+	if err := measureHandlers(ctx, measured); err != nil {
+		return err
+	}
 	maps := toolscache.NewSharedIndexInformer(
 		noStreamedLists{newMemorySource(configMaps(objects)).listWatch()}, &corev1.ConfigMap{}, 0, toolscache.Indexers{})
 	go maps.RunWithContext(ctx)
@@ -208,7 +212,7 @@ func measureMemory(ctx context.Context, objects int, measured figures) error {
 		measured[index.figure] = (after - before) / float64(objects)
 		before = after
 	}
-	return measureHandlers(ctx, measured)
+	return nil
 }
 
 func measureHandlers(ctx context.Context, measured figures) error {

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"syscall"
@@ -24,7 +24,7 @@ type figures map[string]float64
 const handlerCount = 10_000
 
 // runOverhead measures one part of `kube-bench overhead`, as crates/bench/src/overhead does. It prints the figures, and keeps
-// the caches until standard input closes.
+// the caches until standard input closes. For each line that it reads, it prints the number of goroutines.
 func runOverhead(part string) error {
 	var load load
 	flag.IntVar(&load.objects, "objects", 0, "number of ConfigMaps")
@@ -56,12 +56,14 @@ func runOverhead(part string) error {
 	if err != nil {
 		return err
 	}
-	measured["tasks"] = float64(runtime.NumGoroutine())
 	if err := json.NewEncoder(os.Stdout).Encode(measured); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		fmt.Println(runtime.NumGoroutine())
+	}
+	return lines.Err()
 }
 
 // cpu returns the CPU time of this process.

@@ -70,6 +70,7 @@ mod priority;
 mod queue;
 mod queue_state;
 mod rate_limiter;
+mod slots;
 mod state_machine;
 mod status;
 mod sync;

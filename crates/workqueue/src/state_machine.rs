@@ -1,14 +1,14 @@
 //! Ready and processing keys: the dirty set, the processing set and the queue of client-go's
 //! `workqueue`, as one map and one ordered list. This is plain data without a clock or a lock.
 
-use std::collections::{BTreeMap, HashMap, hash_map::Entry};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use crate::priority::Priority;
+use crate::slots::Slots;
 
 /// The state of a known key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub(crate) struct TakenKey<T> {
 #[derive(Debug)]
 pub(crate) struct StateMachine<T> {
     /// The state of each known key. `ready` and `dirty` are derived from this map.
-    states: HashMap<T, KeyState, RandomState>,
-    /// The keys in state `Ready`, each once, at the position that its state names.
-    ready: BTreeMap<Position, T>,
+    states: Slots<T, KeyState>,
+    /// The numbers of the keys in state `Ready`, each once, at the position that its state names.
+    ready: BTreeMap<Position, usize>,
     /// The number of keys in state `ProcessingDirty`.
     dirty: usize,
     next_sequence: u64,
@@ -62,7 +62,7 @@ pub(crate) struct StateMachine<T> {
 impl<T> StateMachine<T> {
     pub(crate) fn new(now: Instant) -> Self {
         StateMachine {
-            states: HashMap::default(),
+            states: Slots::new(),
             ready: BTreeMap::new(),
             dirty: 0,
             next_sequence: 0,
@@ -108,18 +108,15 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
     /// A known key keeps the higher priority, and its position unless the new one is better.
     pub(crate) fn add(&mut self, key: T, priority: Priority, now: Instant) -> bool {
         let position = self.new_position(priority, now);
-        let mut known = match self.states.entry(key) {
-            Entry::Vacant(unknown) => {
-                self.ready.insert(position, unknown.key().clone());
-                unknown.insert(KeyState::Ready(ReadyKey { position, priority, since: now }));
-                return true;
-            }
-            Entry::Occupied(known) => known,
+        let Some(number) = self.states.find(&key) else {
+            let state = KeyState::Ready(ReadyKey { position, priority, since: now });
+            self.ready.insert(position, self.states.insert(key, state));
+            return true;
         };
-        match known.get_mut() {
+        let Some((_, state)) = self.states.get_mut(number) else { return false };
+        match state {
             KeyState::Processing { since } => {
-                let state = KeyState::ProcessingDirty { since: *since, priority };
-                known.insert(state);
+                *state = KeyState::ProcessingDirty { since: *since, priority };
                 self.dirty += 1;
                 return true;
             }
@@ -128,8 +125,8 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
                 ready.priority = priority;
                 if position < ready.position {
                     self.ready.remove(&ready.position);
+                    self.ready.insert(position, number);
                     ready.position = position;
-                    self.ready.insert(position, known.key().clone());
                 }
             }
             KeyState::Ready(_) => {}
@@ -139,30 +136,39 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
 
     /// Takes the first ready key and marks it as processing.
     pub(crate) fn take(&mut self, now: Instant) -> Option<TakenKey<T>> {
-        let (_, key) = self.ready.pop_first()?;
-        let state = std::mem::replace(self.states.get_mut(&key)?, KeyState::Processing { since: now });
-        let KeyState::Ready(ReadyKey { priority, since, .. }) = state else { return None };
-        Some(TakenKey { key, priority, queued_for: now.duration_since(since) })
+        let (_, number) = self.ready.pop_first()?;
+        let (key, state) = self.states.get_mut(number)?;
+        let KeyState::Ready(ReadyKey { priority, since, .. }) = *state else { return None };
+        *state = KeyState::Processing { since: now };
+        Some(TakenKey { key: key.clone(), priority, queued_for: now.duration_since(since) })
     }
 
     /// Completes the processing of `key` and returns its duration. Does nothing if no worker
     /// processes `key`.
     pub(crate) fn done(&mut self, key: &T, now: Instant) -> Option<Duration> {
-        let since = match *self.states.get(key)? {
+        let number = self.states.find(key)?;
+        let (_, state) = self.states.get_mut(number)?;
+        let since = match *state {
             KeyState::Ready(_) => return None,
             KeyState::Processing { since } => {
                 self.states.remove(key);
                 since
             }
             KeyState::ProcessingDirty { since, priority } => {
-                let position = self.new_position(priority, now);
-                self.states.insert(key.clone(), KeyState::Ready(ReadyKey { position, priority, since: now }));
-                self.ready.insert(position, key.clone());
                 self.dirty -= 1;
+                self.ready_again(number, priority, now);
                 since
             }
         };
         Some(now.duration_since(since))
+    }
+
+    /// Makes a key ready that was processed.
+    fn ready_again(&mut self, number: usize, priority: Priority, now: Instant) {
+        let position = self.new_position(priority, now);
+        let Some((_, state)) = self.states.get_mut(number) else { return };
+        *state = KeyState::Ready(ReadyKey { position, priority, since: now });
+        self.ready.insert(position, number);
     }
 }
 
@@ -176,15 +182,15 @@ mod tests {
     impl StateMachine<u8> {
         /// Asserts that `ready` and `dirty` agree with `states`.
         fn assert_invariants(&self) {
-            let ready: BTreeMap<Position, u8> = (self.states.iter())
+            let ready: BTreeMap<Position, usize> = (self.states.iter())
                 .filter_map(|(key, state)| match state {
-                    KeyState::Ready(ReadyKey { position, .. }) => Some((*position, *key)),
+                    KeyState::Ready(ReadyKey { position, .. }) => Some((*position, self.states.find(key)?)),
                     KeyState::Processing { .. } | KeyState::ProcessingDirty { .. } => None,
                 })
                 .collect();
             assert_eq!(ready, self.ready);
             let dirty =
-                self.states.values().filter(|state| matches!(state, KeyState::ProcessingDirty { .. }));
+                (self.states.iter()).filter(|(_, state)| matches!(state, KeyState::ProcessingDirty { .. }));
             assert_eq!(dirty.count(), self.dirty);
         }
     }

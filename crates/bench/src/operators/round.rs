@@ -17,9 +17,9 @@ use crate::process::Process;
 use crate::stage::{Stage, StageTimer};
 
 /// An operator is at rest if it uses less than 1/50 of a CPU.
-const REST_CPU_DIVISOR: u32 = 50;
+pub(crate) const REST_CPU_DIVISOR: u32 = 50;
 /// The number of checks before the wait for rest fails.
-const MAX_REST_CHECKS: usize = 240;
+pub(crate) const MAX_REST_CHECKS: usize = 240;
 
 /// Contains the measurement of one operator in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -38,23 +38,23 @@ pub(super) const fn of_part(part: OverheadPart) -> &'static [Figure] {
         figure("handler_bytes", "handler without pending events, bytes", 0),
     ];
     const SYNC: [Figure; 4] = [
-        figure("sync_wall_s", "wall time, s", 3),
-        figure("sync_cpu_s", "CPU time, s", 3),
+        figure("sync_wall_s", "wall time until all caches are synced, s", 3),
+        figure("sync_cpu_s", "CPU time until the process is at rest, s", 3),
         figure("sync_rss_mb", "RSS, MB", 1),
-        figure("sync_connections", "connections", 0),
+        figure("sync_connections", "sockets", 0),
     ];
     const START: [Figure; 4] = [
-        figure("start_wall_s", "wall time, s", 3),
-        figure("start_cpu_s", "CPU time, s", 3),
+        figure("start_wall_s", "wall time until the first reconcile, s", 3),
+        figure("start_cpu_s", "CPU time until the process is at rest, s", 3),
         figure("start_rss_mb", "RSS, MB", 1),
-        figure("start_connections", "connections", 0),
+        figure("start_connections", "sockets", 0),
     ];
     const NAMESPACES: [Figure; 7] = [
         figure("namespaces_wall_s", "wall time until all caches are synced, s", 2),
-        figure("namespaces_cpu_s", "CPU time until all caches are synced, s", 2),
+        figure("namespaces_cpu_s", "CPU time until the process is at rest, s", 2),
         figure("namespaces_rss_mb", "RSS, MB", 1),
         figure("namespace_bytes", "RSS of the process, bytes/namespace", 0),
-        figure("namespaces_connections", "connections", 0),
+        figure("namespaces_connections", "sockets", 0),
         figure("namespaces_tasks", "tasks or goroutines", 0),
         figure("namespaces_idle_ms_per_s", "CPU time without changes, ms/s", 2),
     ];

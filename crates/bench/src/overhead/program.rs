@@ -1,5 +1,6 @@
 //! The programs that are part of `kube-bench`. Each measures one part, prints its figures as one line
-//! of JSON, and then keeps its caches until standard input closes.
+//! of JSON, and then keeps its caches until standard input closes. For each line that it reads, it prints the
+//! number of its tasks.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use clap::Args;
 use futures_util::FutureExt as _;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, stdin, stdout};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdout, stdin, stdout};
 use tokio::runtime::Handle;
 
 use super::namespaces::Caches;
@@ -41,16 +42,26 @@ pub struct ProgramArgs {
 ///
 /// Dropping the future stops the program.
 pub(crate) async fn run(args: &ProgramArgs) -> Result<()> {
-    let (mut figures, caches) = measure(args).await?;
-    figures.insert("tasks".into(), Handle::current().metrics().num_alive_tasks() as f64);
+    let (figures, caches) = measure(args).await?;
     let mut output = stdout();
-    output.write_all(format!("{}\n", serde_json::to_string(&figures)?).as_bytes()).await?;
-    output.flush().await?;
+    write_line(&mut output, &serde_json::to_string(&figures)?).await?;
     let mut input = BufReader::new(stdin()).lines();
+    let answer = async {
+        while input.next_line().await?.is_some() {
+            let tasks = Handle::current().metrics().num_alive_tasks();
+            write_line(&mut output, &tasks.to_string()).await?;
+        }
+        Ok(())
+    };
     tokio::select! {
         () = caches => Ok(()),
-        line = input.next_line() => line.map(drop).context("cannot read standard input"),
+        answered = answer => answered,
     }
+}
+
+async fn write_line(output: &mut Stdout, line: &str) -> Result<()> {
+    output.write_all(format!("{line}\n").as_bytes()).await?;
+    Ok(output.flush().await?)
 }
 
 async fn measure(args: &ProgramArgs) -> Result<(Figures, Caches)> {

@@ -28,6 +28,8 @@ struct Caches {
     /// Sends changed Secrets.
     changes: Sender<Entry<Secret>>,
     by_group: Index<ConfigMap, String>,
+    /// Keeps the watch of the ConfigMaps open.
+    _no_changes: Sender<Entry<ConfigMap>>,
 }
 
 /// Measures all figures.
@@ -44,7 +46,8 @@ pub(super) async fn measure(objects: usize) -> Result<Figures> {
 
 impl Caches {
     async fn new(objects: usize) -> Result<Self> {
-        let (source, _) = MemorySource::new((0..objects).map(|number| entry(config_map(number))).collect());
+        let (source, no_changes) =
+            MemorySource::new((0..objects).map(|number| entry(config_map(number))).collect());
         let maps = Informer::from_source(source).name("ConfigMap /api/v1/configmaps").build();
         let by_group = maps.add_index("group", group_of)?;
         let owned = owners(objects).map(|number| entry(secret(number, 1, 1))).collect();
@@ -54,7 +57,7 @@ impl Caches {
         secrets.start();
         maps.wait_for_sync(SYNC_TIMEOUT).await?;
         secrets.wait_for_sync(SYNC_TIMEOUT).await?;
-        Ok(Self { maps, secrets, changes, by_group })
+        Ok(Self { maps, secrets, changes, by_group, _no_changes: no_changes })
     }
 
     /// Measures a read through the typed reader of a reconciler.

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tokio::time::sleep;
 
 use super::contenders::{Contender, Contenders};
 use super::reconcile::Figures;
 use super::{OverheadPart, OverheadSettings};
-use crate::operators::ClusterReady;
-use crate::operators::SETTLE;
+use crate::operators::{ClusterReady, MAX_REST_CHECKS, REST_CPU_DIVISOR, SETTLE};
 use crate::process::Process;
 use crate::stage::StageTimer;
 
@@ -30,13 +29,15 @@ pub(super) async fn run(
     let mut server = Process::spawn("overhead-server", server, logs)?;
     let ClusterReady { kubeconfig } = server.receive().await?;
     let begun = StageTimer::from_start();
-    let (process, mut figures) = start(settings, contenders, contender, part, Some(kubeconfig), logs).await?;
-    let (wall, cpu) = (begun.wall(), process.cpu()?.as_secs_f64());
-    sleep(SETTLE).await;
-    let memory = process.memory()?.resident as f64;
+    let (mut process, mut figures) =
+        start(settings, contenders, contender, part, Some(kubeconfig), logs).await?;
+    let wall = begun.wall();
+    // Some libraries report a sync before they open the watches.
+    rest(&process).await?;
+    let (cpu, memory) = (process.cpu()?.as_secs_f64(), process.memory()?.resident as f64);
     let sockets = process.sockets()? as f64;
-    let tasks = figures.remove("tasks").unwrap_or_default();
-    let name = part.name();
+    process.send(&"tasks").await?;
+    let (name, tasks) = (part.name(), process.receive().await?);
     for (figure, value) in [
         ("wall_s", wall),
         ("cpu_s", cpu),
@@ -47,8 +48,7 @@ pub(super) async fn run(
         figures.insert(format!("{name}_{figure}"), value);
     }
     if part == OverheadPart::Namespaces {
-        let per_namespace = 1.0 / settings.load.namespaces as f64;
-        figures.insert("namespace_bytes".into(), memory * per_namespace);
+        figures.insert("namespace_bytes".into(), memory / settings.load.namespaces as f64);
         let before = process.cpu()?;
         sleep(settings.idle).await;
         let idle = (process.cpu()? - before).as_secs_f64() / settings.idle.as_secs_f64();
@@ -57,6 +57,18 @@ pub(super) async fn run(
     process.stop().await?;
     server.stop().await?;
     Ok(figures)
+}
+
+/// Waits until a program uses almost no CPU time.
+async fn rest(process: &Process) -> Result<()> {
+    for _ in 0..MAX_REST_CHECKS {
+        let before = process.cpu()?;
+        sleep(SETTLE).await;
+        if process.cpu()? - before <= SETTLE / REST_CPU_DIVISOR {
+            return Ok(());
+        }
+    }
+    bail!("the program is still busy after the maximum wait")
 }
 
 /// Starts a program, and waits for its figures.

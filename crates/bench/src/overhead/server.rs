@@ -1,6 +1,7 @@
 //! The server of the measurements with a server: twenty kinds, and many namespaces.
 
 use std::fs;
+use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -8,7 +9,7 @@ use kube_testserver::Server;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, stdin, stdout};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::operators::{ClusterReady, Counter, kubeconfig, serve};
 
@@ -50,7 +51,7 @@ pub(crate) async fn run_server(args: &OverheadServerArgs) -> Result<()> {
     allow_open_files(args.namespaces)?;
     let server = Server::new();
     fill(&server, args)?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let listener = listen()?;
     let (dir, mut output) = (tempfile::tempdir()?, stdout());
     let file = dir.path().join("kubeconfig");
     fs::write(&file, kubeconfig(&format!("http://{}", listener.local_addr()?)).to_string())?;
@@ -62,6 +63,14 @@ pub(crate) async fn run_server(args: &OverheadServerArgs) -> Result<()> {
         served = serve(listener, server.service(), Counter::default()) => Ok(served?),
         line = input.next_line() => line.map(drop).context("cannot read standard input"),
     }
+}
+
+/// Listens on a free port. Many connections can wait at the same time, as on kube-apiserver.
+fn listen() -> Result<TcpListener> {
+    const BACKLOG: u32 = 4096;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    Ok(socket.listen(BACKLOG)?)
 }
 
 fn fill(server: &Server, args: &OverheadServerArgs) -> Result<()> {

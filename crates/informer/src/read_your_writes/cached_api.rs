@@ -9,7 +9,7 @@ use kube_client::{
     core::{NamespaceResourceScope, Status},
 };
 use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
-use kube_store::{LabelSelector, Lister, Snapshot};
+use kube_store::{LabelSelector, Lister};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{api_object::ApiObject, coverage::covers, error::CachedReadError};
@@ -182,14 +182,11 @@ impl<T: Cached> CachedApi<T> {
     pub async fn get(&self, name: &str) -> Result<Option<Arc<T>>, CachedReadError> {
         let key = ObjectKey::new(self.api.namespace(), name);
         self.informer.wait_for_writes(Some(&key), self.read_timeout).await?;
-        let cache = self.snapshot();
-        let is_namespaced =
-            || self.is_namespaced || cache.iter().any(|entry| entry.key().namespace().is_some());
-        if key.namespace().is_none() && is_namespaced() {
+        if key.namespace().is_none() && self.has_namespaces() {
             let informer = self.informer.name().to_owned();
             return Err(CachedReadError::NamespaceRequired { informer, name: name.to_owned() });
         }
-        Ok(cache.get(&key).map(|entry| Arc::clone(&entry.object)))
+        Ok(self.informer.shared.store.get(&key))
     }
 
     /// Returns the objects that match this selector. First, the method waits until all recorded
@@ -211,8 +208,11 @@ impl<T: Cached> CachedApi<T> {
         })
     }
 
-    fn snapshot(&self) -> Snapshot<T> {
-        self.informer.shared.store.snapshot()
+    /// Returns whether the type is namespaced. A dynamic type counts as namespaced if the cache contains
+    /// a namespaced object.
+    fn has_namespaces(&self) -> bool {
+        let cache = || self.informer.shared.store.snapshot();
+        self.is_namespaced || cache().iter().any(|entry| entry.key().namespace().is_some())
     }
 }
 

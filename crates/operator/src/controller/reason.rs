@@ -1,8 +1,9 @@
 //! `Reason`: the cause of a reconcile. `PendingReasons`: the reasons of all queued keys.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, hash::BuildHasher, sync::Arc};
 
 use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 use kube_informer::{Escaped, Event, ObjectKey};
 
 /// The number of reasons kept for a key. Further reasons are only counted.
@@ -95,9 +96,6 @@ impl Reasons {
             return;
         }
         if self.first.len() < MAX_REASONS_PER_KEY {
-            if self.first.is_empty() {
-                self.first.reserve_exact(1); // most keys have one reason, and many keys can wait
-            }
             self.first.push(reason);
         } else {
             self.omitted += 1;
@@ -106,22 +104,35 @@ impl Reasons {
 }
 
 /// Holds the reasons of all queued keys. The number of these keys bounds its size.
+///
+/// The table contains only pointers, so a table of many keys stays small and is cheap to search.
 #[derive(Debug, Default)]
-pub(crate) struct PendingReasons(HashMap<ObjectKey, Reasons, RandomState>);
+pub(crate) struct PendingReasons {
+    keys: HashTable<Box<(ObjectKey, Reasons)>>,
+    hasher: RandomState,
+}
 
 impl PendingReasons {
     pub(crate) fn add(&mut self, key: ObjectKey, reason: Reason) {
-        self.0.entry(key).or_default().add(reason);
+        let Self { keys, hasher } = self;
+        let hash = hasher.hash_one(&key);
+        if let Some(known) = keys.find_mut(hash, |known| known.0 == key) {
+            return known.1.add(reason);
+        }
+        let reasons = Reasons { first: vec![reason], omitted: 0 };
+        keys.insert_unique(hash, Box::new((key, reasons)), |known| hasher.hash_one(&known.0));
     }
 
     /// Returns a copy of the reasons of a key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Reasons {
-        self.0.get(key).cloned().unwrap_or_default()
+        let known = self.keys.find(self.hasher.hash_one(key), |known| known.0 == *key);
+        known.map_or_else(Reasons::default, |known| known.1.clone())
     }
 
     /// Removes and returns the reasons of a key when its reconcile starts.
     pub(crate) fn take(&mut self, key: &ObjectKey) -> Reasons {
-        self.0.remove(key).unwrap_or_default()
+        let known = self.keys.find_entry(self.hasher.hash_one(key), |known| known.0 == *key);
+        known.map_or_else(|_| Reasons::default(), |known| known.remove().0.1)
     }
 }
 
