@@ -31,6 +31,8 @@ pub enum Family {
 enum Program {
     /// `kube-bench client NAME`.
     Client(&'static str),
+    /// `kube-bench client NAME` with the environment variable `GLIBC_TUNABLES=glibc.malloc.tcache_count=2000`.
+    LargeTcache(&'static str),
     /// The program in crates/bench/go with this content type.
     Go(&'static str),
 }
@@ -47,6 +49,10 @@ const fn ours(name: &'static str, program: &'static str) -> Contender {
     Contender { name, family: Family::KubeInformer, program: Program::Client(program) }
 }
 
+const fn large_tcache(name: &'static str, program: &'static str) -> Contender {
+    Contender { name, family: Family::KubeInformer, program: Program::LargeTcache(program) }
+}
+
 const fn kube_runtime(name: &'static str, program: &'static str) -> Contender {
     Contender { name, family: Family::KubeRuntime, program: Program::Client(program) }
 }
@@ -56,8 +62,9 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 }
 
 /// All contenders, in the order of the tables.
-const ALL: [Contender; 11] = [
+const ALL: [Contender; 12] = [
     ours(TYPED, "typed"),
+    large_tcache("kube-informer, typed, tcache_count=2000", "typed"),
     ours(TYPED_PER_CORE, "typed-threads"),
     ours("kube-informer, projection", "projection"),
     ours("kube-informer, metadata", "metadata"),
@@ -162,7 +169,7 @@ impl Contenders {
             let missing = match contender.program {
                 Program::Go(_) if go.is_none() => NO_GO,
                 Program::Go("") if !protobuf => "the recording contains no protobuf",
-                Program::Client(_) | Program::Go(_) => {
+                Program::Client(_) | Program::LargeTcache(_) | Program::Go(_) => {
                     contenders.push(contender);
                     continue;
                 }
@@ -175,9 +182,10 @@ impl Contenders {
     /// Returns the command that starts a contender.
     pub(crate) fn command(&self, contender: &Contender, endpoint: Endpoint<'_>) -> Result<Command> {
         let mut command = match contender.program {
-            Program::Client(name) => {
-                let mut command = Command::new(&self.program);
-                command.args(["client", name]);
+            Program::Client(name) => self.client(name),
+            Program::LargeTcache(name) => {
+                let mut command = self.client(name);
+                command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=2000");
                 command
             }
             Program::Go(content_type) => {
@@ -191,6 +199,12 @@ impl Contenders {
             Endpoint::Kubeconfig(file) => command.arg("--kubeconfig").arg(file),
         };
         Ok(command)
+    }
+
+    fn client(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["client", name]);
+        command
     }
 
     /// Returns the command that starts a replay server.
