@@ -48,6 +48,7 @@
 
 mod builder;
 mod config;
+mod delivered;
 mod factory;
 mod handlers;
 mod informer;

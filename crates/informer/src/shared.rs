@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     HandlerStatus,
     config::InformerConfig,
+    delivered::DeliveredEvents,
     factory::FactoryLink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
@@ -243,8 +244,9 @@ impl<T: Object> Shared<T> {
                 }
             });
         let applying = async {
-            while let Some(batch) = deltas.recv().await {
-                for mailbox in self.apply(batch).await {
+            let mut delivered = DeliveredEvents::new();
+            while let Some(batch) = delivered.recv(&mut deltas).await {
+                for mailbox in self.apply(batch, &mut delivered).await {
                     mailbox.wait_for_room().await;
                 }
             }
@@ -254,7 +256,7 @@ impl<T: Object> Shared<T> {
 
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
-    async fn apply(&self, batch: Vec<Delta<T>>) -> Vec<Arc<Mailbox<T>>> {
+    async fn apply(&self, batch: Vec<Delta<T>>, delivered: &mut DeliveredEvents<T>) -> Vec<Arc<Mailbox<T>>> {
         match self.store.begin_large_write(&batch, LARGE_WRITE) {
             Some(write) => self.apply_large(write).await,
             None => {
@@ -265,6 +267,7 @@ impl<T: Object> Shared<T> {
                 });
                 drop(subscribers);
                 self.announce_sync();
+                delivered.push(events);
                 mailboxes
             }
         }
