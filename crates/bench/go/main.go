@@ -13,6 +13,7 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -36,8 +37,13 @@ func main() {
 	server := flag.String("server", "", "URL of the server")
 	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the server, in place of -server")
 	contentType := flag.String("content-type", "", "content type of requests; the default of client-go is protobuf")
+	strip := flag.Bool("strip-managed-fields", false, "remove managedFields from objects before they are cached")
 	flag.Parse()
-	end(run(*server, *kubeconfig, *contentType))
+	var options []informers.SharedInformerOption
+	if *strip {
+		options = append(options, informers.WithTransform(stripManagedFields))
+	}
+	end(run(*server, *kubeconfig, *contentType, options))
 }
 
 func end(err error) {
@@ -47,7 +53,7 @@ func end(err error) {
 	}
 }
 
-func run(server, kubeconfig, contentType string) error {
+func run(server, kubeconfig, contentType string, options []informers.SharedInformerOption) error {
 	config := &rest.Config{Host: server}
 	if kubeconfig != "" {
 		loaded, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -63,7 +69,7 @@ func run(server, kubeconfig, contentType string) error {
 	if err != nil {
 		return err
 	}
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	pods := factory.Core().V1().Pods().Informer()
 	seen := newProgress()
 	handler := cache.ResourceEventHandlerFuncs{
@@ -85,6 +91,16 @@ func run(server, kubeconfig, contentType string) error {
 		}
 	}
 	return nil
+}
+
+// stripManagedFields is the transform that controller-runtime provides as TransformStripManagedFields.
+func stripManagedFields(object any) (any, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil, err
+	}
+	accessor.SetManagedFields(nil)
+	return object, nil
 }
 
 // read passes each line of standard input to the channel, and exits when the input closes.

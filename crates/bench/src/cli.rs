@@ -29,7 +29,7 @@ use crate::stores::{Load, check as check_stores, compare_stores, run_store};
 /// The pause after each stage.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Compares the cost of this project, kube-runtime and client-go on the same recorded bytes.
+/// Measures this project, kube-runtime, client-go and controller-runtime.
 #[derive(Debug, Parser)]
 #[command(arg_required_else_help = false)]
 pub enum Command {
@@ -46,7 +46,8 @@ pub enum Command {
     Stores(StoresArgs),
     /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
     Operators(OperatorsArgs),
-    /// Measure the CPU time of a real kube-apiserver while each program starts, watches and restarts.
+    /// Measure the CPU time of a real kube-apiserver: starts and restarts of each program, and watches in
+    /// each encoding.
     Server(ServerArgs),
     /// Measure single lists of a real kube-apiserver: paged, unpaged, streaming, and with gzip.
     Lists(ServerArgs),
@@ -55,14 +56,14 @@ pub enum Command {
     /// Measure the overhead of operators on kube-operator, kube-runtime and controller-runtime: reconciles
     /// without user code, memory, sync, start, and many namespaces.
     Overhead(OverheadArgs),
-    /// Record the Pods of a real kube-apiserver. The command `compare` also does this if there is no
-    /// recording.
+    /// Record the Pods of a real kube-apiserver. The commands `compare`, `scale` and `event-path` also do
+    /// this if there is no recording.
     Record {
         /// The number of Pods.
         #[arg(long, default_value_t = 20_000, value_parser = positive)]
         objects: usize,
     },
-    /// Serve a recording. The program reads commands from standard input.
+    /// Serve a recording. Reads instructions from standard input.
     Replay {
         /// The folder of the recording.
         recording: PathBuf,
@@ -70,7 +71,7 @@ pub enum Command {
         #[arg(long)]
         objects: Option<usize>,
     },
-    /// Run one of the compared clients. The program reads commands from standard input.
+    /// Run one of the compared clients. Reads instructions from standard input.
     Client {
         /// The name of the client.
         name: String,
@@ -81,8 +82,8 @@ pub enum Command {
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
     },
-    /// Run a server with Websites, for the measurement of an operator. The program reads commands from
-    /// standard input.
+    /// Run a server with Websites, for the measurement of an operator. Reads instructions from standard
+    /// input.
     Cluster {
         /// The number of Website objects.
         #[arg(long)]
@@ -91,7 +92,7 @@ pub enum Command {
         #[arg(long)]
         real: bool,
     },
-    /// Run one of the compared operators. The program reads requests from standard input.
+    /// Run one of the compared operators. Reads requests from standard input.
     Operator {
         /// The name of the operator.
         name: String,

@@ -57,7 +57,7 @@ enum Threads {
 }
 
 /// The programs in Rust: name, threads and start function.
-const PROGRAMS: [(&str, Threads, Start); 13] = [
+const PROGRAMS: [(&str, Threads, Start); 14] = [
     ("typed", Threads::One, informer::start::<Pod>),
     ("typed-threads", Threads::Many, informer::start::<Pod>),
     ("projection", Threads::One, informer::start::<Projection<Pod, PodView>>),
@@ -70,6 +70,7 @@ const PROGRAMS: [(&str, Threads, Start); 13] = [
     ("lazy-gzip", Threads::One, informer::start_gzip::<Lazy<Pod>>),
     ("kube-runtime", Threads::Many, kube_runtime::start_list),
     ("kube-runtime-one", Threads::One, kube_runtime::start_list),
+    ("kube-runtime-one-no-managed-fields", Threads::One, kube_runtime::start_without_managed_fields),
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
 ];
 

@@ -31,10 +31,12 @@ pub enum Family {
 enum Program {
     /// `kube-bench client NAME`.
     Client(&'static str),
-    /// `kube-bench client NAME` with the environment variable `GLIBC_TUNABLES=glibc.malloc.tcache_count=2000`.
+    /// `kube-bench client NAME` with `GLIBC_TUNABLES=glibc.malloc.tcache_count=2000` in its environment.
     LargeTcache(&'static str),
     /// The program in crates/bench/go with this content type.
     Go(&'static str),
+    /// The program in crates/bench/go, which removes `managedFields` from objects before it caches them.
+    GoWithoutManagedFields,
 }
 
 /// Contenders that the aims and ratios refer to.
@@ -43,7 +45,7 @@ pub(crate) const TYPED_PER_CORE: &str = "kube-informer, typed, a thread per core
 pub(crate) const LAZY: &str = "kube-informer, lazy";
 pub(crate) const COMPRESSED: &str = "kube-informer, compressed";
 pub(crate) const CLIENT_GO_PROTOBUF: &str = "client-go, protobuf";
-pub(crate) const KUBE_RUNTIME_LIST: &str = "kube-runtime, list";
+pub(crate) const KUBE_RUNTIME_ONE_THREAD: &str = "kube-runtime, list, one thread";
 
 const fn ours(name: &'static str, program: &'static str) -> Contender {
     Contender { name, family: Family::KubeInformer, program: Program::Client(program) }
@@ -62,7 +64,7 @@ const fn client_go(name: &'static str, content_type: &'static str) -> Contender 
 }
 
 /// All contenders, in the order of the tables.
-const ALL: [Contender; 12] = [
+const ALL: [Contender; 14] = [
     ours(TYPED, "typed"),
     large_tcache("kube-informer, typed, tcache_count=2000", "typed"),
     ours(TYPED_PER_CORE, "typed-threads"),
@@ -70,10 +72,16 @@ const ALL: [Contender; 12] = [
     ours("kube-informer, metadata", "metadata"),
     ours(LAZY, "lazy"),
     ours(COMPRESSED, "compressed"),
-    kube_runtime(KUBE_RUNTIME_LIST, "kube-runtime"),
-    kube_runtime("kube-runtime, list, one thread", "kube-runtime-one"),
+    kube_runtime("kube-runtime, list", "kube-runtime"),
+    kube_runtime(KUBE_RUNTIME_ONE_THREAD, "kube-runtime-one"),
+    kube_runtime("kube-runtime, list, one thread, no managedFields", "kube-runtime-one-no-managed-fields"),
     kube_runtime("kube-runtime, streaming list", "kube-runtime-streaming"),
     client_go(CLIENT_GO_PROTOBUF, ""),
+    Contender {
+        name: "client-go, protobuf, no managedFields",
+        family: Family::ClientGo,
+        program: Program::GoWithoutManagedFields,
+    },
     client_go("client-go, JSON", "application/json"),
 ];
 
@@ -162,14 +170,16 @@ impl Contenders {
         folder: &Path,
     ) -> Result<Self> {
         let chosen = chosen(field, only)?;
-        let needs_go = chosen.iter().any(|contender| matches!(contender.program, Program::Go(_)));
+        let needs_go = chosen.iter().any(|contender| contender.family == Family::ClientGo);
         let go = if needs_go && has_go().await { Some(build_go(CLIENT_GO, folder).await?) } else { None };
         let (mut contenders, mut skipped) = (Vec::new(), Vec::new());
         for contender in chosen {
-            let missing = match contender.program {
-                Program::Go(_) if go.is_none() => NO_GO,
-                Program::Go("") if !protobuf => "the recording contains no protobuf",
-                Program::Client(_) | Program::LargeTcache(_) | Program::Go(_) => {
+            let needs_protobuf =
+                matches!(contender.program, Program::Go("") | Program::GoWithoutManagedFields);
+            let missing = match contender.family {
+                Family::ClientGo if go.is_none() => NO_GO,
+                Family::ClientGo if needs_protobuf && !protobuf => "the recording contains no protobuf",
+                Family::KubeInformer | Family::KubeRuntime | Family::ClientGo => {
                     contenders.push(contender);
                     continue;
                 }
@@ -189,8 +199,13 @@ impl Contenders {
                 command
             }
             Program::Go(content_type) => {
-                let mut command = Command::new(self.go.as_ref().context("the Go program was not built")?);
+                let mut command = self.client_go()?;
                 command.args(["-content-type", content_type]);
+                command
+            }
+            Program::GoWithoutManagedFields => {
+                let mut command = self.client_go()?;
+                command.arg("-strip-managed-fields");
                 command
             }
         };
@@ -205,6 +220,10 @@ impl Contenders {
         let mut command = Command::new(&self.program);
         command.args(["client", name]);
         command
+    }
+
+    fn client_go(&self) -> Result<Command> {
+        Ok(Command::new(self.go.as_ref().context("the Go program was not built")?))
     }
 
     /// Returns the command that starts a replay server.

@@ -69,7 +69,7 @@ async fn programs_receive_all_objects_and_events_and_relist_once() -> Result<()>
     let settings = Settings { events: EVENTS, rounds: 1, rate: 40, seconds: 1, settle: Duration::ZERO };
     // The comparison fails if a relist sends more than one list.
     let outcome = compare(&settings, &recorded.paths(), Some("kube-"), |_| ()).await?;
-    assert_eq!(outcome.measured.len(), 9);
+    assert_eq!(outcome.measured.len(), 11);
     for measured in outcome.measured {
         let (name, [round]) = (measured.contender, &measured.rounds[..]) else { bail!("not one round") };
         assert_eq!(round.objects, OBJECTS, "{name}");

@@ -9,6 +9,9 @@ use kube_object::Delta;
 /// applied.
 pub const DEFAULT_CAPACITY: usize = 1024;
 
+/// The number of deltas of a typical batch.
+const EXPECTED_BATCH: usize = 64;
+
 /// Queues deltas between reflector and store, as plain data.
 ///
 /// # Capacity
@@ -94,8 +97,10 @@ impl<T> DeltaFifo<T> {
         if expected <= 1 {
             return expected;
         }
-        // The keys contain their hashes, so a weak hasher is sufficient.
-        let mut keys = HashSet::with_capacity_and_hasher(expected, foldhash::fast::RandomState::default());
+        // The keys contain their hashes, so a weak hasher is sufficient. Most batches are small, and a
+        // large queue can start with repeated keys.
+        let capacity = expected.min(EXPECTED_BATCH);
+        let mut keys = HashSet::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default());
         for (at, delta) in self.queue.iter().take(max).enumerate() {
             let repeats = match delta {
                 Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear => return at.max(1),

@@ -1,4 +1,4 @@
-//! `DeliveredEvents`: the events that handlers may still read, so that the task of the informer frees them.
+//! `DeliveredEvents`: the latest delivered events, which the task of the informer retains and frees.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -6,17 +6,20 @@ use kube_delta_fifo::Receiver;
 use kube_object::{Delta, Event};
 use tokio::time::timeout;
 
-/// The number of events that are kept. The replaced states of more objects could need much memory.
+/// The maximum number of retained events. The replaced states of more objects could need much memory.
 const MAX_EVENTS: usize = 1024;
 
 /// The events are dropped after this time without a change.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Keeps delivered events until all handlers have returned.
+/// Retains delivered events while handlers read them. The task of the informer therefore frees the replaced
+/// states.
 ///
-/// On a runtime with several threads, handlers often run on another thread than the informer. Allocators
-/// are slow if one thread allocates and another thread frees. Slow handlers would then accumulate events
-/// while objects change fast.
+/// On a runtime with several threads, a handler often runs on another thread than the informer. To free the
+/// memory of another thread is slow, because threads contend for locks of the allocator. A handler that
+/// frees replaced states could therefore fall behind while objects change fast, and its queue would grow.
+///
+/// The number of retained events is bounded. A slower handler frees its events itself.
 pub(crate) struct DeliveredEvents<T> {
     /// In the order of delivery.
     batches: VecDeque<Arc<[Event<T>]>>,
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_kept_until_handlers_release_them() {
+    fn events_are_retained_until_handlers_release_them() {
         let mut delivered = DeliveredEvents::new();
         let (first, second) = (events(3), events(2));
         delivered.push(Arc::clone(&first));
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_kept_events_is_bounded() {
+    fn number_of_retained_events_is_bounded() {
         let mut delivered = DeliveredEvents::new();
         let held: Vec<_> = (0..10).map(|_| events(MAX_EVENTS / 4)).collect();
         held.iter().for_each(|events| delivered.push(Arc::clone(events)));

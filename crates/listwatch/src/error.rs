@@ -77,8 +77,9 @@ pub enum ListWatchError {
         /// The error of the client.
         source: kube_client::Error,
     },
-    /// A compressed response cannot be decompressed. Only responses to requests with
-    /// [`ListWatch::gzip_lists`](crate::ListWatch::gzip_lists) are compressed.
+    /// The response to a request with [`ListWatch::gzip_lists`](crate::ListWatch::gzip_lists) cannot be
+    /// decompressed. With the feature `gzip` of kube-client, the client itself decompresses responses, and
+    /// such a response causes [`ListWatchError::Body`].
     #[error("{target}: cannot decompress the response")]
     Gzip {
         /// The request.

@@ -1,4 +1,4 @@
-//! Decompresses the body of a list. This module has no I/O.
+//! Decompresses the body of a response. This module has no I/O.
 
 use bytes::{Buf, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -9,8 +9,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// The maximum of decompressed bytes per compressed byte, beyond the allowance.
 ///
-/// Deflate reaches 1032. The JSON of Pods reaches about 7. Objects that differ only in name, uid and
-/// resourceVersion reach about 100.
+/// Deflate reaches a ratio of 1032. The JSON of Pods reaches about 7. Objects that differ only in name, uid
+/// and resourceVersion reach about 100.
 const MAX_RATIO: u64 = 200;
 
 /// The window of gzip: 2^15 bytes.
@@ -26,9 +26,9 @@ pub enum GzipError {
     /// The response ends in the middle of the gzip data.
     #[error("the gzip data is truncated")]
     CutOff,
-    /// A few bytes decompress to very many. Without a limit, a small response could occupy the memory and
-    /// the CPU of the client.
-    #[error("the gzip data expands more than {MAX_RATIO} times; request lists without compression")]
+    /// The data expands too much (a decompression bomb). Without a limit, a small response could occupy
+    /// the memory and the CPU of the client.
+    #[error("the gzip data expands more than {MAX_RATIO} times")]
     Bomb,
 }
 
@@ -43,8 +43,6 @@ pub(crate) struct Gunzip {
     /// Whether the last call filled its chunk. The current member may then have more output without
     /// further input.
     has_output: bool,
-    /// Whether a member was complete.
-    has_member: bool,
     received: u64,
     produced: u64,
     /// The number of decompressed bytes that the ratio does not limit.
@@ -58,7 +56,6 @@ impl Gunzip {
             member: None,
             input: Bytes::new(),
             has_output: false,
-            has_member: false,
             received: 0,
             produced: 0,
             allowance: allowance as u64,
@@ -93,15 +90,15 @@ impl Gunzip {
     /// Decompresses until the output is full, the input is consumed or a member ends.
     fn inflate(&mut self, output: &mut Vec<u8>) -> Result<(), GzipError> {
         let member = self.member.get_or_insert_with(|| Decompress::new_gzip(WINDOW_BITS));
-        let (consumed, written) = (member.total_in(), output.len());
+        let (before, written) = (member.total_in(), output.len());
         let status = member
             .decompress_vec(&self.input, output, FlushDecompress::None)
             .map_err(|_| GzipError::Corrupt)?;
-        let consumed = usize::try_from(member.total_in() - consumed).map_err(|_| GzipError::Corrupt)?;
+        let consumed = usize::try_from(member.total_in() - before).map_err(|_| GzipError::Corrupt)?;
         self.input.advance(consumed);
         self.has_output = output.len() == output.capacity();
         if status == Status::StreamEnd {
-            (self.member, self.has_member, self.has_output) = (None, true, false);
+            (self.member, self.has_output) = (None, false);
         } else if consumed == 0 && output.len() == written && !self.input.is_empty() {
             // Without this check, input that makes no progress would be an endless loop.
             return Err(GzipError::Corrupt);
@@ -109,12 +106,12 @@ impl Gunzip {
         Ok(())
     }
 
-    /// Checks at the end of the body that the data is complete.
+    /// Checks at the end of the body that the data is complete. An empty body is complete.
     ///
     /// # Errors
-    /// Fails if a member is incomplete, or if there is no member.
+    /// Fails if a member is incomplete.
     pub(crate) fn end(&self) -> Result<(), GzipError> {
-        if self.member.is_none() && self.has_member { Ok(()) } else { Err(GzipError::CutOff) }
+        if self.member.is_none() { Ok(()) } else { Err(GzipError::CutOff) }
     }
 }
 
@@ -186,11 +183,12 @@ mod tests {
     #[test]
     fn truncated_data_is_cut_off_at_every_byte() {
         let body = packed(b"{\"items\":[]}");
-        for length in 0..body.len() {
+        for length in 1..body.len() {
             let (_, end) = unpacked(&[&body[..length]], 1000);
             assert_eq!(end, Err(GzipError::CutOff), "{length} bytes");
         }
         assert_eq!(unpacked(&[&body], 1000), (b"{\"items\":[]}".to_vec(), Ok(())));
+        assert_eq!(unpacked(&[], 1000), (Vec::new(), Ok(())), "an empty body");
     }
 
     #[test]

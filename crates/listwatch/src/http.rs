@@ -3,7 +3,10 @@
 
 use std::{
     future::{Future, poll_fn},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
@@ -19,6 +22,7 @@ use crate::{
     decoded::ObjectReader,
     event::{self, FrameError},
     frame::Frames,
+    gzip::GzipError,
     list::{ListError, ListReader},
     response_body::{BodyError, ResponseBody},
     retry_after::{retry_after, retry_after_header},
@@ -39,6 +43,9 @@ pub(crate) struct Http<T> {
     pub(crate) decoder: Arc<dyn Decode<T>>,
     pub(crate) max_object_bytes: usize,
     pub(crate) gzip_lists: bool,
+    /// Set after a corrupt response, or after a response that expanded too much. Further requests do not
+    /// request gzip, because their responses would fail again.
+    pub(crate) gzip_failed: Arc<AtomicBool>,
     pub(crate) options: ListOptions,
     pub(crate) modifiers: Vec<Modifier>,
 }
@@ -52,6 +59,7 @@ impl<T> Clone for Http<T> {
             decoder: Arc::clone(&self.decoder),
             max_object_bytes: self.max_object_bytes,
             gzip_lists: self.gzip_lists,
+            gzip_failed: Arc::clone(&self.gzip_failed),
             options: self.options.clone(),
             modifiers: self.modifiers.clone(),
         }
@@ -163,6 +171,10 @@ impl<T> Http<T> {
 }
 
 impl<T: Send + Sync + 'static> Http<T> {
+    fn requests_gzip(&self) -> bool {
+        self.gzip_lists && !self.gzip_failed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn list(
         self: &Arc<Self>,
         request: &ListRequest,
@@ -171,7 +183,7 @@ impl<T: Send + Sync + 'static> Http<T> {
         let options = self.options();
         let url = request.url(&self.path, &options);
         let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
-        self.stream::<ListReader>(Reading::Opening { target, url, gzip: self.gzip_lists }, None, known)
+        self.stream::<ListReader>(Reading::Opening { target, url, gzip: self.requests_gzip() }, None, known)
     }
 
     pub(crate) fn watch(
@@ -181,7 +193,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let url = request.url(&self.path, &self.options());
         let target = Target { verb: Verb::Watch, url: url.clone() };
-        let gzip = self.gzip_lists && matches!(request.from, WatchFrom::InitialEvents(_));
+        let gzip = self.requests_gzip() && matches!(request.from, WatchFrom::InitialEvents(_));
         self.stream::<Frames>(Reading::Opening { target, url, gzip }, Some(vec![WatchEvent::Opened]), known)
     }
 
@@ -226,7 +238,12 @@ impl<T: Send + Sync + 'static> Http<T> {
                     (Some(item), next) => return Some((Ok(item), next)),
                     (None, next) => next,
                 },
-                Reading::Failing(error) => return Some((Err(error), Reading::Ended)),
+                Reading::Failing(error) => {
+                    if let ListWatchError::Gzip { source: GzipError::Corrupt | GzipError::Bomb, .. } = error {
+                        self.gzip_failed.store(true, Ordering::Relaxed);
+                    }
+                    return Some((Err(error), Reading::Ended));
+                }
                 Reading::Ended => return None,
             }
         }
@@ -309,18 +326,18 @@ impl<T: Send + Sync + 'static> Http<T> {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         } else if target.verb == Verb::Watch {
             // Since 1.37, a server compresses each event of a streaming list as a separate gzip member.
-            // Common decompression layers stop after the first member.
+            // The decompression of tower-http, which kube-client uses, stops after the first member.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         tracing::debug!(%target, "sending request");
         let response = self.client.send(request).await.map_err(connection)?;
-        let (status, headers) = (response.status(), response.headers().clone());
+        let (head, body) = response.into_parts();
         // If the client decompresses the response itself, it removes the header Content-Encoding.
-        let body = ResponseBody::new(response, self.max_object_bytes);
-        if status.is_success() {
+        let body = ResponseBody::new(&head.headers, body, self.max_object_bytes);
+        if head.status.is_success() {
             return Ok(body);
         }
-        Err(error_response(target.clone(), status, &headers, body).await)
+        Err(error_response(target.clone(), head.status, &head.headers, body).await)
     }
 
     fn accept(&self, verb: Verb) -> HeaderValue {

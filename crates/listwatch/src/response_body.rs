@@ -1,14 +1,16 @@
 //! `ResponseBody`: the body of a response, which decompresses itself while it arrives.
 
+use std::{future::poll_fn, pin::Pin};
+
 use bytes::Bytes;
-use http::{Response, header};
-use http_body_util::BodyExt;
+use http::{HeaderMap, header};
+use http_body::{Body as _, Frame};
 use kube_client::client::Body;
 
 use crate::gzip::{Gunzip, GzipError};
 
-/// After this number of decompressed chunks, other tasks run. Without this, a small body that decompresses
-/// to many chunks would block the thread, and the timeout of the list could not fire.
+/// After this number of chunks, other tasks run. Without this, a body that is always ready, or that
+/// decompresses to many chunks, would block the thread, and no timeout could fire.
 const CHUNKS_PER_TURN: u32 = 16;
 
 /// The body of a response.
@@ -16,7 +18,7 @@ pub(crate) struct ResponseBody {
     body: Body,
     /// `None` if the body is not compressed.
     gunzip: Option<Gunzip>,
-    /// The number of chunks since other tasks could run.
+    /// The number of chunks and empty frames without a wait.
     chunks: u32,
 }
 
@@ -36,11 +38,11 @@ impl From<GzipError> for BodyError {
 impl ResponseBody {
     /// Creates a body that is decompressed if the response is compressed with gzip. `allowance` is the
     /// number of decompressed bytes that may have any compression ratio.
-    pub(crate) fn new(response: Response<Body>, allowance: usize) -> Self {
-        let encoding = response.headers().get(header::CONTENT_ENCODING);
+    pub(crate) fn new(headers: &HeaderMap, body: Body, allowance: usize) -> Self {
+        let encoding = headers.get(header::CONTENT_ENCODING);
         let is_gzip = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
         let gunzip = is_gzip.then(|| Gunzip::new(allowance));
-        Self { body: response.into_body(), gunzip, chunks: 0 }
+        Self { body, gunzip, chunks: 0 }
     }
 
     /// Returns the next data. Skips trailers.
@@ -53,26 +55,35 @@ impl ResponseBody {
                 self.chunks = 0;
                 tokio::task::yield_now().await;
             }
+            self.chunks += 1;
             if let Some(gunzip) = &mut self.gunzip {
                 match gunzip.next() {
-                    Ok(Some(chunk)) => {
-                        self.chunks += 1;
-                        return Some(Ok(chunk));
-                    }
+                    Ok(Some(chunk)) => return Some(Ok(chunk)),
                     Ok(None) => {}
                     Err(error) => return Some(Err(error.into())),
                 }
             }
-            let Some(frame) = self.body.frame().await else {
+            let Some(frame) = self.next_frame().await else {
                 let ended = self.gunzip.as_ref().map_or(Ok(()), Gunzip::end);
                 return ended.err().map(|error| Err(error.into()));
             };
-            match (frame.map(|frame| frame.into_data()), &mut self.gunzip) {
+            match (frame.map(Frame::into_data), &mut self.gunzip) {
                 (Ok(Ok(data)), Some(gunzip)) => gunzip.add(data),
                 (Ok(Ok(data)), None) if !data.is_empty() => return Some(Ok(data)),
                 (Ok(_), _) => {}
                 (Err(error), _) => return Some(Err(BodyError::Client(error))),
             }
         }
+    }
+
+    async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, kube_client::Error>> {
+        poll_fn(|cx| {
+            let frame = Pin::new(&mut self.body).poll_frame(cx);
+            if frame.is_pending() {
+                self.chunks = 0; // other tasks run during the wait
+            }
+            frame
+        })
+        .await
     }
 }

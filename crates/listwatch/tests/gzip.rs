@@ -88,7 +88,7 @@ async fn compressed_list_is_read_in_any_chunks() {
 #[tokio::test]
 async fn truncated_compressed_list_is_an_error() {
     let body = packed(&list_of(3, "x"));
-    for length in [0, 5, body.len() / 2, body.len() - 1] {
+    for length in [1, 5, body.len() / 2, body.len() - 1] {
         assert_eq!(failure(read(vec![body[..length].to_vec()]).await), GzipError::CutOff, "{length} bytes");
     }
 }
@@ -122,6 +122,25 @@ async fn list_that_expands_too_much_is_an_error() {
     assert_eq!(failure(read(vec![body]).await), GzipError::Bomb);
     let spaces = format!("{{{}", " ".repeat(16 * LIMIT));
     assert_eq!(failure(read(vec![packed(&spaces)]).await), GzipError::Bomb);
+}
+
+/// Otherwise, a user who can create such objects could prevent the cache from syncing.
+#[tokio::test]
+async fn requests_after_bomb_do_not_request_gzip() {
+    let body = list_of(100, &"a".repeat(LIMIT / 2));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_gzip_requested =
+            request.headers().get(header::ACCEPT_ENCODING).is_some_and(|value| value == "gzip");
+        let (encoding, bytes) =
+            if is_gzip_requested { ("gzip", packed(&body)) } else { ("identity", body.clone().into()) };
+        let response = Response::builder().header(header::CONTENT_ENCODING, encoding);
+        std::future::ready(response.body(http_body_util::Full::new(Bytes::from(bytes))))
+    });
+    let source = ListWatch::<ConfigMap>::new(Api::all(Client::new(service, "default")))
+        .gzip_lists()
+        .max_object_bytes(LIMIT);
+    assert_eq!(failure(count(&source).await), GzipError::Bomb);
+    assert_eq!(count(&source).await.unwrap(), 100);
 }
 
 /// A timeout must be able to end a list, even if no part of it is complete.

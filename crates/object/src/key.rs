@@ -15,7 +15,7 @@ use foldhash::quality::RandomState;
 
 use crate::Escaped;
 
-/// Seeded in each process, so that users cannot choose names with colliding hashes.
+/// Seeded in each process, so that names with colliding hashes cannot be precomputed.
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// The maximum length of a text that is composed in [`SCRATCH`].

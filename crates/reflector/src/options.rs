@@ -37,26 +37,27 @@ pub struct ReflectorOptions {
     /// The number of items per page, for all lists. With `None`, the page size depends on the list:
     ///
     /// - A list of any state or of the most recent state has 500 items per page.
-    /// - A list with a minimum resourceVersion is requested in one response. With a limit, the server
-    ///   would read such a list from etcd instead of its watch cache.
+    /// - A list with a minimum resourceVersion is requested in one response. Before Kubernetes 1.34, the
+    ///   server reads such a list from etcd if it has a limit.
     pub page_size: Option<u32>,
     /// The state that the first list returns. The default is [`FirstList::Consistent`], so a program never
-    /// sees an older state after a restart. Since Kubernetes 1.31, the server returns this list from its
-    /// watch cache, at the same cost as any state.
+    /// sees an older state after a restart. Since Kubernetes 1.34, the server returns all pages of this
+    /// list from its watch cache, at a similar cost as any state. Older servers read the pages from etcd.
     pub first_list: FirstList,
     /// Whether to request streaming lists (`sendInitialEvents=true`) instead of plain lists. The default
     /// is `false`.
     ///
-    /// A streaming list continues as a watch. It costs kube-apiserver two to three times the CPU time of a
-    /// plain list in JSON, because the server sends each object separately. Since Kubernetes 1.33, the
-    /// server also encodes plain lists object by object. A streaming list of small objects then needs no
-    /// less memory.
+    /// A streaming list continues as a watch. In JSON, it costs kube-apiserver at least twice the CPU time
+    /// of a plain list, because the server sends each object separately. Since Kubernetes 1.33, the server
+    /// also encodes plain lists object by object. A streaming list of small objects then needs no less
+    /// memory.
     ///
     /// Request streaming lists if the memory of the server is more important than its CPU time: if the
     /// server is Kubernetes 1.32, or if objects have about 100 KB. The performance page contains the
     /// figures.
     ///
-    /// If the server does not support streaming lists, the reflector immediately sends a LIST request.
+    /// If the server rejects a streaming list, the reflector immediately sends a LIST request. If the server
+    /// accepts it but sends no objects, the reflector waits for `streaming_deadline` first.
     pub streaming_lists: bool,
     /// The maximum time until the next ADDED event of a streaming list. After this time, the reflector
     /// assumes that the server does not support streaming lists.

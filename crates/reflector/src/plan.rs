@@ -144,8 +144,8 @@ impl ListPlan {
         ListRequest { at, limit: self.limit(options) }
     }
 
-    /// Returns the page size. A list at a version has no limit, because a limit would bypass the watch
-    /// cache.
+    /// Returns the page size. A list at a version has no limit, because older servers would then bypass the
+    /// watch cache.
     fn limit(&self, options: &ReflectorOptions) -> Option<u32> {
         match (self.unpaged, options.page_size, &self.at) {
             (true, _, _) => None,

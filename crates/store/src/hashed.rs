@@ -2,7 +2,7 @@
 //!
 //! The table uses open addressing in a [`CowVec`]. A bucket stores 32 bits of the hash and the
 //! number. The table grows without reading keys, and a lookup rarely compares a wrong key. The
-//! hasher is seeded in each process, so that users cannot choose names with colliding hashes. The
+//! hasher is seeded in each process, so that names with colliding hashes cannot be precomputed. The
 //! table is never iterated for a list.
 //!
 //! A growing table moves its buckets in steps, because the caller holds a lock: each insertion and

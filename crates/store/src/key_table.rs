@@ -3,9 +3,10 @@
 //! The trees of [`Root`](crate::root::Root) can also find an object, and snapshots use them. A lookup in the
 //! trees reads about seven chunks, and a lookup in this table reads one segment.
 //!
-//! The table consists of segments, and grows by linear hashing: an insertion splits at most one segment, so
-//! no insertion moves more entries than one segment contains. A copy of the table shares all segments with
-//! the original. A write to a copy clones only the segments that it changes.
+//! The table consists of segments, and grows by linear hashing: an insertion grows at most one segment, and
+//! splits at most one segment. No insertion therefore moves more entries than two segments contain. A copy
+//! of the table shares all segments with the original. A write to a copy clones only the segments that it
+//! changes.
 
 use std::{hint::black_box, iter::repeat_with, sync::Arc};
 

@@ -2,7 +2,7 @@
 //!
 //! [`Store::apply`] applies a batch of [`Delta`](kube_object::Delta)s and returns the resulting
 //! [`Event`](kube_object::Event)s. [`Store`] documents the rules. Readers use a [`Lister`], an
-//! [`Index`] or a [`Snapshot`]. Each read uses one snapshot of the store.
+//! [`Index`] or a [`Snapshot`]. Each read observes one state of the store.
 //!
 //! The store is plain data. It does no I/O and starts no tasks, and you can use it without a watch.
 //! Only [`Store::wait_until`] and [`Store::wait_for`] wait.

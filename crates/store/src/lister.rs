@@ -64,7 +64,8 @@ impl<T: Object> Lister<T> {
         self.store.snapshot().list(selector)
     }
 
-    /// Returns all objects. The result holds a snapshot, so this call costs only a reference count.
+    /// Returns all objects. To iterate without clones of the `Arc`s, use [`Objects::iter`]. The result
+    /// holds a snapshot, so this call increments only one reference count.
     pub fn list_all(&self) -> Objects<T> {
         self.store.snapshot().objects()
     }
@@ -156,7 +157,7 @@ impl<T: Object> NamespaceLister<'_, T> {
         matching(self.store.snapshot().namespace(self.namespace), selector)
     }
 
-    /// Returns all objects of the namespace.
+    /// Returns all objects of the namespace. Clones one `Arc` per object.
     pub fn list_all(&self) -> Vec<Arc<T>> {
         self.list(&LabelSelector::everything())
     }

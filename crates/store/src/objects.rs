@@ -13,8 +13,8 @@ const PREFETCHED: usize = 32;
 /// [`Snapshot::objects`](crate::Snapshot::objects) return it.
 ///
 /// This value holds a snapshot, so [`Objects::iter`] does not change the reference count of any object.
-/// [`Objects::to_vec`] changes each count, which costs much more for a large store. While this value exists,
-/// writers copy the parts that they change.
+/// [`Objects::to_vec`] changes each count, which costs much more for a large store. Drop the value soon:
+/// while it exists, replaced and deleted objects stay in memory, and writers copy the parts that they change.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::Pod;
@@ -86,7 +86,7 @@ impl<'a, T: Object> IntoIterator for &'a Objects<T> {
     }
 }
 
-/// Iterates over the objects of [`Objects::to_vec`].
+/// Clones each `Arc` into a `Vec`, and iterates over it. To iterate without clones, use `&objects`.
 impl<T: Object> IntoIterator for Objects<T> {
     type Item = Arc<T>;
     type IntoIter = vec::IntoIter<Arc<T>>;

@@ -55,7 +55,7 @@ impl<T: Object> Snapshot<T> {
     /// exists, so a cursor is also valid for later snapshots of the same store.
     pub fn page(&self, cursor: usize, limit: usize) -> (Vec<Entry<T>>, Option<usize>) {
         let end = self.root.objects.used();
-        let last = end.min(cursor.saturating_add(limit.max(1) * SLOTS_PER_ENTRY));
+        let last = end.min(cursor.saturating_add(limit.max(1).saturating_mul(SLOTS_PER_ENTRY)));
         let mut entries = Vec::with_capacity(limit.min(last.saturating_sub(cursor)));
         let mut next = cursor;
         while next < last && entries.len() < limit {
@@ -63,6 +63,11 @@ impl<T: Object> Snapshot<T> {
             next += 1;
         }
         (entries, (next < end).then_some(next))
+    }
+
+    /// Iterates over the namespaces that contain objects, in unspecified order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.root.namespaces.values().map(|namespace| &**namespace)
     }
 
     /// Iterates over the entries of one namespace. The iterator does not visit other namespaces.

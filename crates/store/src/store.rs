@@ -1,7 +1,7 @@
 //! `Store`: the indexed cache and its write path.
 //!
-//! Readers take the latest snapshot. If no snapshot is held, a small batch is written in place.
-//! Otherwise, the batch is written to a copy, which then replaces the root.
+//! Readers take the latest snapshot, or get an object from the key table. If no snapshot is held, a small
+//! batch is written in place. Otherwise, the batch is written to a copy, which then replaces the root.
 
 use std::{
     any::Any,

@@ -1,13 +1,16 @@
-//! `Slots`: a map whose entries have stable numbers.
+//! `Slots`: a slab whose entries can also be found by their keys.
 //!
-//! The entries are in a `Vec`, in the order of their arrival, and a small table finds them by key. A
-//! queue of numbers therefore finds its next entries without a search, and reads them in the order of
-//! the memory. This matters if many keys wait, because most of them are not in the CPU cache.
+//! The entries are in a `Vec`, and a small table contains the number of each key. A queue of numbers finds
+//! its next entry without a search. This matters if many keys wait, because most of them are not in the CPU
+//! cache. New keys take the numbers of removed keys first.
 
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
+
+/// An empty map with more entries than this frees its memory.
+const MAX_IDLE: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Slots<K, V> {
@@ -71,8 +74,13 @@ impl<K: Eq + Hash, V> Slots<K, V> {
         let is_same = |number: &usize| is_key(&self.entries, *number, key);
         let found = self.numbers.find_entry(self.hasher.hash_one(key), is_same).ok()?;
         let (number, _) = found.remove();
+        let removed = self.entries[number].take();
         self.free.push(number);
-        self.entries[number].take()
+        if self.numbers.is_empty() && self.entries.len() > MAX_IDLE {
+            // After a burst. Number zero is the next number again.
+            (self.entries, self.free, self.numbers) = (Vec::new(), Vec::new(), HashTable::new());
+        }
+        removed
     }
 }
 
@@ -97,5 +105,14 @@ mod tests {
         assert_eq!(slots.iter().count(), 100);
         assert!((0..=100).filter(|key| *key != 7).all(|key| slots.remove(&key).is_some()));
         assert!(slots.is_empty());
+    }
+
+    #[test]
+    fn empty_map_frees_memory_of_many_keys() {
+        let mut slots = Slots::new();
+        (0..=MAX_IDLE).for_each(|key| _ = slots.insert(key, ()));
+        assert!((0..=MAX_IDLE).all(|key| slots.remove(&key).is_some()));
+        assert_eq!((slots.entries.capacity(), slots.free.capacity(), slots.numbers.capacity()), (0, 0, 0));
+        assert_eq!((slots.insert(5, ()), slots.find(&5)), (0, Some(0)));
     }
 }

@@ -24,17 +24,30 @@ struct Started {
 
 /// Starts a reflector with default options: a paged list, then a watch.
 pub(super) fn start_list(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
-    start(client, progress, Config::default())
+    start(client, progress, Config::default(), |_| ())
+}
+
+/// Starts the same reflector, and removes `managedFields` from each object before the store caches it.
+pub(super) fn start_without_managed_fields(
+    client: Client,
+    progress: Arc<Progress>,
+) -> Box<dyn RunningInformer> {
+    start(client, progress, Config::default(), |pod| pod.metadata.managed_fields = None)
 }
 
 /// Starts a reflector with streaming lists.
 pub(super) fn start_streaming(client: Client, progress: Arc<Progress>) -> Box<dyn RunningInformer> {
-    start(client, progress, Config::default().streaming_lists())
+    start(client, progress, Config::default().streaming_lists(), |_| ())
 }
 
-fn start(client: Client, progress: Arc<Progress>, config: Config) -> Box<dyn RunningInformer> {
+fn start(
+    client: Client,
+    progress: Arc<Progress>,
+    config: Config,
+    modify: fn(&mut Pod),
+) -> Box<dyn RunningInformer> {
     let (store, writer) = reflector::store();
-    let events = watch(Api::<Pod>::all(client), config).default_backoff().reflect(writer);
+    let events = watch(Api::<Pod>::all(client), config).default_backoff().modify(modify).reflect(writer);
     let handled = events.for_each(move |event| {
         handle(event, &progress);
         ready(())

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::contenders::{CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST};
+use crate::contenders::{CLIENT_GO_PROTOBUF, KUBE_RUNTIME_ONE_THREAD};
 use crate::figures::{Figure, GROUPS, Medians, by_key};
 
 /// The figures with ratios. For all figures, less is better.
 const RATIOS: [&str; 4] = ["sync_cpu_s", "event_cpu_us", "object_rss_kb", "latency_p99_us"];
 /// The contenders that ratios refer to.
-const BASELINES: [&str; 2] = [CLIENT_GO_PROTOBUF, KUBE_RUNTIME_LIST];
+const BASELINES: [&str; 2] = [CLIENT_GO_PROTOBUF, KUBE_RUNTIME_ONE_THREAD];
 
 /// Returns a table for each group of figures.
 pub(super) fn figures(medians: &[Medians]) -> String {

@@ -62,9 +62,8 @@ pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
     read_timeout: Duration,
-    /// Whether the type is namespaced. Always false for dynamic types, because their scope is
-    /// unknown.
-    is_namespaced: bool,
+    /// The scope of the type. `None` for dynamic types.
+    scope: Option<Scope>,
 }
 
 impl<T: Cached> Clone for CachedApi<T> {
@@ -73,7 +72,7 @@ impl<T: Cached> Clone for CachedApi<T> {
             api: Arc::clone(&self.api),
             informer: self.informer.clone(),
             read_timeout: self.read_timeout,
-            is_namespaced: self.is_namespaced,
+            scope: self.scope,
         }
     }
 }
@@ -91,7 +90,7 @@ impl<T: Cached> CachedApi<T> {
             api: Arc::new(api),
             informer: informer.clone(),
             read_timeout: DEFAULT_READ_TIMEOUT,
-            is_namespaced: Scope::of::<T::Resource>() == Some(Scope::Namespaced),
+            scope: Scope::of::<T::Resource>(),
         }
     }
 
@@ -211,8 +210,10 @@ impl<T: Cached> CachedApi<T> {
     /// Returns whether the type is namespaced. A dynamic type counts as namespaced if the cache contains
     /// a namespaced object.
     fn has_namespaces(&self) -> bool {
-        let cache = || self.informer.shared.store.snapshot();
-        self.is_namespaced || cache().iter().any(|entry| entry.key().namespace().is_some())
+        match self.scope {
+            Some(scope) => scope == Scope::Namespaced,
+            None => self.informer.shared.store.snapshot().namespaces().next().is_some(),
+        }
     }
 }
 

@@ -207,6 +207,32 @@ async fn error_with_endless_body_is_returned_early() {
     assert_eq!((error.class(), error.retry_after()), (ErrorClass::Expired, Some(Duration::from_secs(7))));
 }
 
+/// Timeouts and a stop of the informer must take effect, even if the body is always ready.
+#[tokio::test]
+async fn other_tasks_run_while_body_contains_no_items() {
+    const CHUNKS: usize = 10_000;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&turns);
+    tokio::spawn(async move {
+        loop {
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    });
+    for chunk in ["\n", ""] {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let frame = move || Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(chunk)));
+            let body = StreamBody::new(stream::iter(std::iter::repeat_with(frame).take(CHUNKS)));
+            std::future::ready(Ok::<_, Infallible>(http::Response::new(body)))
+        });
+        let pods = ListWatch::<Pod>::new(Api::all(Client::new(service, "default")));
+        let before = turns.load(Ordering::SeqCst);
+        assert_eq!(pods.watch(watch_request(), nothing()).count().await, 1, "only `Opened`");
+        let turns = turns.load(Ordering::SeqCst) - before;
+        assert!(turns > CHUNKS / 32, "{turns} turns");
+    }
+}
+
 #[tokio::test]
 async fn response_other_than_list_is_error() {
     let body = |text: &str| Answer::new("200 OK", "connection: close\r\n", text);
