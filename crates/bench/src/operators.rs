@@ -48,7 +48,7 @@ pub(crate) use control::run_cluster;
 pub(crate) use numbers::OperatorNumbers;
 pub(crate) use program::{run as run_operator, runtime};
 pub(crate) use protocol::ClusterReady;
-pub(crate) use round::{MAX_REST_CHECKS, REST_CPU_DIVISOR, SETTLE};
+pub(crate) use round::SETTLE;
 pub use round::{OperatorRound, Part};
 pub use server::Requests;
 pub(crate) use server::{Counter, kubeconfig, serve};

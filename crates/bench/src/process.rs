@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The timeout for each line of a process.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(900);
@@ -21,6 +21,11 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_secs(900);
 const TICKS_PER_SECOND: u64 = 100;
 /// A process is killed if it does not stop within this time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A process is at rest if it uses less than 1/50 of a CPU.
+const REST_CPU_DIVISOR: u32 = 50;
+/// The number of checks before the wait for rest fails.
+const MAX_REST_CHECKS: usize = 240;
 
 /// A running process. It stops when its input closes, and is killed when this value is dropped.
 pub(crate) struct Process {
@@ -79,6 +84,18 @@ impl Process {
     /// Returns the CPU time of all its threads, including finished threads.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         self.statistics.cpu()
+    }
+
+    /// Waits until the process uses almost no CPU time. `interval` is the time between two checks.
+    pub(crate) async fn rest(&self, interval: Duration) -> Result<()> {
+        for _ in 0..MAX_REST_CHECKS {
+            let before = self.cpu()?;
+            sleep(interval).await;
+            if self.cpu()? - before <= interval / REST_CPU_DIVISOR {
+                return Ok(());
+            }
+        }
+        bail!("{} is still busy after the maximum wait", self.statistics.name)
     }
 
     /// Returns the CPU time in user mode, in ticks of 10 ms.

@@ -16,11 +16,6 @@ use crate::client::Latency;
 use crate::process::Process;
 use crate::stage::{Stage, StageTimer};
 
-/// An operator is at rest if it uses less than 1/50 of a CPU.
-pub(crate) const REST_CPU_DIVISOR: u32 = 50;
-/// The number of checks before the wait for rest fails.
-pub(crate) const MAX_REST_CHECKS: usize = 240;
-
 /// Contains the measurement of one operator in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorRound {
@@ -147,22 +142,9 @@ impl RunningOperator<'_> {
 
     /// Measures a part that took `wall` seconds.
     async fn part(&mut self, begun: &StageTimer, wall: f64) -> Result<Part> {
-        self.rest().await?;
+        self.operator.rest(self.settings.settle).await?;
         let stage = begun.end(&self.operator, wall)?;
         self.with_counts(stage).await
-    }
-
-    /// Waits until the operator is at rest.
-    async fn rest(&self) -> Result<()> {
-        let settle = self.settings.settle;
-        for _ in 0..MAX_REST_CHECKS {
-            let before = self.operator.cpu()?;
-            sleep(settle).await;
-            if self.operator.cpu()? - before <= settle / REST_CPU_DIVISOR {
-                return Ok(());
-            }
-        }
-        bail!("the operator is still busy after the maximum wait")
     }
 
     /// Adds the requests and reconciles since the last call.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tokio::time::sleep;
 
 use super::contenders::{Contender, Contenders};
 use super::reconcile::Figures;
 use super::{OverheadPart, OverheadSettings};
-use crate::operators::{ClusterReady, MAX_REST_CHECKS, REST_CPU_DIVISOR, SETTLE};
+use crate::operators::{ClusterReady, SETTLE};
 use crate::process::Process;
 use crate::stage::StageTimer;
 
@@ -33,7 +33,7 @@ pub(super) async fn run(
         start(settings, contenders, contender, part, Some(kubeconfig), logs).await?;
     let wall = begun.wall();
     // Some libraries report a sync before they open the watches.
-    rest(&process).await?;
+    process.rest(SETTLE).await?;
     let (cpu, memory) = (process.cpu()?.as_secs_f64(), process.memory()?.resident as f64);
     let sockets = process.sockets()? as f64;
     process.send(&"tasks").await?;
@@ -57,18 +57,6 @@ pub(super) async fn run(
     process.stop().await?;
     server.stop().await?;
     Ok(figures)
-}
-
-/// Waits until a program uses almost no CPU time.
-async fn rest(process: &Process) -> Result<()> {
-    for _ in 0..MAX_REST_CHECKS {
-        let before = process.cpu()?;
-        sleep(SETTLE).await;
-        if process.cpu()? - before <= SETTLE / REST_CPU_DIVISOR {
-            return Ok(());
-        }
-    }
-    bail!("the program is still busy after the maximum wait")
 }
 
 /// Starts a program, and waits for its figures.
