@@ -27,13 +27,14 @@
 //! ```
 //!
 //! ```text
-//! bytes -> frame or split (pure) -> event or list (decode) -> Vec<WatchEvent> or ListPart -> reflector
+//! bytes -> frame or split (pure) -> event or list (decode) -> batches: Vec<WatchEvent> or ListPart -> reflector
 //! ```
 //!
 //! # Invariants
-//! - This crate does not retry, and keeps no state between calls. Its requests have a
-//!   [`single_use_body`], so the retry layer of a `kube_client::Client` does not repeat a request
-//!   either.
+//! - This crate does not retry. Its requests have a [`single_use_body`], so the retry layer of a
+//!   `kube_client::Client` does not repeat a request either.
+//! - Between calls, this crate keeps only one flag: after a failed decompression, it no longer requests
+//!   gzip.
 //! - Each object is decoded at most once. If a [`CacheProbe`](kube_object::CacheProbe) finds an
 //!   unchanged object in the cache, the object is not decoded. A [`transform`](ListWatch::transform)
 //!   also runs at most once for each object, before any other code reads the object.
@@ -41,9 +42,11 @@
 //!   memory does not depend on the size of the entire response.
 //! - No error, log line or `Debug` output contains the text of an object.
 
+mod batches;
 mod decoded;
 mod error;
 mod event;
+mod event_reader;
 mod frame;
 mod functions;
 mod gzip;

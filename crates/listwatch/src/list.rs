@@ -1,10 +1,12 @@
-//! Decodes the body of a list into items and metadata.
+//! `ListReader`: turns the body of a list into items and metadata.
 
 use bytes::Bytes;
 use kube_object::{DecodeError, JsonObject, ResourceVersion, TypeMeta, from_slice};
 use serde::Deserialize;
 
 use crate::{
+    ListWatchError, Target,
+    batches::BodyReader,
     decoded::{Decoded, ObjectReader},
     split::{Segment, SplitError, Splitter},
 };
@@ -12,7 +14,7 @@ use crate::{
 /// Represents a part of one page of a list. The parts arrive in the order of the response.
 #[derive(Debug)]
 pub enum ListPart<T> {
-    /// The items that the last received bytes completed.
+    /// The items that the available bytes completed.
     Items {
         /// The items with a readable name.
         items: Vec<Decoded<T>>,
@@ -62,10 +64,13 @@ struct ListMeta {
     remaining_item_count: Option<i64>,
 }
 
-/// Decodes one body.
-pub(crate) struct ListReader {
+/// Reads the body of one page.
+pub(crate) struct ListReader<T> {
     splitter: Splitter,
+    max_object_bytes: usize,
     fields: ListFields,
+    items: Vec<Decoded<T>>,
+    nameless: Vec<DecodeError>,
 }
 
 /// The fields of a list other than its items.
@@ -77,19 +82,48 @@ struct ListFields {
     items_are_null: bool,
 }
 
-impl ListReader {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { splitter: Splitter::new(limit), fields: ListFields::default() }
+impl<T: Send + Sync + 'static> BodyReader<T> for ListReader<T> {
+    type Batch = ListPart<T>;
+
+    fn new(max_object_bytes: usize) -> Self {
+        Self {
+            splitter: Splitter::new(max_object_bytes),
+            max_object_bytes,
+            fields: ListFields::default(),
+            items: Vec::new(),
+            nameless: Vec::new(),
+        }
     }
 
-    /// Returns the items that this chunk completes, or `None` if it completes none.
-    pub(crate) fn read<T: 'static>(
+    fn read(
         &mut self,
         chunk: Bytes,
         objects: &ObjectReader<'_, T>,
-    ) -> Result<Option<ListPart<T>>, ListError> {
-        let Self { splitter, fields } = self;
-        let (mut items, mut nameless) = (Vec::new(), Vec::new());
+        target: &Target,
+    ) -> Result<(), ListWatchError> {
+        self.read_segments(chunk, objects).map_err(|error| self.list_error(error, target))
+    }
+
+    fn batch_len(&self) -> usize {
+        self.items.len() + self.nameless.len()
+    }
+
+    fn take_batch(&mut self) -> Option<ListPart<T>> {
+        (self.batch_len() > 0).then(|| ListPart::Items {
+            items: std::mem::take(&mut self.items),
+            nameless: std::mem::take(&mut self.nameless),
+        })
+    }
+
+    fn end(mut self, target: &Target) -> Result<Option<ListPart<T>>, ListWatchError> {
+        let end = self.read_end().map_err(|error| self.list_error(error, target))?;
+        Ok(Some(ListPart::End(end)))
+    }
+}
+
+impl<T: 'static> ListReader<T> {
+    fn read_segments(&mut self, chunk: Bytes, objects: &ObjectReader<'_, T>) -> Result<(), ListError> {
+        let Self { splitter, fields, items, nameless, .. } = self;
         splitter.cut(chunk, |segment| {
             match segment {
                 Segment::Item(outline) => match objects.read(outline) {
@@ -98,24 +132,22 @@ impl ListReader {
                 },
                 Segment::Field { name, value } => fields.read(&name, value, &objects.context.kind)?,
             }
-            Ok::<(), ListError>(())
-        })?;
-        let empty = items.is_empty() && nameless.is_empty();
-        Ok((!empty).then_some(ListPart::Items { items, nameless }))
+            Ok(())
+        })
     }
 
     /// Returns the metadata of the list at the end of the body.
     ///
     /// JSON without metadata or items is not a list and can come from a proxy. Used as an empty list, it
     /// would delete all cached objects.
-    pub(crate) fn end(self) -> Result<ListEnd, ListError> {
+    fn read_end(&mut self) -> Result<ListEnd, ListError> {
         if !self.splitter.is_complete() {
             return Err(ListError::Malformed("the list is incomplete"));
         }
         if !self.splitter.has_items() && !self.fields.items_are_null {
             return Err(ListError::Malformed("the list has no items field"));
         }
-        let Some(metadata) = self.fields.metadata else {
+        let Some(metadata) = self.fields.metadata.take() else {
             return Err(ListError::Malformed("the list has no metadata"));
         };
         let ListMeta { resource_version, r#continue, remaining_item_count } = metadata;
@@ -124,6 +156,15 @@ impl ListReader {
             next: r#continue.filter(|token| !token.is_empty()),
             remaining: remaining_item_count.and_then(|count| count.try_into().ok()),
         })
+    }
+
+    fn list_error(&self, error: ListError, target: &Target) -> ListWatchError {
+        let target = target.clone();
+        match error {
+            ListError::Malformed(reason) => ListWatchError::Malformed { target, reason: reason.to_owned() },
+            ListError::TooLong => ListWatchError::TooLong { target, limit: self.max_object_bytes },
+            ListError::WrongKind(found) => ListWatchError::NotAList { target, found },
+        }
     }
 }
 
@@ -169,14 +210,10 @@ mod tests {
     fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let objects = ObjectReader::<Pod> { context: &context, decoder: &JsonDecoder, known: &NoCache };
-        let mut reader = ListReader::new(1 << 20);
-        let (mut shown, mut unnamed) = (Vec::new(), 0);
-        let chunk = Bytes::copy_from_slice(body.as_bytes());
-        if let Some(ListPart::Items { items, nameless }) = reader.read(chunk, &objects)? {
-            unnamed = nameless.len();
-            shown = items.iter().map(|item| format!("{item:?}")).collect();
-        }
-        Ok((shown, unnamed, reader.end()?))
+        let mut reader = <ListReader<Pod> as BodyReader<Pod>>::new(1 << 20);
+        reader.read_segments(Bytes::copy_from_slice(body.as_bytes()), &objects)?;
+        let items = reader.items.iter().map(|item| format!("{item:?}")).collect();
+        Ok((items, reader.nameless.len(), reader.read_end()?))
     }
 
     #[test]
