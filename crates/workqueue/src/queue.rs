@@ -176,10 +176,16 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Returns a snapshot of the state of the queue.
     ///
-    /// The method holds the lock of the queue while it visits each key that is queued or in
-    /// progress. During this time, all other methods of the queue wait.
+    /// The method holds the lock of the queue while it visits each key that a worker processes. During
+    /// this time, all other methods of the queue wait.
     pub fn status(&self) -> QueueStatus<T> {
         self.change(|state, now| state.status(now))
+    }
+
+    /// Returns the key whose processing has taken the longest, with its duration. Returns `None` if no
+    /// worker processes a key. The cost does not depend on the number of keys.
+    pub fn longest_processing(&self) -> Option<(T, Duration)> {
+        self.change(|state, now| state.longest_processing(now))
     }
 
     /// Waits for the next key, in the order of adds and priorities. Returns `None` after a shutdown,

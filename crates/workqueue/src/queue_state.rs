@@ -195,9 +195,8 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
     }
 
     pub(crate) fn status(&self, now: Instant) -> QueueStatus<T> {
-        let mut processing: Vec<(T, Duration)> =
+        let processing =
             self.machine.processing().map(|(key, since)| (key.clone(), now.duration_since(since))).collect();
-        processing.sort_by_key(|(_, duration)| std::cmp::Reverse(*duration));
         QueueStatus {
             ready: self.machine.ready_len(),
             delayed: self.delayed.len(),
@@ -205,6 +204,11 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
             adds: self.adds,
             retries: self.retries,
         }
+    }
+
+    /// Returns the key whose processing has taken the longest, with its duration.
+    pub(crate) fn longest_processing(&self, now: Instant) -> Option<(T, Duration)> {
+        self.machine.processing().next().map(|(key, since)| (key.clone(), now.duration_since(since)))
     }
 
     /// Returns the number of ready keys.

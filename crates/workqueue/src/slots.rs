@@ -36,11 +36,17 @@ impl<K, V> Slots<K, V> {
         self.numbers.is_empty()
     }
 
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().flatten().map(|(key, value)| (key, value))
     }
 
     /// Returns the entry with this number.
+    pub(crate) fn get(&self, number: usize) -> Option<(&K, &V)> {
+        self.entries.get(number)?.as_ref().map(|(key, value)| (key, value))
+    }
+
+    /// Returns the entry with this number, to change its value.
     pub(crate) fn get_mut(&mut self, number: usize) -> Option<(&K, &mut V)> {
         let (key, value) = self.entries.get_mut(number)?.as_mut()?;
         Some((key, value))

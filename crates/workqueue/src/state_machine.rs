@@ -1,7 +1,7 @@
 //! Ready and processing keys: the dirty set, the processing set and the queue of client-go's
 //! `workqueue`, as one map and one ordered list. This is plain data without a clock or a lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -49,10 +49,12 @@ pub(crate) struct TakenKey<T> {
 /// The keys that are ready and the keys that workers process.
 #[derive(Debug)]
 pub(crate) struct StateMachine<T> {
-    /// The state of each known key. `ready` and `dirty` are derived from this map.
+    /// The state of each known key. `ready`, `processing` and `dirty` are derived from this map.
     states: Slots<T, KeyState>,
     /// The numbers of the keys in state `Ready`, each once, at the position that its state names.
     ready: BTreeMap<Position, usize>,
+    /// The start and the number of each key that a worker processes, the longest first.
+    processing: BTreeSet<(Instant, usize)>,
     /// The number of keys in state `ProcessingDirty`.
     dirty: usize,
     next_sequence: u64,
@@ -64,6 +66,7 @@ impl<T> StateMachine<T> {
         StateMachine {
             states: Slots::new(),
             ready: BTreeMap::new(),
+            processing: BTreeSet::new(),
             dirty: 0,
             next_sequence: 0,
             created: now,
@@ -85,12 +88,10 @@ impl<T> StateMachine<T> {
         self.states.is_empty()
     }
 
-    /// Returns the keys that workers process, with the start of the processing.
+    /// Returns the keys that workers process, with the start of the processing. The longest is first.
+    /// Does not visit ready keys.
     pub(crate) fn processing(&self) -> impl Iterator<Item = (&T, Instant)> {
-        self.states.iter().filter_map(|(key, state)| match state {
-            KeyState::Ready(_) => None,
-            KeyState::Processing { since } | KeyState::ProcessingDirty { since, .. } => Some((key, *since)),
-        })
+        self.processing.iter().filter_map(|(since, number)| Some((self.states.get(*number)?.0, *since)))
     }
 
     /// Creates the position of a key that is added at `now`.
@@ -140,6 +141,7 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
         let (key, state) = self.states.get_mut(number)?;
         let KeyState::Ready(ReadyKey { priority, since, .. }) = *state else { return None };
         *state = KeyState::Processing { since: now };
+        self.processing.insert((now, number));
         Some(TakenKey { key: key.clone(), priority, queued_for: now.duration_since(since) })
     }
 
@@ -160,6 +162,7 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
                 since
             }
         };
+        self.processing.remove(&(since, number));
         Some(now.duration_since(since))
     }
 
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     impl StateMachine<u8> {
-        /// Asserts that `ready` and `dirty` agree with `states`.
+        /// Asserts that `ready`, `processing` and `dirty` agree with `states`.
         fn assert_invariants(&self) {
             let ready: BTreeMap<Position, usize> = (self.states.iter())
                 .filter_map(|(key, state)| match state {
@@ -192,6 +195,13 @@ mod tests {
             let dirty =
                 (self.states.iter()).filter(|(_, state)| matches!(state, KeyState::ProcessingDirty { .. }));
             assert_eq!(dirty.count(), self.dirty);
+            let processing = self.states.iter().filter_map(|(key, state)| match state {
+                KeyState::Ready(_) => None,
+                KeyState::Processing { since } | KeyState::ProcessingDirty { since, .. } => {
+                    Some((*since, self.states.find(key)?))
+                }
+            });
+            assert_eq!(processing.collect::<BTreeSet<_>>(), self.processing);
         }
     }
 
