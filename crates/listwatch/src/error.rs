@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use kube_client::core::Status;
-use kube_object::{DecodeError, Escaped};
+use kube_object::{DecodeError, Escaped, StatusText, set_missing_kind};
 
 use crate::{gzip::GzipError, retry_after::retry_after};
 
@@ -35,6 +35,14 @@ pub struct Target {
     pub url: String,
 }
 
+impl Target {
+    /// Returns the plural name of the resource, which is the last segment of the path.
+    fn resource(&self) -> &str {
+        let path = self.url.split('?').next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, Escaped(&self.url))
@@ -51,7 +59,7 @@ impl fmt::Display for Target {
 #[non_exhaustive]
 pub enum ListWatchError {
     /// The server rejected the request with an HTTP error, or sent an ERROR event.
-    #[error("{target}: server responded with {}", StatusLine(status))]
+    #[error("{target}: server responded with {}{}", StatusText(status), hint(status))]
     Status {
         /// The request.
         target: Target,
@@ -206,20 +214,13 @@ impl fmt::Display for ErrorClass {
     }
 }
 
-/// Code, reason and message of a status, on one line. The message of an internal error is omitted,
-/// because it can contain an object that a webhook received.
-struct StatusLine<'a>(&'a Status);
-
-impl fmt::Display for StatusLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.code)?;
-        if !self.0.reason.is_empty() {
-            write!(f, " {}", Escaped(&self.0.reason))?;
-        }
-        if self.0.reason == "InternalError" || self.0.message.is_empty() {
-            return Ok(());
-        }
-        write!(f, ": {}", Escaped(&self.0.message))
+/// Returns what to do about a status. A list in a namespace that does not exist is empty, so a server
+/// responds with 404 only if it does not have the resource.
+fn hint(status: &Status) -> &'static str {
+    match status.code {
+        401 => "; check the credentials of this program",
+        404 => "; no such resource: is the CRD installed, with this version?",
+        _ => "",
     }
 }
 
@@ -229,6 +230,8 @@ const MAX_STATUS_CHARS: usize = 1024;
 impl ListWatchError {
     /// Creates an error from a status. Truncates its texts to a length that is safe to log.
     pub(crate) fn status(target: Target, mut status: Box<Status>, retry_after: Option<Duration>) -> Self {
+        // Without the kind, `StatusText` would not show the message.
+        set_missing_kind(&mut status, target.resource());
         for text in [&mut status.reason, &mut status.message] {
             if let Some((end, _)) = text.char_indices().nth(MAX_STATUS_CHARS) {
                 text.truncate(end);
@@ -321,10 +324,19 @@ fn loggable(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send 
     }
 }
 
+/// Escapes the texts of a status. If `StatusText` does not show the message, replaces the messages.
 fn escaped(mut status: Box<Status>) -> Box<Status> {
-    for text in [&mut status.reason, &mut status.message] {
-        *text = Escaped(&*text).to_string();
+    let text = StatusText(&status);
+    let message = if text.is_complete() { Escaped(&status.message).to_string() } else { text.to_string() };
+    if !text.is_complete() {
+        status
+            .details
+            .iter_mut()
+            .flat_map(|details| &mut details.causes)
+            .for_each(|cause| cause.message.clear());
     }
+    status.reason = Escaped(&status.reason).to_string();
+    status.message = message;
     status
 }
 
@@ -426,21 +438,27 @@ mod tests {
     }
 
     #[test]
-    fn status_message_is_one_line_without_internal_errors() {
-        let shown = |code, reason: &str, message: &str| {
+    fn status_message_is_shown_except_for_secrets() {
+        let shown = |url: &str, code, reason: &str, message: &str| {
             let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
-            let target = Target { verb: Verb::List, url: "/api/v1/pods".to_owned() };
+            let target = Target { verb: Verb::List, url: url.to_owned() };
             ListWatchError::status(target, Box::new(status), None).to_string()
         };
-        let forbidden = shown(403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J");
+        let pods = "/api/v1/namespaces/shop/pods?limit=500";
         assert_eq!(
-            forbidden,
-            r"LIST /api/v1/pods: server responded with 403 Forbidden: pods is forbidden\n[+] all is well\u{1b}[2J"
+            shown(pods, 403, "Forbidden", "pods is forbidden\n[+] all is well\x1b[2J"),
+            r"LIST /api/v1/namespaces/shop/pods?limit=500: server responded with 403 Forbidden: pods is forbidden\n[+] all is well\u{1b}[2J"
         );
-        let webhook = shown(500, "InternalError", "conversion webhook failed: hunter2");
-        assert_eq!(webhook, "LIST /api/v1/pods: server responded with 500 InternalError");
-        assert_eq!(shown(404, "", ""), "LIST /api/v1/pods: server responded with 404");
-        assert_eq!(shown(404, "", "Not Found"), "LIST /api/v1/pods: server responded with 404: Not Found");
+        let webhook = shown("/api/v1/secrets", 500, "InternalError", "conversion webhook failed: hunter2");
+        assert_eq!(webhook, "LIST /api/v1/secrets: server responded with 500 InternalError: secrets");
+        assert_eq!(
+            shown("/apis/example.com/v1/sites", 404, "", "Not Found"),
+            "LIST /apis/example.com/v1/sites: server responded with 404 Not Found; no such resource: is the CRD installed, with this version?"
+        );
+        assert_eq!(
+            shown("/api/v1/pods", 401, "Unauthorized", "Unauthorized"),
+            "LIST /api/v1/pods: server responded with 401 Unauthorized; check the credentials of this program"
+        );
     }
 
     #[test]

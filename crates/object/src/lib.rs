@@ -30,6 +30,7 @@
 //!   value that a transform may have changed.
 //! - A decode error never contains the contents of an object. It contains at most the kind, a
 //!   position, a category, and the reason of a transform.
+//! - [`StatusText`] is the only text of an error response. It contains no contents of Secrets.
 //! - `Display` escapes each text of a server ([`Escaped`]). The unchanged text is available through
 //!   `as_str`.
 
@@ -46,6 +47,7 @@ mod key;
 mod labels;
 mod object;
 mod raw;
+mod status_text;
 mod uid;
 mod version;
 
@@ -62,6 +64,7 @@ pub use key::{KeyRef, ObjectKey, ParseKeyError};
 pub use labels::Labels;
 pub use object::{Object, ObjectIdRef};
 pub use raw::{DecodeContext, RawObject};
+pub use status_text::{StatusText, mark_sensitive, mask_quoted_values, set_missing_kind};
 pub use uid::Uid;
 pub use version::ResourceVersion;
 
