@@ -42,6 +42,9 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 /// The longest delay of a key after a failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
 
+/// The default of [`Controller::reconcile_timeout`]. A reconcile that only sends requests is much faster.
+const RECONCILE_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Describes the reason why a controller failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -126,7 +129,7 @@ impl<T: Cached> Controller<T> {
         let options = ControllerOptions {
             name: kind.to_lowercase().into(),
             concurrency: 1,
-            reconcile_timeout: None,
+            reconcile_timeout: Some(RECONCILE_TIMEOUT),
             requeue_after_success: None,
         };
         Self {
@@ -162,14 +165,16 @@ impl<T: Cached> Controller<T> {
     }
 
     /// Sets the maximum duration of one reconcile. If a reconcile takes longer, the controller
-    /// drops its future, and retries the key as after a failure.
+    /// drops its future, and retries the key as after a failure. The default is 10 minutes.
     ///
-    /// By default, there is no limit. A reconcile that hangs then blocks its key, and occupies one
-    /// of the [concurrent reconciles](Self::concurrency). Requests through an `Api` of kube-client
-    /// can hang, because they have no timeout. The helpers of this crate use a timeout for each
-    /// request.
-    pub fn reconcile_timeout(mut self, after: Duration) -> Self {
-        self.options.reconcile_timeout = Some(after);
+    /// `None` removes the limit. A reconcile that hangs then blocks its key, and occupies one of the
+    /// [concurrent reconciles](Self::concurrency).
+    ///
+    /// A reconcile that blocks its thread cannot be dropped. If a reconcile is still running one minute
+    /// after its timeout, the page `/healthz` of the manager fails, and a liveness probe restarts the
+    /// process.
+    pub fn reconcile_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.options.reconcile_timeout = limit.into();
         self
     }
 
@@ -368,9 +373,13 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
         started = start_sources(&worker, sources) => started,
     };
     let Some(shutdowns) = started else { return Ok(()) };
+    let ControllerOptions { name, concurrency, .. } = &worker.state.options;
+    let keys = worker.state.keys.queue.len();
+    tracing::info!(controller = %name, concurrency, keys, "controller started");
     supervise(&worker, source_failure).await;
     worker.stop.cancel();
     join_all(shutdowns.into_iter().map(|shutdown| shutdown.0)).await;
+    tracing::info!(controller = %name, "controller stopped");
     worker.state.result()
 }
 

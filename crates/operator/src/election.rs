@@ -1,7 +1,7 @@
 //! `Election`: takes part in the election that a Lease decides, and renews the lease while this process
 //! is the leader.
 
-mod guard;
+pub(crate) mod guard;
 pub(crate) mod leadership;
 pub(crate) mod lease;
 mod lease_object;
@@ -28,7 +28,10 @@ use self::{
     lease::{Candidate, ElectionError, LeaseTimes, LeaseWrite, NextStep},
     lease_object::{apply_write, lease_resource, next_renew_time, parse_record},
 };
-use crate::redact::redact;
+use crate::redact::{redact, single_line};
+
+/// The length of an identity in logs and errors, in characters. Other processes write the identity.
+const MAX_IDENTITY_CHARS: usize = 128;
 
 /// Identifies the Lease of an election and this process, and sets the times of the election.
 #[derive(Clone, Debug)]
@@ -78,20 +81,34 @@ pub struct Election {
     lease: Option<DynamicObject>,
     /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// Error of the last request; `None` after a success.
+    /// Error of the last request. `None` after a successful write, and on a follower also after a read.
     last_error: watch::Sender<Option<String>>,
 }
 
-/// State of an election, for metrics and pages.
-#[cfg(any(feature = "http", feature = "metrics"))]
+/// State of an election, for errors, metrics and pages.
 #[derive(Clone)]
 pub(crate) struct ElectionView {
-    /// The name of the Lease.
-    pub(crate) name: String,
+    /// The namespace and name of the Lease.
+    pub(crate) lease: ObjectKey,
     pub(crate) leadership: Leadership,
-    /// Error of the last request; `None` after a success.
-    #[cfg(feature = "http")]
+    /// Error of the last request. `None` after a successful write, and on a follower also after a read.
     pub(crate) last_error: watch::Receiver<Option<String>>,
+}
+
+impl ElectionView {
+    /// Returns the likely reason why this process is no longer the leader.
+    pub(crate) fn loss_reason(&self) -> String {
+        loss_reason(self.leadership.other_leader().as_deref(), self.last_error.borrow().as_deref())
+    }
+}
+
+/// Returns the likely reason of a lost lease. Without an error, the process was probably paused.
+fn loss_reason(other_leader: Option<&str>, last_error: Option<&str>) -> String {
+    match (other_leader, last_error) {
+        (Some(leader), _) => format!("{} is the leader now", single_line(leader, MAX_IDENTITY_CHARS)),
+        (None, Some(error)) => error.to_owned(),
+        (None, None) => "it was not renewed in time, and no request failed".to_owned(),
+    }
 }
 
 impl Election {
@@ -112,14 +129,9 @@ impl Election {
         Ok(Self { options, api, state, candidate, lease: None, written_at: None, last_error })
     }
 
-    #[cfg(any(feature = "http", feature = "metrics"))]
     pub(crate) fn view(&self) -> ElectionView {
-        ElectionView {
-            name: self.options.name.clone(),
-            leadership: self.leadership(),
-            #[cfg(feature = "http")]
-            last_error: self.last_error.subscribe(),
-        }
+        let last_error = self.last_error.subscribe();
+        ElectionView { lease: self.key(), leadership: self.leadership(), last_error }
     }
 
     /// Returns a handle that reports whether this process is the leader.
@@ -142,6 +154,8 @@ impl Election {
     /// If the future is dropped, the lease is not released, and other candidates wait until it
     /// expires. [`Leadership`] still reports this process as the leader until the renew deadline.
     pub async fn run(mut self, stop: CancellationToken) {
+        let identity = single_line(&self.options.identity, MAX_IDENTITY_CHARS);
+        tracing::info!(lease = %self.key(), %identity, "joined the election");
         let informer = self.start_informer();
         let mut events = informer.events();
         while !stop.is_cancelled() {
@@ -151,7 +165,7 @@ impl Election {
                 () = self.advance(&informer, &mut events) => self.publish(),
             }
         }
-        self.state.send_replace(LeaderState::Ended);
+        self.set_state(LeaderState::Ended);
         self.release().await;
         informer.stop().await;
     }
@@ -179,7 +193,10 @@ impl Election {
     async fn advance(&mut self, informer: &Informer<DynamicObject>, events: &mut EventStream<DynamicObject>) {
         let until = match self.candidate.next_step(Instant::now()) {
             NextStep::Read => return self.read().await,
-            NextStep::Write(write) => return self.write(write).await,
+            NextStep::Write(write) => {
+                self.write(write).await;
+                return;
+            }
             NextStep::Wait(until) => until,
         };
         let next_poll = Instant::now() + self.options.times.retry_period;
@@ -204,32 +221,42 @@ impl Election {
         let sent = Instant::now();
         match timeout(self.request_timeout(), self.api.get_opt(&self.options.name)).await {
             Ok(Ok(lease)) => {
-                self.last_error.send_replace(None);
+                // A leader that can read but not write will lose its lease. Keep the error of the write.
+                if !self.candidate.is_holder() {
+                    self.last_error.send_replace(None);
+                }
                 self.candidate.on_read(lease.as_ref().map(parse_record), Instant::now());
                 self.lease = lease;
             }
             Ok(Err(error)) => self.request_failed("read", sent, &redact(&error)),
-            Err(elapsed) => self.request_failed("read", sent, &elapsed),
+            Err(_) => self.request_failed("read", sent, &self.timeout_text()),
         }
     }
 
-    async fn write(&mut self, write: LeaseWrite) {
+    /// Sends a write of the Lease. Returns whether it succeeded.
+    async fn write(&mut self, write: LeaseWrite) -> bool {
         let (sent, lease) = (Instant::now(), self.next_lease(&write));
         match timeout(self.request_timeout(), self.send(&lease)).await {
             Ok(Ok(lease)) => {
                 self.last_error.send_replace(None);
                 self.candidate.on_written(parse_record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
+                return true;
             }
             Ok(Err(error)) => self.request_failed("write", sent, &redact(&error)),
-            Err(elapsed) => self.request_failed("write", sent, &elapsed),
+            Err(_) => self.request_failed("write", sent, &self.timeout_text()),
         }
+        false
     }
 
     /// Returns half of the renew deadline, like the components of Kubernetes. A lost request then
     /// leaves time for a retry.
     fn request_timeout(&self) -> Duration {
         self.options.times.renew_deadline / 2
+    }
+
+    fn timeout_text(&self) -> String {
+        format!("no response within {:?}", self.request_timeout())
     }
 
     fn request_failed(&mut self, verb: &str, sent: Instant, error: &dyn Display) {
@@ -258,8 +285,13 @@ impl Election {
     /// Reads the Lease first, because a write in flight may have been applied. Then releases it.
     async fn release(&mut self) {
         self.read().await;
-        if let Some(write) = self.candidate.release() {
-            self.write(write).await;
+        let Some(write) = self.candidate.release() else { return };
+        let lease = self.key();
+        if self.write(write).await {
+            tracing::info!(%lease, "released the lease");
+        } else {
+            let expires_after = self.options.times.lease_duration;
+            tracing::warn!(%lease, ?expires_after, "lease was not released; other candidates wait until it expires");
         }
     }
 
@@ -268,7 +300,41 @@ impl Election {
             Some(until) => LeaderState::Leading(until),
             None => LeaderState::Following(self.candidate.other_holder().map(str::to_owned)),
         };
-        let replace = |before: &mut LeaderState| std::mem::replace(before, state.clone()) != state;
-        self.state.send_if_modified(replace);
+        self.set_state(state);
+    }
+
+    fn set_state(&self, state: LeaderState) {
+        let mut before = state.clone();
+        self.state.send_if_modified(|current| {
+            before = std::mem::replace(current, state.clone());
+            before != state
+        });
+        self.log_change(&before, &state);
+    }
+
+    /// Logs the changes that show which process is the leader. Does not log renewals.
+    fn log_change(&self, before: &LeaderState, after: &LeaderState) {
+        let lease = self.key();
+        let other = |state: &LeaderState| match state {
+            LeaderState::Following(holder) => {
+                holder.as_deref().map(|holder| single_line(holder, MAX_IDENTITY_CHARS))
+            }
+            LeaderState::NoElection | LeaderState::Leading(_) | LeaderState::Ended => None,
+        };
+        match (before, after) {
+            (LeaderState::Leading(_), LeaderState::Following(holder)) => {
+                let reason = loss_reason(holder.as_deref(), self.last_error.borrow().as_deref());
+                tracing::warn!(%lease, %reason, "lost the lease");
+            }
+            (LeaderState::Leading(_), LeaderState::Leading(_)) => {}
+            (_, LeaderState::Leading(_)) => tracing::info!(%lease, "became the leader"),
+            _ => {
+                if let Some(leader) = other(after)
+                    && other(before).as_ref() != Some(&leader)
+                {
+                    tracing::info!(%lease, %leader, "another process is the leader; waiting for the lease");
+                }
+            }
+        }
     }
 }

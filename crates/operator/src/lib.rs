@@ -45,11 +45,16 @@
 //!   registry with `Manager::register_metrics`.
 //!
 //! # Secrets in logs
-//! If a server rejects an object, the message of the server may contain parts of the object. If
-//! JSON cannot be decoded, the message of serde_json may contain parts of the JSON. The logs and
-//! pages of this crate, and the text of a [`Failure`], never contain these messages.
+//! If a server rejects an object, its message may contain parts of the object, for example an invalid
+//! value. The logs and pages of this crate, and the text of a [`Failure`], contain this message, because
+//! it usually names the cause. They do not contain messages about Secrets. Mark other sensitive kinds
+//! with [`mark_sensitive`](informer::mark_sensitive). To mask all quoted values, call
+//! [`mask_quoted_values`](informer::mask_quoted_values).
 //!
-//! The sources of an error may contain these messages. Some formats print the sources: `{:#}` of
+//! If JSON cannot be decoded, the message of serde_json may contain parts of the JSON. Logs, pages and
+//! [`Failure`]s never contain this message.
+//!
+//! The sources of an error contain the unchanged messages. Some formats print the sources: `{:#}` of
 //! anyhow, and `{:?}` of a [`WriteError`] or a [`FinalizerError`].
 //!
 //! kube-client writes log lines with the target `kube_client`. At level warn, it logs each response
@@ -93,13 +98,14 @@ mod write;
 
 pub use controller::{
     Controller, ControllerError,
-    action::{Action, Failure},
+    action::{Action, Failure, TerminalError},
     predicate::Predicate,
     reason::{Change, Reason, Reasons},
     reconcile::{Reconciler, Request},
 };
 pub use election::{
     Election, ElectionOptions,
+    guard::RequestTimeout,
     leadership::{Leadership, LeaseExpired, NotLeading},
     lease::{ElectionError, LeaseTimes},
 };

@@ -23,7 +23,7 @@ use std::{
 use futures_util::{FutureExt, TryFutureExt};
 use kube_client::Client;
 use kube_informer::{Cached, InformerFactory};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http")]
@@ -363,6 +363,7 @@ impl Manager {
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len());
         self.start_http(&mut stages.http, phase.subscribe());
         let Self { options, election, required_permissions, runnables, .. } = self;
+        let election_view = election.as_ref().map(Election::view);
         let plan = StartPlan { options: options.clone(), election, required_permissions, runnables };
         let start = async {
             let started = stages.start(plan, || _ = phase.send_replace(ManagerPhase::Running)).await;
@@ -382,17 +383,23 @@ impl Manager {
             Ok(Some(TaskFailure::LeadershipLost)) => Duration::ZERO,
             _ => options.graceful_shutdown_timeout,
         };
-        let still_running = stages.stop(grace_period).await;
-        // After the stop signal, only failures of controllers and tasks are errors.
-        let failure = outcome.map(|failure| failure.or_else(|| failures.reported(Stage::Runnables)));
-        let result = match failure {
+        let error_of = |failure| ManagerError::from_failure(failure, election_view.as_ref());
+        let result = match outcome {
             Ok(None) => Ok(()),
-            Ok(Some(failure)) => Err(ManagerError::from_failure(failure, options.election.as_ref())),
+            Ok(Some(failure)) => Err(error_of(failure)),
             Err(error) => Err(error),
         };
+        log_shutdown_start(&result, grace_period);
+        let started = Instant::now();
+        let still_running = stages.stop(grace_period).await;
+        // After the stop signal, only failures of controllers and tasks are errors.
+        let result = result
+            .and_then(|()| failures.reported(Stage::Runnables).map_or(Ok(()), |late| Err(error_of(late))));
         if still_running.is_empty() {
+            tracing::info!(took = ?started.elapsed(), "manager stopped");
             return result;
         }
+        tracing::error!(?still_running, "shutdown timed out; this process must exit");
         Err(ManagerError::ShutdownTimeout { still_running, cause: result.err().map(Box::new) })
     }
 
@@ -415,6 +422,13 @@ impl Manager {
 
     #[cfg(not(feature = "http"))]
     fn start_http(&mut self, _: &mut TaskGroup, _: watch::Receiver<ManagerPhase>) {}
+}
+
+fn log_shutdown_start(cause: &Result<(), ManagerError>, grace_period: Duration) {
+    match cause {
+        Ok(()) => tracing::info!(?grace_period, "stop signal received; manager stops"),
+        Err(error) => tracing::error!(%error, ?grace_period, "manager stops after a failure"),
+    }
 }
 
 /// Returns a name that two runnables share.

@@ -3,29 +3,19 @@
 //! objects.
 //!
 //! Servers include parts of the objects that they reject, and serde_json includes the value that it
-//! cannot decode. The text of an error response contains only the code, the reason and the field
-//! names. The text of a decode error contains only the position. Other error messages are
-//! truncated.
+//! cannot decode. `StatusText` decides which part of an error response is shown. The text of a decode
+//! error contains only the position. Other error messages are truncated.
 
 use std::{error::Error, iter::successors};
 
-use http::StatusCode;
 use kube_client::core::Status;
-use kube_informer::Escaped;
+use kube_informer::{Escaped, StatusText};
 use serde_json::error::Category;
 
 /// The length of one error message, in characters.
 const MAX_ERROR_CHARS: usize = 512;
 /// The number of sources of an error in the text.
-const MAX_CAUSES: usize = 32;
-/// The number of field names of an error response in the text.
-const MAX_FIELDS: usize = 8;
-/// The length of a field name or a reason, in characters.
-const MAX_FIELD_CHARS: usize = 64;
-
-/// The reason that kube-client sets if the response is not a `Status`, for example from a proxy.
-const UNPARSED_REASON: &str = "Failed to parse error data";
-
+pub(crate) const MAX_CAUSES: usize = 32;
 /// Returns the messages of an error and its sources on one line, without contents of objects.
 pub(crate) fn redact(error: &(dyn Error + 'static)) -> String {
     let mut messages: Vec<String> = Vec::new();
@@ -82,26 +72,15 @@ impl SensitiveError {
     }
 
     fn from_status(error: &dyn Error, status: &Status) -> Self {
-        let causes = || status.details.iter().flat_map(|details| &details.causes);
-        let messages = [&status.message].into_iter().chain(causes().map(|cause| &cause.message));
-        let code = StatusCode::from_u16(status.code).ok();
-        let reason = match status.reason.as_str() {
-            "" | UNPARSED_REASON => {
-                code.and_then(|code| code.canonical_reason()).unwrap_or("without a reason")
-            }
-            reason => reason,
-        };
-        let fields = causes()
-            .map(|cause| single_line(&cause.field, MAX_FIELD_CHARS))
-            .filter(|field| !field.is_empty());
-        let fields: Vec<String> = fields.take(MAX_FIELDS).collect();
-        let field_list = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
-        let redacted = format!(
-            "the server responded with {} {}{field_list}",
-            status.code,
-            single_line(reason, MAX_FIELD_CHARS)
-        );
-        Self { full_text: error.to_string(), quotes: quotes(messages.map(String::as_str)), redacted }
+        let text = StatusText(status);
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let messages = [&status.message].into_iter().chain(causes.map(|cause| &cause.message));
+        let hidden = messages.filter(|_| !text.is_complete());
+        Self {
+            full_text: error.to_string(),
+            quotes: quotes(hidden.map(String::as_str)),
+            redacted: format!("the server responded with {text}"),
+        }
     }
 
     fn from_json(error: &dyn Error, json: &serde_json::Error) -> Self {
@@ -155,9 +134,9 @@ mod tests {
             field: (*field).to_owned(),
         };
         let details = StatusDetails {
-            name: String::new(),
+            name: "a".to_owned(),
             group: String::new(),
-            kind: String::new(),
+            kind: "Secret".to_owned(),
             uid: String::new(),
             causes: fields.iter().map(cause).collect(),
             retry_after_seconds: 0,
@@ -185,18 +164,22 @@ mod tests {
         Debugged(#[source] Box<Status>),
     }
 
-    const REJECTED: &str = "the server responded with 422 Invalid (data.password, metadata.name)";
+    const REJECTED: &str = "the server responded with 422 Invalid: Secret a (data.password, metadata.name)";
 
     #[test]
-    fn status_error_is_reduced_to_code_reason_and_fields() {
+    fn status_of_secret_is_reduced_to_code_reason_and_fields() {
         assert_eq!(redact(&rejected()), REJECTED);
-        assert_eq!(redact(&status(&[])), "the server responded with 422 Invalid");
-        for reason in ["", UNPARSED_REASON] {
-            let bare = Status::failure(CONTENTS, reason).with_code(503);
-            assert_eq!(redact(&bare), "the server responded with 503 Service Unavailable");
-        }
-        let many = redact(&status(&["spec"; 1000]));
-        assert!(many.len() < 200, "{many}");
+        assert_eq!(redact(&status(&[])), "the server responded with 422 Invalid: Secret a");
+    }
+
+    #[test]
+    fn status_of_other_kind_is_shown_with_its_outer_errors() {
+        let mut status = status(&[]);
+        status.details.as_mut().unwrap().kind = "Site".to_owned();
+        status.message = "Site \"a\" is invalid".to_owned();
+        let expected =
+            "failed to create the Secret: the server responded with 422 Invalid: Site \"a\" is invalid";
+        assert_eq!(redact(&UserError::WithSource(kube_client::Error::Api(Box::new(status)))), expected);
     }
 
     #[test]
@@ -210,7 +193,7 @@ mod tests {
         );
         assert_eq!(
             redact(&UserError::Debugged(Box::new(status(&["a"])))),
-            "the server responded with 422 Invalid (a)"
+            "the server responded with 422 Invalid: Secret a (a)"
         );
         let shared = UserError::WithoutSource(Arc::new(rejected()));
         assert_eq!(redact(&shared), format!("failed to create the Secret: {REJECTED}"));

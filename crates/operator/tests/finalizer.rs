@@ -207,7 +207,7 @@ async fn incomplete_cleanup_keeps_the_finalizer() {
     let finalizer = Finalizer::new(OURS);
     for waits in [Action::AwaitChange, Action::RequeueAfter(SECOND)] {
         assert_eq!(world.run(&finalizer, &site, Ok(waits)).await.unwrap(), waits);
-        let failed = world.run(&finalizer, &site, Err(Failure::message("no luck"))).await.unwrap_err();
+        let failed = world.run(&finalizer, &site, Err(Failure::from("no luck"))).await.unwrap_err();
         assert_eq!(failed.to_string(), "no luck");
         assert_eq!(world.finalizers_on_server(), Some(json!([OURS])));
     }

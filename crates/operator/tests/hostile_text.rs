@@ -59,7 +59,7 @@ fn assert_harmless_error(error: &(dyn Error + 'static)) {
 fn hostile_status() -> Value {
     let cause = json!({"reason": HOSTILE, "message": HOSTILE, "field": HOSTILE});
     let details = json!({"name": HOSTILE, "kind": HOSTILE, "uid": HOSTILE, "causes": [cause]});
-    json!({"kind": "Status", "code": 500, "reason": HOSTILE, "message": HOSTILE, "details": details})
+    json!({"kind": "Status", "code": 500, "reason": HOSTILE, "message": format!("{HOSTILE}!"), "details": details})
 }
 
 fn item(kind: &str, name: &str, data: &Value) -> Value {
@@ -124,7 +124,7 @@ fn cases() -> Vec<Case> {
     let no_name = json!({"kind": HOSTILE, "metadata": {}});
     let bookmark = json!({"metadata": {"resourceVersion": HOSTILE}});
     let (key, got) = ("shop/{} at resourceVersion {}", "expected kind ConfigMap, got {}");
-    let (status, version) = (": server responded with 500 {}: {}", "up to resourceVersion {}");
+    let (status, version) = (": server responded with 500 {}: {}!", "up to resourceVersion {}");
     vec![
         Case { list_code: 500, ..Case::list("HTTP error", status, hostile_status()) },
         Case::list("kind of a list", "expected a list, got {}", list(HOSTILE, "5", "", &[])),

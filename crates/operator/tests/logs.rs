@@ -1,11 +1,11 @@
-//! Errors, logs and pages do not contain parts of objects, if the server rejects a request or
-//! returns invalid JSON. Each test starts with [`Logged::begin`].
+//! Errors, logs and pages do not contain parts of objects of sensitive kinds, if the server rejects a
+//! request or returns invalid JSON. Each test starts with [`Logged::begin`].
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
-use kube_informer::{CachedApi, InformerFactory};
+use kube_informer::{CachedApi, InformerFactory, mark_sensitive};
 use kube_operator::{
     Action, Applier, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, Manager,
     ManagerOptions, Request, create_or_update, update_status,
@@ -33,6 +33,7 @@ const CONTENTS: &str = "hunter2";
 
 /// An error response that contains parts of an object in each field where servers include them.
 fn leaking_status(code: u16, reason: &str) -> Fault {
+    mark_sensitive(["ConfigMap", "configmaps"]);
     let invalid = format!("Invalid value: \"{CONTENTS}\": must be longer");
     let cause = json!({"reason": "FieldValueInvalid", "message": invalid, "field": "data.password"});
     let status = json!({
@@ -50,8 +51,14 @@ fn response(code: u16, body: &str) -> Fault {
 /// Responses, and the expected text of each response.
 fn responses() -> [(Fault, &'static str); 4] {
     [
-        (leaking_status(422, "Invalid"), "the server responded with 422 Invalid (data.password)"),
-        (leaking_status(500, "InternalError"), "the server responded with 500 InternalError (data.password)"),
+        (
+            leaking_status(422, "Invalid"),
+            "the server responded with 422 Invalid: ConfigMap a (data.password)",
+        ),
+        (
+            leaking_status(500, "InternalError"),
+            "the server responded with 500 InternalError: ConfigMap a (data.password)",
+        ),
         (response(502, CONTENTS), "the server responded with 502 Bad Gateway"),
         (response(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
     ]

@@ -45,8 +45,9 @@ impl<T> fmt::Debug for Request<T> {
 /// Reconciles of one key never overlap. Reconciles of different keys overlap up to the
 /// [concurrency](crate::Controller::concurrency) of the controller.
 ///
-/// Every `Fn(Request<T>) -> impl Future` with the same output implements this trait. Most operators
-/// implement it for a struct that holds clients and caches.
+/// Every `Fn(Request<T>) -> impl Future<Output = Result<Action, E>>` implements this trait if `E` converts
+/// to a [`Failure`], for example `anyhow::Error`. Most operators implement the trait for a struct that
+/// holds clients and caches.
 ///
 /// # Cancel safety
 /// The future of a reconcile is dropped at an `await` in three cases:
@@ -62,13 +63,15 @@ pub trait Reconciler<T: Cached>: Send + Sync + 'static {
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send;
 }
 
-impl<T, F, R> Reconciler<T> for F
+impl<T, F, R, E> Reconciler<T> for F
 where
     T: Cached,
     F: Fn(Request<T>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Action, Failure>> + Send,
+    R: Future<Output = Result<Action, E>> + Send,
+    E: Into<Failure>,
 {
     fn reconcile(&self, request: Request<T>) -> impl Future<Output = Result<Action, Failure>> + Send {
-        self(request)
+        let reconciled = self(request);
+        async { reconciled.await.map_err(Into::into) }
     }
 }

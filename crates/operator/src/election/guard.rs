@@ -1,13 +1,24 @@
 //! `Leadership::guard`: a client that writes only while this process is the leader.
 
+use std::time::Duration;
+
 use http::{Method, Request};
 use kube_client::{Client, client::Body};
+use tokio::time::timeout;
 use tower::BoxError;
 
 use super::{
     leadership::{Leadership, LeaseExpired, NotLeading},
     no_retry::NoRetry,
 };
+
+/// Servers end a request after 60 s. This timeout is for connections that are dead without notice.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Reports that the server did not respond to a request of a guarded client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no response within {:?}; the server may still apply a write", REQUEST_TIMEOUT)]
+pub struct RequestTimeout;
 
 impl Leadership {
     /// Returns a client that sends writes only while this process is the leader.
@@ -21,6 +32,9 @@ impl Leadership {
     /// - The connection checks leadership again when it reads the body of a write. If the process
     ///   was paused until its lease expired, the write is therefore not sent. A write without a
     ///   body is not checked again, but kube-client does not send such writes.
+    ///
+    /// Each request fails with [`RequestTimeout`] if the server does not respond within 90 s. The timeout
+    /// ends when the response begins, so watches and logs are not limited.
     ///
     /// The client sends each write at most once, even if `client` retries requests. By default, a
     /// client from `Config` retries after the status 429, 503 or 504. Such a retry would be sent
@@ -37,7 +51,11 @@ impl Leadership {
             let (client, leadership, no_retry) = (client.clone(), leadership.clone(), no_retry.clone());
             async move {
                 if !is_write(request.method()) {
-                    return Ok::<_, BoxError>(client.send(request).await?);
+                    return Ok::<_, BoxError>(
+                        timeout(REQUEST_TIMEOUT, client.send(request))
+                            .await
+                            .map_err(|_| RequestTimeout)??,
+                    );
                 }
                 let request = no_retry.wrap(request).await?;
                 // The guard does not await between this check and the send.
@@ -47,7 +65,9 @@ impl Leadership {
                 tokio::select! {
                     biased;
                     () = leadership.lost() => Err(LeaseExpired.into()),
-                    answer = client.send(request) => Ok(answer?),
+                    answer = timeout(REQUEST_TIMEOUT, client.send(request)) => {
+                        Ok(answer.map_err(|_| RequestTimeout)??)
+                    }
                 }
             }
         });

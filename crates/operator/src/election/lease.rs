@@ -218,6 +218,11 @@ impl Candidate {
         holder.filter(|holder| !holder.is_empty() && *holder != self.identity)
     }
 
+    /// Returns whether the last observed Lease names this candidate, even if the lease has expired.
+    pub(crate) fn is_holder(&self) -> bool {
+        self.record().is_some_and(|record| record.holder == self.identity)
+    }
+
     fn record(&self) -> Option<&LeaseRecord> {
         self.observed.as_ref()?.record.as_ref()
     }

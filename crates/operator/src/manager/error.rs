@@ -3,7 +3,7 @@
 use kube_informer::CacheSyncError;
 
 use super::task_group::TaskFailure;
-use crate::{ElectionError, ElectionOptions, Failure, MissingRule};
+use crate::{ElectionError, Failure, MissingRule, election::ElectionView};
 
 /// Reports that a manager could not start, stopped because a part failed, or did not stop in time.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,14 @@ pub enum ManagerError {
     },
     /// The lease expired, and another process may be the leader now. This process must exit, because
     /// work that it started as the leader may still be running, for example in a spawned task.
-    #[error("lost the lease {0} because it was not renewed in time; this process must exit")]
-    LeadershipLost(String),
+    #[error("lost the lease {lease}: {reason}; this process must exit")]
+    LeadershipLost {
+        /// The namespace and name of the Lease.
+        lease: String,
+        /// The new leader, or the error of the last request, or that no request failed. If no request
+        /// failed, the process was probably paused.
+        reason: String,
+    },
     /// A controller or a task failed.
     #[error("controller or task {name:?} failed: {failure}")]
     TaskFailed {
@@ -72,11 +78,13 @@ fn hint(missing: &[MissingRule]) -> String {
 }
 
 impl ManagerError {
-    pub(super) fn from_failure(failure: TaskFailure, election: Option<&ElectionOptions>) -> Self {
+    /// Creates the error of a failed task. Only an election can be lost.
+    pub(super) fn from_failure(failure: TaskFailure, election: Option<&ElectionView>) -> Self {
         match failure {
             TaskFailure::LeadershipLost => {
-                let lease = |options: &ElectionOptions| format!("{}/{}", options.namespace, options.name);
-                Self::LeadershipLost(election.map(lease).unwrap_or_default())
+                let lease = election.map(|election| election.lease.to_string()).unwrap_or_default();
+                let reason = election.map(ElectionView::loss_reason).unwrap_or_default();
+                Self::LeadershipLost { lease, reason }
             }
             TaskFailure::Failed(name, failure) => Self::TaskFailed { name, failure },
             TaskFailure::Panicked(name) => Self::TaskPanicked(name),

@@ -130,7 +130,13 @@ impl CacheStage {
         required: BTreeSet<MissingRule>,
         limit: Duration,
     ) -> Result<(), ManagerError> {
-        let Err(error) = self.factory.wait_for_sync(limit).await else { return Ok(()) };
+        let started = Instant::now();
+        let Err(error) = self.factory.wait_for_sync(limit).await else {
+            let informers = self.factory.status();
+            let objects: usize = informers.iter().map(|informer| informer.objects).sum();
+            tracing::info!(informers = informers.len(), objects, took = ?started.elapsed(), "caches synced");
+            return Ok(());
+        };
         let check = permissions::missing_rules(&self.client, required);
         let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
         Err(ManagerError::CacheSync { error, missing })

@@ -24,7 +24,7 @@ impl Collector for ManagerCollector {
         self.encode_informers(&mut encoder)?;
         if let Some(election) = &self.0.election {
             let is_leader = f64::from(election.leadership.is_leader());
-            let values = [([("name", election.name.as_str())], is_leader)];
+            let values = [([("name", election.lease.name())], is_leader)];
             gauges(&mut encoder, "leader_election_master_status", "1 if this process is the leader", values)?;
         }
         Ok(())

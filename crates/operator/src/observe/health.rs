@@ -23,6 +23,10 @@ const MAX_FAILING_TIME: Duration = Duration::from_secs(300);
 /// event that never happens.
 const LONG_RECONCILE: Duration = Duration::from_secs(60);
 
+/// If a reconcile is still running this long after its timeout, it blocks its thread. A restart of the
+/// process is then the only remedy.
+const STUCK_AFTER_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Limit for text from outside of this crate, such as the result of a check or the identity of a leader.
 const MAX_LINE_CHARS: usize = 1024;
 
@@ -95,6 +99,10 @@ pub(crate) async fn readyz_terse(State(state): State<Arc<PageState>>) -> Respons
 fn check_health(state: &PageState) -> CheckReport {
     let mut report = CheckReport::default();
     report.add("process", Ok("ok".to_owned()));
+    for controller in &state.view.controllers {
+        let name = format!("controller {}", controller.options.name);
+        report.add(&name, stuck_line(controller));
+    }
     report.run(&state.checks.healthz);
     report
 }
@@ -114,7 +122,7 @@ fn check_readiness(state: &PageState) -> CheckReport {
         report.add(&informer.name, informer_line(informer));
     }
     if let Some(election) = &state.view.election {
-        report.add(&format!("lease {}", election.name), Ok(election_line(election)));
+        report.add(&format!("lease {}", election.lease.name()), Ok(election_line(election)));
     }
     for controller in &state.view.controllers {
         let name = format!("controller {}", controller.options.name);
@@ -133,13 +141,27 @@ fn controller_line(controller: &ControllerState) -> String {
             format!("failed keys: {}{or_more}; latest: {key}: {failure}", failures.len())
         }
     };
-    if let Some((key, elapsed)) = controller.keys.queue.status().processing.first()
-        && *elapsed > LONG_RECONCILE
+    if let Some((key, elapsed)) = controller.keys.queue.longest_processing()
+        && elapsed > LONG_RECONCILE
     {
         let seconds = elapsed.as_secs();
         text.push_str(&format!("; the reconcile of {key} has been running for {seconds} s"));
     }
     text
+}
+
+/// Returns an error if a reconcile did not stop after its timeout.
+fn stuck_line(controller: &ControllerState) -> Result<String, String> {
+    let Some(limit) = controller.options.reconcile_timeout else {
+        return Ok("ok; reconciles have no timeout".to_owned());
+    };
+    match controller.keys.queue.longest_processing() {
+        Some((key, elapsed)) if elapsed > limit + STUCK_AFTER_TIMEOUT => Err(format!(
+            "the reconcile of {key} has been running for {} s, but its timeout is {limit:?}; it blocks its thread",
+            elapsed.as_secs()
+        )),
+        _ => Ok("ok".to_owned()),
+    }
 }
 
 fn election_line(election: &ElectionView) -> String {
@@ -187,11 +209,11 @@ mod tests {
     use crate::{controller::ControllerOptions, observe::metrics::Metrics};
 
     #[tokio::test(start_paused = true)]
-    async fn long_reconcile_is_named() {
+    async fn long_reconcile_is_named_and_unhealthy_after_its_timeout() {
         let options = ControllerOptions {
             name: "a".into(),
             concurrency: 1,
-            reconcile_timeout: None,
+            reconcile_timeout: Some(10 * LONG_RECONCILE),
             requeue_after_success: None,
         };
         let controller =
@@ -205,6 +227,12 @@ mod tests {
             controller_line(&controller),
             "no failed keys; the reconcile of shop/web has been running for 120 s"
         );
+        assert_eq!(stuck_line(&controller), Ok("ok".to_owned()));
+        sleep(9 * LONG_RECONCILE).await;
+        assert_eq!(stuck_line(&controller), Ok("ok".to_owned()), "the timeout expired one minute ago");
+        sleep(Duration::from_secs(1)).await;
+        let expected = "the reconcile of shop/web has been running for 661 s, but its timeout is 600s; it blocks its thread";
+        assert_eq!(stuck_line(&controller), Err(expected.to_owned()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,8 +2,6 @@
 //! logs the body of a response that it cannot decode and, at level debug, each error response. Both
 //! may contain parts of objects.
 
-use std::time::Duration;
-
 use http::{Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::{
@@ -12,12 +10,11 @@ use kube_client::{
     client::Body,
     core::{Request, Status, request as core_request},
 };
-use kube_informer::{ApiObject, CachedApi};
+use kube_informer::{ApiObject, CachedApi, set_missing_kind};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-/// Servers end a request after 60 s. This timeout is for connections that are dead without notice.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
+use crate::election::guard::REQUEST_TIMEOUT;
 
 /// The maximum length of the message that is made from an error response without a `Status`, in
 /// bytes.
@@ -137,16 +134,33 @@ where
     if code.is_success() {
         serde_json::from_slice(&body).map_err(Error::SerdeError)
     } else {
-        Err(Error::Api(Box::new(error_status(code, &body))))
+        Err(Error::Api(Box::new(error_status(code, &body, plural(api.resource_url())))))
     }
 }
 
 /// Returns the `Status` in the response. If there is none, for example from a proxy, returns a
-/// `Status` with the body as its message.
-fn error_status(code: StatusCode, body: &[u8]) -> Status {
-    let text = || String::from_utf8_lossy(&body[..body.len().min(MAX_ERROR_BODY_BYTES)]).into_owned();
-    let status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| Status::failure(&text(), ""));
-    if status.code == 0 { status.with_code(code.as_u16()) } else { status }
+/// `Status` with the body as its message. A `Status` without a kind receives the kind `resource`, so that
+/// its message can be shown.
+fn error_status(code: StatusCode, body: &[u8], resource: &str) -> Status {
+    let mut status = match serde_json::from_slice::<Status>(body) {
+        Ok(mut status) => {
+            set_missing_kind(&mut status, resource);
+            status
+        }
+        Err(_) => {
+            let text = String::from_utf8_lossy(&body[..body.len().min(MAX_ERROR_BODY_BYTES)]);
+            Status::failure(&text, "")
+        }
+    };
+    if status.code == 0 {
+        status.code = code.as_u16();
+    }
+    status
+}
+
+/// Returns the plural name of the resource at the end of the URL of a collection.
+pub(super) fn plural(url: &str) -> &str {
+    url.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -159,11 +173,12 @@ mod tests {
     fn error_status_is_the_response_status_or_its_text() {
         let status =
             json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "another version"});
-        let status = error_status(StatusCode::CONFLICT, status.to_string().as_bytes());
+        let status = error_status(StatusCode::CONFLICT, status.to_string().as_bytes(), "sites");
         assert!(status.is_conflict() && status.message == "another version", "{status:?}");
-        let other = error_status(StatusCode::NOT_FOUND, br#"{"error": "nothing here"}"#);
+        assert_eq!(status.details.map(|details| details.kind).as_deref(), Some("sites"));
+        let other = error_status(StatusCode::NOT_FOUND, br#"{"error": "nothing here"}"#, "sites");
         assert_eq!((other.code, other.reason.as_str()), (404, ""), "not a Status");
-        let proxy = error_status(StatusCode::BAD_GATEWAY, &[b'<'; 10_000]);
+        let proxy = error_status(StatusCode::BAD_GATEWAY, &[b'<'; 10_000], "sites");
         assert_eq!((proxy.code, proxy.message.len()), (502, MAX_ERROR_BODY_BYTES));
     }
 }

@@ -6,6 +6,8 @@ use kube_client::{Error, Resource};
 use kube_informer::{CachedApi, CachedReadError, Escaped, ObjectKey};
 use serde::de::DeserializeOwned;
 
+use super::requests::plural;
+
 /// Describes the operation that a helper performed on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationResult {
@@ -131,9 +133,4 @@ impl WriteError {
             _ => Self::Request { operation, key, source },
         }
     }
-}
-
-/// Returns the plural name of the resource at the end of the URL of a collection.
-fn plural(url: &str) -> &str {
-    url.rsplit('/').next().unwrap_or_default()
 }

@@ -82,7 +82,7 @@ impl Machine {
             self.judge.log(format_args!("{identity} stopped: {result:?}"));
             match result {
                 Ok(()) if stopped => self.judge.count(Coverage::Stopped),
-                Err(ManagerError::LeadershipLost(_)) => self.judge.count(Coverage::LostLease),
+                Err(ManagerError::LeadershipLost { .. }) => self.judge.count(Coverage::LostLease),
                 Err(ManagerError::CacheSync { .. }) => {}
                 other => self.judge.violation(format!("{identity} stopped: {other:?}")),
             }

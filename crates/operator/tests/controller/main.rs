@@ -175,7 +175,7 @@ async fn failed_panicked_or_hung_reconcile_is_retried_with_backoff() {
     let controller = Controller::new(&world.maps()).reconcile_timeout(SECOND / 100);
     let task = world.run(controller, |number| async move {
         match number {
-            1 => Err(Failure::message("no luck")),
+            1 => Err(Failure::from("no luck")),
             2 => panic!("on purpose"),
             3 => std::future::pending().await,
             _ => Ok(Action::Done),
@@ -297,7 +297,7 @@ async fn no_reconcile_starts_after_lease_expired_during_catch_up() {
             sleep(6 * SECOND).await;
             let patch = Patch::Merge(json!({"data": {"text": "2"}}));
             maps.patch("a", &Default::default(), &patch).await?;
-            Ok(Action::RequeueAfter(Duration::from_millis(1)))
+            Ok::<_, Failure>(Action::RequeueAfter(Duration::from_millis(1)))
         }
     };
     let controller = Controller::new(&world.maps());
@@ -360,7 +360,7 @@ async fn each_failing_key_has_its_own_backoff() {
     for number in 0..200 {
         world.create(&format!("a-{number}"), "1").await;
     }
-    let task = world.run(Controller::new(&world.maps()), |_| async { Err(Failure::message("no")) });
+    let task = world.run(Controller::new(&world.maps()), |_| async { Err(Failure::from("no")) });
     sleep(SECOND).await;
     let runs = world.runs().await;
     for number in 0..200 {
@@ -404,7 +404,8 @@ async fn reconcile_sees_own_write_after_a_restore() {
     let (server, backup) = (world.server.clone(), world.server.resource_version());
     world.create("z", "the cache is newer than the backup").await;
     let only = Predicate::new(|event: &Event<ConfigMap>| event.key().name() == "a");
-    let task = world.run(Controller::new(&world.maps()).filter(only), move |number| {
+    let controller = Controller::new(&world.maps()).filter(only).reconcile_timeout(None);
+    let task = world.run(controller, move |number| {
         let (maps, server) = (maps.clone(), server.clone());
         let text = move |what: &str| Patch::Merge(json!({"data": {"text": what}}));
         async move {
@@ -415,7 +416,7 @@ async fn reconcile_sees_own_write_after_a_restore() {
             let unheard = server.faults().always(RequestMatch::verb(Verb::Watch), busy);
             server.close_watches();
             maps.patch("a", &Default::default(), &text("lost")).await?;
-            server.restore(backup).map_err(|status| Failure::message(status.message()))?;
+            server.restore(backup).map_err(|status| Failure::from(status.message()))?;
             drop(unheard);
             sleep(600 * SECOND).await;
             server.set_lag(Lag::Time(SECOND));

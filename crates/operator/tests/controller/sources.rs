@@ -207,7 +207,7 @@ async fn dropped_or_panicked_controller_removes_handlers_and_tasks() {
         let (sender, stream) = key_channel();
         let controller = Controller::new(&world.maps()).watches_stream("a webhook", stream);
         let task = match panics {
-            true => world.run(controller.rate_limiter(Panics), |_| async { Err(Failure::message("no")) }),
+            true => world.run(controller.rate_limiter(Panics), |_| async { Err(Failure::from("no")) }),
             false => world.run(controller, |_| std::future::pending()),
         };
         sleep(SECOND).await;

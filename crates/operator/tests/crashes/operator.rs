@@ -113,7 +113,7 @@ impl Operator {
         self.work(site).await;
         let chance = self.draw(site, 6);
         match chance {
-            0 => return Err(Failure::message("random failure")),
+            0 => return Err(Failure::from("random failure")),
             1 => return Ok(Action::RequeueAfter(SECOND)),
             _ => {}
         }
@@ -203,7 +203,7 @@ fn check_end(process: &Process, result: Result<(), ManagerError>) {
     process.world.log(format_args!("{} stopped: {result:?}", process.identity));
     match result {
         Ok(()) if process.stop.is_cancelled() => {}
-        Err(ManagerError::LeadershipLost(_)) => process.world.record_end(&process.identity, LOST_LEASE),
+        Err(ManagerError::LeadershipLost { .. }) => process.world.record_end(&process.identity, LOST_LEASE),
         Err(ManagerError::CacheSync { .. }) => {}
         other => process.world.violation(format!("{} stopped: {other:?}", process.identity)),
     }

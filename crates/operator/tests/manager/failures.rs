@@ -34,7 +34,7 @@ async fn panicked_controller_leaves_lease_to_expire() {
         async move {
             if request.key.name() == "fails" {
                 sleep(SECOND).await;
-                return Err(Failure::message("no"));
+                return Err(Failure::from("no"));
             }
             let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
             writer.patch("writes", &Default::default(), &patch).await?;
@@ -89,7 +89,7 @@ async fn only_recently_aborted_reconcile_keeps_the_lease() {
                     let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
                     writer.patch("web", &Default::default(), &patch).await?;
                 }
-                Ok(Action::Done)
+                Ok::<_, Failure>(Action::Done)
             }
         });
         let _hangs =

@@ -233,7 +233,7 @@ async fn only_failed_or_panicked_task_stops_the_manager() {
     running.await.unwrap().unwrap();
 
     let mut world = World::without_pages(None);
-    world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Err(Failure::message("no way")) });
+    world.manager.add_task("migration", RunsOn::EveryReplica, |_| async { Err(Failure::from("no way")) });
     let error = world.run().2.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "controller or task \"migration\" failed: no way");
 

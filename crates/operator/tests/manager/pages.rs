@@ -110,7 +110,10 @@ async fn pages_show_state_and_no_object_contents() {
     ] {
         assert!(ready.contains(line), "{line} is missing in\n{ready}");
     }
-    assert_eq!(get(address, "/healthz").await, (200, "[+] process: ok\n".to_owned()));
+    assert_eq!(
+        get(address, "/healthz").await,
+        (200, "[+] process: ok\n[+] controller configmap: ok\n".to_owned())
+    );
 
     let (_, why) = get(address, "/debug/why/configmap/default/bad").await;
     let why: Value = serde_json::from_str(&why).unwrap();
@@ -168,7 +171,10 @@ async fn failed_check_returns_503_with_its_text() {
     let (code, text) = get(address, "/readyz").await;
     assert!(code == 503 && text.contains("[-] the weather: it rains\n"), "{code} {text}");
     let (code, text) = get(address, "/healthz").await;
-    assert_eq!((code, &*text), (503, "[+] process: ok\n[-] the heart: no pulse\n"));
+    assert_eq!(
+        (code, &*text),
+        (503, "[+] process: ok\n[+] controller configmap: ok\n[-] the heart: no pulse\n")
+    );
     stop.cancel();
     running.await.unwrap().unwrap();
 }

@@ -121,8 +121,8 @@ async fn blocked_reconcile_is_named_with_cause_of_shutdown() {
     started.notified().await;
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     let error = running.await.unwrap().unwrap_err();
-    let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator \
-                    because it was not renewed in time; this process must exit";
+    let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator: \
+                    cannot write the Lease: no response within 1s; this process must exit";
     assert_eq!(error.to_string(), expected);
     drop(unblock);
 }
@@ -189,7 +189,10 @@ async fn lost_lease_stops_manager_without_another_election() {
     yield_now().await;
     let asked = server.journal().requests().len();
     let error = running.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::LeadershipLost(lease) if lease == "default/operator"), "{error}");
+    assert!(
+        matches!(&error, ManagerError::LeadershipLost { lease, .. } if lease == "default/operator"),
+        "{error}"
+    );
     assert_eq!(stuck.dropped(), Some(expired), "the reconcile was dropped when the lease expired");
     let leases = |request: &kube_testserver::Request| request.info.resource == "leases";
     let later = server.journal().requests().into_iter().skip(asked).filter(leases).count();
@@ -216,7 +219,7 @@ async fn lease_lost_during_grace_period_drops_reconciles() {
     leadership.lost().await;
     let expired = Instant::now();
     let error = running.await.unwrap().unwrap_err();
-    assert!(matches!(error, ManagerError::LeadershipLost(_)), "{error}");
+    assert!(matches!(error, ManagerError::LeadershipLost { .. }), "{error}");
     assert_eq!(stuck.dropped(), Some(expired));
 }
 
@@ -241,7 +244,7 @@ async fn tasks_stop_after_the_controllers() {
         stop.cancelled().await;
         match count.compare_exchange(1, 2, SeqCst, SeqCst) {
             Ok(_) => Ok(()),
-            Err(ended) => Err(Failure::message(format!("{ended} reconciles have ended"))),
+            Err(ended) => Err(Failure::from(format!("{ended} reconciles have ended"))),
         }
     });
     let (_, stop, running) = world.run();
@@ -256,7 +259,7 @@ async fn task_failure_during_shutdown_is_returned() {
     let mut world = World::without_pages(None);
     world.manager.add_task("flush", RunsOn::EveryReplica, |stop| async move {
         stop.cancelled().await;
-        Err(Failure::message("the disk is full"))
+        Err(Failure::from("the disk is full"))
     });
     let (_, stop, running) = world.run();
     sleep(SECOND).await;

@@ -1,0 +1,154 @@
+//! The log of a manager at the level info: one line for each step from start to stop. Each test starts
+//! with [`Logged::begin`].
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Client;
+use kube_operator::{
+    Action, Controller, ElectionOptions, Failure, Manager, ManagerError, ManagerOptions, Request,
+};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
+use serde_json::json;
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use logged::Logged;
+
+#[path = "../../informer/tests/support/logged.rs"]
+mod logged;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An operator that takes part in an election.
+struct Operator {
+    reconciled: Arc<Notify>,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Operator {
+    fn start(server: &Server, identity: &str) -> Self {
+        let mut election = ElectionOptions::new("default", "operator");
+        election.identity = identity.to_owned();
+        let options =
+            ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
+        let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+        let maps = manager.factory().informer::<ConfigMap>().unwrap();
+        let reconciled = Arc::new(Notify::new());
+        let notify = Arc::clone(&reconciled);
+        manager.add_controller(Controller::new(&maps), move |_: Request<ConfigMap>| {
+            notify.notify_one();
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+        Self { reconciled, stop, running }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+fn server_with_a_map() -> Server {
+    let server = Server::new();
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"}});
+    server.create(map).unwrap();
+    server
+}
+
+/// Returns the log of kube-operator. The lines are the fields of the events.
+fn log(logged: &Logged) -> String {
+    logged.text_of(|name| name == "kube_operator")
+}
+
+/// Checks that the lines of the log contain these texts, in this order.
+fn assert_in_order(log: &str, expected: &[&str]) {
+    let mut lines = log.lines();
+    for text in expected {
+        assert!(lines.any(|line| line.contains(text)), "{text:?} is missing or in another order: {log}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_and_follower_log_each_step_from_start_to_stop() {
+    let logged = Logged::begin();
+    let server = server_with_a_map();
+    let first = Operator::start(&server, "first");
+    first.reconciled.notified().await;
+    assert_in_order(
+        &log(&logged),
+        &[
+            "message=caches synced",
+            "informers=1",
+            "objects=1",
+            "took=",
+            "message=joined the election",
+            "lease=default/operator",
+            "identity=first",
+            "message=became the leader",
+            "lease=default/operator",
+            "message=controller started",
+            "controller=configmap",
+            "concurrency=1",
+        ],
+    );
+    let second = Operator::start(&server, "second");
+    sleep(5 * SECOND).await;
+    assert_in_order(
+        &log(&logged),
+        &[
+            "identity=second",
+            "message=another process is the leader; waiting for the lease",
+            "lease=default/operator",
+            "leader=first",
+        ],
+    );
+    first.stop().await;
+    timeout(60 * SECOND, second.reconciled.notified()).await.expect("the second process takes the lease");
+    assert_in_order(
+        &log(&logged),
+        &[
+            "leader=first",
+            "message=stop signal received; manager stops",
+            "grace_period=20s",
+            "message=controller stopped",
+            "controller=configmap",
+            "message=released the lease",
+            "message=manager stopped",
+        ],
+    );
+    second.stop().await;
+    assert_eq!(log(&logged).matches("message=became the leader").count(), 2, "renewals are not logged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lease_is_logged_with_the_failed_request() {
+    let logged = Logged::begin();
+    let server = server_with_a_map();
+    let operator = Operator::start(&server, "first");
+    operator.reconciled.notified().await;
+    let writes = RequestMatch::verb(Verb::Update).resource("leases");
+    let _cut = server.faults().always(writes, Fault::status(503, "ServiceUnavailable", None));
+    let error = operator.running.await.unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "lost the lease default/operator: cannot write the Lease: the server responded with 503 \
+         ServiceUnavailable; this process must exit"
+    );
+    assert_in_order(
+        &log(&logged),
+        &[
+            "message=cannot write the Lease; retrying",
+            "message=manager stops after a failure",
+            "error=lost the lease",
+        ],
+    );
+}
