@@ -165,7 +165,7 @@ impl Election {
                 () = self.advance(&informer, &mut events) => self.publish(),
             }
         }
-        self.set_state(LeaderState::Ended);
+        self.set_state(&LeaderState::Ended);
         self.release().await;
         informer.stop().await;
     }
@@ -300,16 +300,16 @@ impl Election {
             Some(until) => LeaderState::Leading(until),
             None => LeaderState::Following(self.candidate.other_holder().map(str::to_owned)),
         };
-        self.set_state(state);
+        self.set_state(&state);
     }
 
-    fn set_state(&self, state: LeaderState) {
+    fn set_state(&self, state: &LeaderState) {
         let mut before = state.clone();
         self.state.send_if_modified(|current| {
             before = std::mem::replace(current, state.clone());
-            before != state
+            before != *state
         });
-        self.log_change(&before, &state);
+        self.log_change(&before, state);
     }
 
     /// Logs the changes that show which process is the leader. Does not log renewals.

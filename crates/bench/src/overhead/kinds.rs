@@ -97,7 +97,7 @@ pub(super) async fn start_ours(client: Client) -> Result<Caches> {
     let reconciled = Arc::clone(&first);
     manager.add_controller(controller, move |_: Request<ConfigMap>| {
         reconciled.notify_one();
-        async { Ok(Action::AwaitChange) }
+        async { Ok::<_, kube_operator::Failure>(Action::AwaitChange) }
     });
     let mut running = AbortOnDropHandle::new(tokio::spawn(manager.run(stop.clone().cancelled_owned())));
     tokio::select! {

@@ -97,7 +97,7 @@ async fn controller(objects: usize, caches: &Caches, figures: &mut Figures) -> R
     let reconcile = move |request: Request<ConfigMap>| {
         black_box(request.object);
         counter.record();
-        async { Ok(Action::AwaitChange) }
+        async { Ok::<_, kube_operator::Failure>(Action::AwaitChange) }
     };
     let controller = Controller::new(&caches.maps)
         .owns_filtered(&caches.secrets, Predicate::labels_changed())
