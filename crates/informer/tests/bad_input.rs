@@ -189,7 +189,7 @@ fn bad_lists() -> Vec<(&'static str, Fault, &'static str)> {
             json(r#"{"metadata":"hunter2","items":[]}"#),
             "malformed response: the metadata of the list is invalid",
         ),
-        ("an error without a Status", teapot, "server responded with 500: Internal Server Error"),
+        ("an error without a Status", teapot, "server responded with 500 Internal Server Error"),
         ("no response", Fault::Reset, "no response: "),
         ("401", Fault::status(401, "Unauthorized", Some(u32::MAX)), "server responded with 401 Unauthorized"),
         ("403", Fault::status(403, "Forbidden", None), "server responded with 403 Forbidden"),

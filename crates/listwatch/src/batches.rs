@@ -18,10 +18,8 @@ use crate::{
     response_body::{BodyError, ResponseBody},
 };
 
-/// The limits of a batch. After the first chunk, a batch takes at most this number of further chunks, and
-/// takes none if it contains this number of items.
-const MAX_READY_CHUNKS: usize = 16;
-const MAX_READY_ITEMS: usize = 64;
+/// A batch with at least this number of items reads no further chunk. The last chunk can exceed the number.
+const MIN_FULL_BATCH: usize = 64;
 
 /// Turns the chunks of a body into batches.
 pub(crate) trait BodyReader<T>: Send + Sized + 'static {
@@ -59,7 +57,7 @@ pub(crate) struct Opening {
 enum Reading<R, B> {
     Opening(Opening),
     Open(Open<R>),
-    /// The next batch or error is the last.
+    /// Holds the last batch, or the error that ends the stream.
     Last(Result<B, ListWatchError>),
     Ended,
 }
@@ -124,7 +122,8 @@ async fn next_batch<T: Send + Sync + 'static, R: BodyReader<T>>(
     }
 }
 
-/// Reads the next chunk, and the chunks after it that are available without a wait, up to a limit.
+/// Reads the next chunk, and the chunks after it that are available without a wait. The batch ends with the
+/// turn of the body, or when it is full.
 ///
 /// Returns the batch of these chunks, if it is not empty, and the next state.
 async fn read_ready<T, R: BodyReader<T>>(
@@ -132,7 +131,7 @@ async fn read_ready<T, R: BodyReader<T>>(
     objects: &ObjectReader<'_, T>,
 ) -> (Option<R::Batch>, Reading<R, R::Batch>) {
     let mut chunk = open.body.next_chunk().await;
-    for further_chunks in 0.. {
+    loop {
         match chunk {
             Some(Ok(bytes)) => {
                 if let Err(error) = open.reader.read(bytes, objects, &open.target) {
@@ -142,15 +141,15 @@ async fn read_ready<T, R: BodyReader<T>>(
             Some(Err(error)) => return (open.reader.take_batch(), open.failed(error)),
             None => return (open.reader.take_batch(), open.ended()),
         }
-        if further_chunks == MAX_READY_CHUNKS || open.reader.batch_len() >= MAX_READY_ITEMS {
-            break;
-        }
-        match next_ready_chunk(&mut open.body).await {
+        let next = match open.reader.batch_len() {
+            MIN_FULL_BATCH.. => None,
+            _ => next_ready_chunk(&mut open.body).await,
+        };
+        match next {
             Some(next) => chunk = next,
-            None => break,
+            None => return (open.reader.take_batch(), Reading::Open(open)),
         }
     }
-    (open.reader.take_batch(), Reading::Open(open))
 }
 
 impl<R> Open<R> {
@@ -175,11 +174,14 @@ impl<R> Open<R> {
 }
 
 /// Returns the next data of a body if it is available without a wait. The inner `None` is the end of the
-/// body.
+/// body. Returns the outer `None` at the end of a turn, because the next wait must let all tasks run.
 ///
 /// The task of the connection provides one chunk at a time. If no chunk is available, this function lets
 /// that task run once.
 async fn next_ready_chunk(body: &mut ResponseBody) -> Option<Option<Result<Bytes, BodyError>>> {
+    if body.ends_turn() {
+        return None;
+    }
     if let Some(chunk) = body.next_chunk().now_or_never() {
         return Some(chunk);
     }

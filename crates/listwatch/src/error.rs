@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use kube_client::core::Status;
-use kube_object::{DecodeError, Escaped, StatusText, set_missing_kind};
+use kube_object::{DecodeError, Escaped, StatusText, set_requested_kind};
 
 use crate::{gzip::GzipError, retry_after::retry_after};
 
@@ -51,8 +51,9 @@ impl fmt::Display for Target {
 
 /// Describes the failure of a LIST or a WATCH.
 ///
-/// The message contains the path and query of the request. It never contains the text of an object, or
-/// the message of [`source`](std::error::Error::source). To print the message with all sources, use
+/// The message contains the path and query of the request. It can contain the message of the server,
+/// which can quote a value of an object. For a Secret, this message is omitted, see [`StatusText`]. The
+/// message never contains the message of [`source`](std::error::Error::source). To print the message with all sources, use
 /// [`with_causes`](ListWatchError::with_causes). The message escapes the unprintable characters in the
 /// texts that the server sent. The fields contain these texts unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +220,9 @@ impl fmt::Display for ErrorClass {
 fn hint(status: &Status) -> &'static str {
     match status.code {
         401 => "; check the credentials of this program",
-        404 => "; no such resource: is the CRD installed, with this version?",
+        404 => {
+            "; the server does not have this resource; install its CRD with this version, or check the group and version"
+        }
         _ => "",
     }
 }
@@ -231,7 +234,7 @@ impl ListWatchError {
     /// Creates an error from a status. Truncates its texts to a length that is safe to log.
     pub(crate) fn status(target: Target, mut status: Box<Status>, retry_after: Option<Duration>) -> Self {
         // Without the kind, `StatusText` would not show the message.
-        set_missing_kind(&mut status, target.resource());
+        set_requested_kind(&mut status, target.resource());
         for text in [&mut status.reason, &mut status.message] {
             if let Some((end, _)) = text.char_indices().nth(MAX_STATUS_CHARS) {
                 text.truncate(end);
@@ -282,7 +285,8 @@ impl ListWatchError {
     ///
     /// If `source` is an error of serde_json, the method keeps only its category and position, because
     /// its message can contain a part of the object. If `source` is a `kube_client::Error::Api`, the
-    /// method escapes its reason and message, because a program can log `source` alone.
+    /// method escapes its reason and message, because a program can log `source` alone. If [`StatusText`]
+    /// does not show the message, the method removes it.
     pub fn list_function(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ListWatchError::Function { verb: Verb::List, source: loggable(source.into()) }
     }
@@ -327,7 +331,12 @@ fn loggable(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send 
 /// Escapes the texts of a status. If `StatusText` does not show the message, replaces the messages.
 fn escaped(mut status: Box<Status>) -> Box<Status> {
     let text = StatusText(&status);
-    let message = if text.is_complete() { Escaped(&status.message).to_string() } else { text.to_string() };
+    let message = match text.is_complete() {
+        true => Escaped(&status.message).to_string(),
+        // The text is part of the class of the error.
+        false if is_too_large(&status) => TOO_LARGE.to_owned(),
+        false => text.to_string(),
+    };
     if !text.is_complete() {
         status
             .details
@@ -356,16 +365,17 @@ fn class_of(status: &Status, has_retry_after: bool) -> ErrorClass {
     }
 }
 
+const TOO_LARGE: &str = "Too large resource version";
+
 /// A newer server reports the reason in `details.causes`. An older server sends only a text, in the
 /// cause or in the status.
 fn is_too_large(status: &Status) -> bool {
-    const TEXT: &str = "Too large resource version";
     let timeout = status.code == 504 || status.reason == "Timeout";
     let cause = status.details.iter().flat_map(|details| &details.causes);
     timeout
         && (cause.clone().any(|cause| cause.reason == "ResourceVersionTooLarge")
-            || cause.clone().any(|cause| cause.message.contains(TEXT))
-            || status.message.contains(TEXT))
+            || cause.clone().any(|cause| cause.message.contains(TOO_LARGE))
+            || status.message.contains(TOO_LARGE))
 }
 
 fn is_refused(error: &kube_client::Error) -> bool {
@@ -453,7 +463,7 @@ mod tests {
         assert_eq!(webhook, "LIST /api/v1/secrets: server responded with 500 InternalError: secrets");
         assert_eq!(
             shown("/apis/example.com/v1/sites", 404, "", "Not Found"),
-            "LIST /apis/example.com/v1/sites: server responded with 404 Not Found; no such resource: is the CRD installed, with this version?"
+            "LIST /apis/example.com/v1/sites: server responded with 404 Not Found; the server does not have this resource; install its CRD with this version, or check the group and version"
         );
         assert_eq!(
             shown("/api/v1/pods", 401, "Unauthorized", "Unauthorized"),

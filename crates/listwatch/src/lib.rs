@@ -40,7 +40,8 @@
 //!   also runs at most once for each object, before any other code reads the object.
 //! - The maximum object size ([`ListWatch::max_object_bytes`]) limits the memory for a response. The
 //!   memory does not depend on the size of the entire response.
-//! - No error, log line or `Debug` output contains the text of an object.
+//! - No text of an error or log line contains JSON of an object. The message of a server can contain a
+//!   value of an object. It is not shown for Secrets, see [`StatusText`](kube_object::StatusText).
 
 mod batches;
 mod decoded;

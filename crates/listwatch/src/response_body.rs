@@ -9,8 +9,8 @@ use kube_client::client::Body;
 
 use crate::gzip::{Gunzip, GzipError};
 
-/// After this number of chunks, other tasks run. Without this, a body that is always ready, or that
-/// decompresses to many chunks, would block the thread, and no timeout could fire.
+/// After this number of chunks, other tasks run, also timers and sockets. Without this, a body that is
+/// always ready, or that decompresses to many chunks, would block the thread, and no timeout could fire.
 const CHUNKS_PER_TURN: u32 = 16;
 
 /// The body of a response.
@@ -45,20 +45,27 @@ impl ResponseBody {
         Self { body, gunzip, chunks: 0 }
     }
 
+    /// Returns whether the next call of `next_chunk` first lets other tasks run.
+    pub(crate) fn ends_turn(&self) -> bool {
+        self.chunks >= CHUNKS_PER_TURN
+    }
+
     /// Returns the next data. Skips trailers.
     ///
     /// # Cancel safety
     /// This method is cancel safe: the state is in `self`.
     pub(crate) async fn next_chunk(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
-            if self.chunks >= CHUNKS_PER_TURN {
-                self.chunks = 0;
+            if self.ends_turn() {
                 tokio::task::yield_now().await;
+                self.chunks = 0;
             }
-            self.chunks += 1;
             if let Some(gunzip) = &mut self.gunzip {
                 match gunzip.next() {
-                    Ok(Some(chunk)) => return Some(Ok(chunk)),
+                    Ok(Some(chunk)) => {
+                        self.chunks += 1;
+                        return Some(Ok(chunk));
+                    }
                     Ok(None) => {}
                     Err(error) => return Some(Err(error.into())),
                 }
@@ -77,13 +84,15 @@ impl ResponseBody {
     }
 
     async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, kube_client::Error>> {
-        poll_fn(|cx| {
+        let mut has_waited = false;
+        let frame = poll_fn(|cx| {
             let frame = Pin::new(&mut self.body).poll_frame(cx);
-            if frame.is_pending() {
-                self.chunks = 0; // other tasks run during the wait
-            }
+            has_waited |= frame.is_pending();
             frame
         })
-        .await
+        .await;
+        // Other tasks run during a wait.
+        self.chunks = if has_waited { 1 } else { self.chunks + 1 };
+        frame
     }
 }

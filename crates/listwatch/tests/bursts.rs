@@ -88,7 +88,7 @@ async fn available_list_items_become_bounded_parts_before_the_end() {
     let items: Vec<usize> = sizes.into_iter().map(|size| size.expect("one end")).collect();
     assert_eq!(items.iter().sum::<usize>(), ITEMS);
     assert!(items.len() <= 50, "{items:?}");
-    assert!(items.iter().all(|size| *size <= 17), "a part contains at most 17 chunks: {items:?}");
+    assert!(items.iter().all(|size| *size <= 16), "a part contains at most 16 chunks: {items:?}");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! `StatusText`: displays an error response of a server, without the contents of sensitive objects.
 //!
-//! This is the only function of the workspace that turns a `Status` into text. A server includes parts of an
-//! object in its messages, for example the invalid value of a field. The message is therefore shown only
-//! if the kind of the object is known and not sensitive.
+//! Only this type turns a `Status` into text. A server includes parts of an object in its messages, for
+//! example the invalid value of a field. The message is therefore shown only if the kind of the object
+//! is known and not sensitive.
 
 use std::{
     collections::BTreeSet,
@@ -42,20 +42,21 @@ pub fn mark_sensitive<'a>(names: impl IntoIterator<Item = &'a str>) {
     marked.extend(names.into_iter().map(str::to_lowercase));
 }
 
-/// Masks values in double quotes in all messages of servers, for the entire process. By default, they
-/// are shown, except for sensitive kinds.
+/// Replaces values in double quotes with `…` in all messages of servers, for the entire process. The
+/// default is `false`.
 ///
-/// Names of users, resources, namespaces, API groups and webhooks stay visible.
+/// The values include the names of objects. Names of users, API resources, API groups, namespaces and
+/// webhooks stay visible.
 pub fn mask_quoted_values(masks: bool) {
     MASKS_QUOTED_VALUES.store(masks, Ordering::Relaxed);
 }
 
 /// Displays a `Status`: its code, reason and message on one line, without control characters.
 ///
-/// The message is truncated to 1,024 characters. It is replaced in two cases: the object has a sensitive
-/// kind, or the kind is unknown. The text then contains the kind and name of the object, the names of
-/// invalid fields, and sentences that contain no object: a missing permission, an exceeded quota, or
-/// the webhook that rejected the object or did not respond.
+/// The message is truncated to 1,024 characters. If the kind of the object is sensitive or unknown, the
+/// message is omitted. The text then contains the kind and name (if known), the names of the invalid
+/// fields, and at most one of these sentences: a missing permission, an exceeded quota, a terminating
+/// namespace, or the webhook that rejected the request or did not respond.
 ///
 /// ```
 /// use kube_core::Status;
@@ -67,11 +68,35 @@ pub fn mask_quoted_values(masks: bool) {
 #[derive(Clone, Copy, Debug)]
 pub struct StatusText<'a>(pub &'a Status);
 
-/// Sets the kind in the details of a status that has no kind, for example of a decode error.
+/// The reasons of kube-apiserver. A webhook can set another reason, which may contain parts of an object.
+const KNOWN_REASONS: [&str; 19] = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "StoreReadError",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+];
+
+/// Sets the kind in the details of a response to a request for `resource`, which is a kind or a plural
+/// name.
 ///
-/// `resource` is the requested kind or its plural name. With a kind, [`StatusText`] can decide whether
-/// to show the message.
-pub fn set_missing_kind(status: &mut Status, resource: &str) {
+/// The kind of the response is kept if it exists, unless the requested kind is sensitive. With a kind,
+/// [`StatusText`] can decide whether to show the message.
+pub fn set_requested_kind(status: &mut Status, resource: &str) {
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
         group: String::new(),
@@ -80,7 +105,7 @@ pub fn set_missing_kind(status: &mut Status, resource: &str) {
         causes: Vec::new(),
         retry_after_seconds: 0,
     });
-    if details.kind.is_empty() {
+    if details.kind.is_empty() || is_sensitive(resource) {
         resource.clone_into(&mut details.kind);
     }
 }
@@ -104,7 +129,8 @@ impl fmt::Display for StatusText<'_> {
         let Status { code, reason, message, .. } = self.0;
         let reason = match reason.as_str() {
             "" | UNPARSED_REASON => canonical_reason(*code),
-            reason => reason,
+            reason if self.shows_message() || KNOWN_REASONS.contains(&reason) => reason,
+            _ => canonical_reason(*code),
         };
         write!(f, "{code} {}", Truncated(reason, MAX_NAME_CHARS))?;
         if !self.shows_message() {
@@ -122,7 +148,9 @@ impl fmt::Display for StatusText<'_> {
 
 impl StatusText<'_> {
     fn fmt_without_message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(details) = &self.0.details {
+        // A webhook selects the details of its response.
+        let is_of_webhook = self.0.message.starts_with(DENIED_BY);
+        if let Some(details) = self.0.details.as_ref().filter(|_| !is_of_webhook) {
             let (kind, name) = (details.kind.as_str(), details.name.as_str());
             if !kind.is_empty() {
                 write!(f, ": {}", Truncated(kind, MAX_NAME_CHARS))?;
@@ -153,34 +181,60 @@ fn is_sensitive(kind: &str) -> bool {
         || MARKED.read().unwrap_or_else(PoisonError::into_inner).contains(&kind)
 }
 
+const DENIED_BY: &str = "admission webhook \"";
+const DENIED: &str = "\" denied the request";
+const CALL_FAILED: &str = "failed calling webhook \"";
+
 /// Returns the part of a message that explains a rejection, and contains no part of an object.
+///
+/// The start of the message is compared, because the rest can contain texts of webhooks and values of
+/// objects.
 fn safe_sentence(message: &str) -> Option<&str> {
-    const FORBIDDEN: &str = " is forbidden: ";
-    if let Some(at) = message.find(FORBIDDEN) {
-        let reason = &message[at + FORBIDDEN.len()..];
-        let is_safe = reason.starts_with("User \"") && reason.contains("\" cannot ")
-            || reason.starts_with("exceeded quota: ")
-            || reason.starts_with("unable to create new content in namespace ");
-        return is_safe.then_some(reason);
+    let message = message.strip_prefix("Internal error occurred: ").unwrap_or(message);
+    if let Some(denied) = message.strip_prefix(DENIED_BY) {
+        let name_end = denied.find('"')?;
+        let is_denied = denied[name_end..].starts_with(DENIED);
+        return is_denied.then(|| &message[..DENIED_BY.len() + name_end + DENIED.len()]);
     }
-    if let Some(denied) = sentence_from(message, "admission webhook \"") {
-        // The webhook selects the rest of the message.
-        let end = denied.find(DENIED)? + DENIED.len();
-        return Some(&denied[..end]);
+    if let Some(failed) = message.strip_prefix(CALL_FAILED) {
+        let name_end = failed.find('"')? + 1;
+        let is_safe = is_connection_error(&failed[name_end..]);
+        return Some(if is_safe { message } else { &message[..CALL_FAILED.len() + name_end] });
     }
-    let failed = sentence_from(message, "failed calling webhook \"")?;
-    let name_end = QUOTED_NAME + failed[QUOTED_NAME..].find('"')? + 1;
-    // A failed connection has no response, so the text contains no part of an object.
-    let has_no_response = failed[name_end..].starts_with(": failed to call webhook: Post \"");
-    Some(if has_no_response { failed } else { &failed[..name_end] })
+    let (object, reason) = message.split_once(" is forbidden: ")?;
+    let is_safe = reason.starts_with("User \"") && reason.contains("\" cannot ")
+        || reason.starts_with("exceeded quota: ")
+        || reason.starts_with("unable to create new content in namespace ");
+    (is_safe && is_object_reference(object)).then_some(reason)
 }
 
-const DENIED: &str = "\" denied the request";
-/// The start of the name in `failed calling webhook "NAME"`.
-const QUOTED_NAME: usize = "failed calling webhook \"".len();
+/// Returns whether a call of a webhook failed without a response. The text then contains no part of an
+/// object.
+fn is_connection_error(text: &str) -> bool {
+    const ENDS: [&str; 7] = [
+        "connection refused",
+        "context deadline exceeded",
+        "i/o timeout",
+        "no route to host",
+        "no such host",
+        "connection reset by peer",
+        "certificate signed by unknown authority",
+    ];
+    text.starts_with(": failed to call webhook: Post \"") && ENDS.iter().any(|end| text.ends_with(end))
+        || text.starts_with(": failed to call webhook: service \"") && text.ends_with(" not found")
+}
 
-fn sentence_from<'a>(message: &'a str, start: &str) -> Option<&'a str> {
-    message.find(start).map(|at| &message[at..])
+/// Returns whether a text is a plural name, with or without a quoted name, such as `secrets "a"`.
+fn is_object_reference(text: &str) -> bool {
+    let is_word =
+        |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte));
+    match text.split_once(' ') {
+        None => is_word(text),
+        Some((resource, name)) => {
+            let name = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+            is_word(resource) && name.is_some_and(is_word)
+        }
+    }
 }
 
 /// Replaces the values in double quotes, except after a word that precedes the name of a user or an API

@@ -16,7 +16,7 @@ use std::{
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use kube_client::{Api, Client, api::PostParams, core::DynamicObject};
-use kube_informer::{EventStream, Informer, ListWatch, ObjectKey, ReflectorOptions};
+use kube_informer::{EventStream, Informer, ListWatch, ObjectKey, ReflectorOptions, set_requested_kind};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -27,6 +27,7 @@ use self::{
     leadership::{LeaderState, Leadership},
     lease::{Candidate, ElectionError, LeaseTimes, LeaseWrite, NextStep},
     lease_object::{apply_write, lease_resource, next_renew_time, parse_record},
+    no_retry::NoRetry,
 };
 use crate::redact::{redact, single_line};
 
@@ -81,7 +82,8 @@ pub struct Election {
     lease: Option<DynamicObject>,
     /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// Error of the last request. `None` after a successful write, and on a follower also after a read.
+    /// The last error. A successful write clears it. A successful read clears it only if this process
+    /// does not hold the lease.
     last_error: watch::Sender<Option<String>>,
 }
 
@@ -91,23 +93,32 @@ pub(crate) struct ElectionView {
     /// The namespace and name of the Lease.
     pub(crate) lease: ObjectKey,
     pub(crate) leadership: Leadership,
-    /// Error of the last request. `None` after a successful write, and on a follower also after a read.
+    /// The last error. A successful write clears it. A successful read clears it only if this process
+    /// does not hold the lease.
     pub(crate) last_error: watch::Receiver<Option<String>>,
 }
 
 impl ElectionView {
-    /// Returns the likely reason why this process is no longer the leader.
+    /// Returns the likely reason for the loss of the lease.
     pub(crate) fn loss_reason(&self) -> String {
         loss_reason(self.leadership.other_leader().as_deref(), self.last_error.borrow().as_deref())
     }
 }
 
-/// Returns the likely reason of a lost lease. Without an error, the process was probably paused.
+/// Returns the text of a failed request for the Lease. A Lease contains nothing confidential.
+fn lease_error(mut error: kube_client::Error) -> String {
+    if let kube_client::Error::Api(status) = &mut error {
+        set_requested_kind(status, "leases");
+    }
+    redact(&error)
+}
+
+/// Returns the likely reason for the loss of the lease. Without an error, the process was probably paused.
 fn loss_reason(other_leader: Option<&str>, last_error: Option<&str>) -> String {
     match (other_leader, last_error) {
         (Some(leader), _) => format!("{} is the leader now", single_line(leader, MAX_IDENTITY_CHARS)),
         (None, Some(error)) => error.to_owned(),
-        (None, None) => "it was not renewed in time, and no request failed".to_owned(),
+        (None, None) => "it expired, or another program cleared its holder; no request failed".to_owned(),
     }
 }
 
@@ -123,6 +134,7 @@ impl Election {
         }
         let times = options.times.validate()?;
         let candidate = Candidate::new(options.identity.clone(), times, Instant::now());
+        let client = NoRetry::new().client(client);
         let api = Api::namespaced_with(client, &options.namespace, &lease_resource());
         let state = watch::Sender::new(LeaderState::Following(None));
         let last_error = watch::Sender::default();
@@ -228,7 +240,7 @@ impl Election {
                 self.candidate.on_read(lease.as_ref().map(parse_record), Instant::now());
                 self.lease = lease;
             }
-            Ok(Err(error)) => self.request_failed("read", sent, &redact(&error)),
+            Ok(Err(error)) => self.request_failed("read", sent, &lease_error(error)),
             Err(_) => self.request_failed("read", sent, &self.timeout_text()),
         }
     }
@@ -243,7 +255,7 @@ impl Election {
                 self.lease = Some(lease);
                 return true;
             }
-            Ok(Err(error)) => self.request_failed("write", sent, &redact(&error)),
+            Ok(Err(error)) => self.request_failed("write", sent, &lease_error(error)),
             Err(_) => self.request_failed("write", sent, &self.timeout_text()),
         }
         false
@@ -260,7 +272,7 @@ impl Election {
     }
 
     fn request_failed(&mut self, verb: &str, sent: Instant, error: &dyn Display) {
-        tracing::warn!(lease = %self.key(), %error, "cannot {verb} the Lease; retrying");
+        tracing::warn!(lease = %self.key(), %error, "cannot {verb} the Lease");
         self.last_error.send_replace(Some(format!("cannot {verb} the Lease: {error}")));
         self.candidate.on_failure(sent, Instant::now());
     }

@@ -47,9 +47,9 @@
 //! # Secrets in logs
 //! If a server rejects an object, its message may contain parts of the object, for example an invalid
 //! value. The logs and pages of this crate, and the text of a [`Failure`], contain this message, because
-//! it usually names the cause. They do not contain messages about Secrets. Mark other sensitive kinds
-//! with [`mark_sensitive`](informer::mark_sensitive). To mask all quoted values, call
-//! [`mask_quoted_values`](informer::mask_quoted_values).
+//! it usually names the cause. They omit the message if the kind of the object is unknown or a Secret.
+//! Mark other sensitive kinds with [`mark_sensitive`](informer::mark_sensitive). To mask all quoted
+//! values, call [`mask_quoted_values`](informer::mask_quoted_values).
 //!
 //! If JSON cannot be decoded, the message of serde_json may contain parts of the JSON. Logs, pages and
 //! [`Failure`]s never contain this message.

@@ -1,6 +1,6 @@
 //! `redact`: the only function that turns an error into text for logs, debug pages and
 //! [`Failure`](crate::Failure)s. The text contains enough to find the cause, and no contents of
-//! objects.
+//! sensitive objects.
 //!
 //! Servers include parts of the objects that they reject, and serde_json includes the value that it
 //! cannot decode. `StatusText` decides which part of an error response is shown. The text of a decode
@@ -16,37 +16,57 @@ use serde_json::error::Category;
 const MAX_ERROR_CHARS: usize = 512;
 /// The number of sources of an error in the text.
 pub(crate) const MAX_CAUSES: usize = 32;
-/// Returns the messages of an error and its sources on one line, without contents of objects.
+/// Returns the messages of an error and its sources on one line, without contents of sensitive objects.
 pub(crate) fn redact(error: &(dyn Error + 'static)) -> String {
     let mut messages: Vec<String> = Vec::new();
-    let mut add = |message: &str| {
-        let message = single_line(message, MAX_ERROR_CHARS);
+    let mut add = |message: String| {
         // Some errors repeat the message of their source.
         if !message.is_empty() && !messages.last().is_some_and(|outer| outer.contains(&message)) {
             messages.push(message);
         }
     };
     let chain = || successors(Some(error), |error| (**error).source()).take(MAX_CAUSES);
-    let Some((depth, sensitive)) =
-        chain().enumerate().find_map(|(depth, error)| Some((depth, SensitiveError::new(error)?)))
-    else {
-        chain().for_each(|error| add(&error.to_string()));
-        return messages.join(": ");
-    };
+    let sensitive = chain().enumerate().find_map(|(depth, error)| Some((depth, SensitiveError::new(error)?)));
+    let depth = sensitive.as_ref().map_or(MAX_CAUSES, |(depth, _)| *depth);
     for outer in chain().take(depth) {
-        let message = outer.to_string().replace(&sensitive.full_text, &sensitive.redacted);
-        if !sensitive.quotes.iter().any(|quote| message.contains(quote)) {
-            add(&message);
+        let mut message = outer.to_string();
+        if let Some((_, sensitive)) = &sensitive {
+            for text in &sensitive.texts {
+                message = message.replace(text, &sensitive.redacted);
+            }
+            if sensitive.quotes.iter().any(|quote| message.contains(quote)) {
+                continue;
+            }
         }
+        add(without_json(message));
     }
-    add(&sensitive.redacted);
-    messages.join(": ")
+    if let Some((_, sensitive)) = sensitive {
+        add(sensitive.redacted);
+    }
+    let lines = messages.iter().map(|message| single_line(message, MAX_ERROR_CHARS));
+    lines.collect::<Vec<_>>().join(": ")
+}
+
+/// Replaces a message that looks like a message of serde_json. `anyhow::Error` and other types hide the
+/// type of an error, so its message is the only sign.
+fn without_json(message: String) -> String {
+    let position =
+        [(" at line ", " column "), (", line: ", ", column: ")].iter().find_map(|(line, column)| {
+            let (_, after) = message.split_once(line)?;
+            let (line, after) = after.split_once(column)?;
+            let column = &after[..after.bytes().take_while(u8::is_ascii_digit).count()];
+            Some((line.parse::<usize>().ok()?, column.parse::<usize>().ok()?))
+        });
+    match position {
+        Some((line, column)) => format!("unexpected JSON (line {line}, column {column})"),
+        None => message,
+    }
 }
 
 /// An error whose message may contain parts of an object. The sources repeat the message.
 struct SensitiveError {
-    /// The message. Outer errors may contain it.
-    full_text: String,
+    /// The forms of the message that outer errors may contain, the longest first.
+    texts: Vec<String>,
     /// The parts that may contain an object, plain and as formatted by `Debug`.
     quotes: Vec<String>,
     /// The replacement for the message.
@@ -76,8 +96,14 @@ impl SensitiveError {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         let messages = [&status.message].into_iter().chain(causes.map(|cause| &cause.message));
         let hidden = messages.filter(|_| !text.is_complete());
+        let debug = format!("{status:?}");
         Self {
-            full_text: error.to_string(),
+            texts: vec![
+                format!("ApiError: {status} ({debug})"),
+                debug,
+                error.to_string(),
+                status.to_string(),
+            ],
             quotes: quotes(hidden.map(String::as_str)),
             redacted: format!("the server responded with {text}"),
         }
@@ -92,7 +118,14 @@ impl SensitiveError {
         };
         let (line, column) = (json.line(), json.column());
         let redacted = format!("unexpected JSON ({category}, line {line}, column {column})");
-        Self { full_text: error.to_string(), quotes: quotes([json.to_string().as_str()]), redacted }
+        let message = json.to_string();
+        // `Debug` omits the position at the end.
+        let without_position = message.rsplit_once(" at line ").map_or("", |(message, _)| message);
+        Self {
+            texts: vec![error.to_string()],
+            quotes: quotes([message.as_str(), without_position]),
+            redacted,
+        }
     }
 }
 
@@ -193,7 +226,7 @@ mod tests {
         );
         assert_eq!(
             redact(&UserError::Debugged(Box::new(status(&["a"])))),
-            "the server responded with 422 Invalid: Secret a (a)"
+            "failed to create the Secret, the server responded with 422 Invalid: Secret a (a)"
         );
         let shared = UserError::WithoutSource(Arc::new(rejected()));
         assert_eq!(redact(&shared), format!("failed to create the Secret: {REJECTED}"));
@@ -212,6 +245,41 @@ mod tests {
         let body = kube_client::core::request::Error::SerializeBody(undecoded());
         let unsent = redact(&kube_client::Error::BuildRequest(body));
         assert!(unsent.contains(expected) && !unsent.contains(CONTENTS), "{unsent}");
+    }
+
+    #[test]
+    fn hidden_or_formatted_decode_error_is_reduced_to_the_position() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("bad config: {0:?}")]
+        struct Debugged(#[source] serde_json::Error);
+
+        let position = "unexpected JSON (line 2, column 9)";
+        assert_eq!(Failure::from(anyhow::Error::new(undecoded())).to_string(), position);
+        assert_eq!(redact(&std::io::Error::from(undecoded())), position);
+        assert_eq!(redact(&Arc::new(undecoded())), position);
+        assert_eq!(redact(&Debugged(undecoded())), "unexpected JSON (data, line 2, column 9)");
+        let text = format!("bad config: {:?}", undecoded());
+        assert_eq!(Failure::from(text).to_string(), position);
+    }
+
+    #[test]
+    fn status_is_shown_once_and_without_debug_output() {
+        #[derive(Debug, thiserror::Error)]
+        enum Outer {
+            #[error(transparent)]
+            Kube(#[from] kube_client::Error),
+        }
+        let forbidden = || {
+            let mut status = status(&[]);
+            status.details.as_mut().unwrap().kind = "Site".to_owned();
+            status.message = "x".repeat(400);
+            kube_client::Error::Api(Box::new(status))
+        };
+        let expected = format!("the server responded with 422 Invalid: {}", "x".repeat(400));
+        assert_eq!(redact(&forbidden()), expected);
+        assert_eq!(redact(&Outer::from(forbidden())), expected);
+        assert_eq!(Failure::from(anyhow::Error::new(forbidden())).to_string(), expected);
+        assert_eq!(Failure::from(anyhow::Error::new(rejected())).to_string(), REJECTED);
     }
 
     #[test]

@@ -87,22 +87,58 @@ fn missing_permission_quota_and_terminating_namespace_are_shown_for_secrets() {
 #[test]
 fn webhook_is_named_without_its_message() {
     let denied = format!("admission webhook \"deny.example.com\" denied the request: {CONTENTS} is short");
-    assert_eq!(
-        text_without_details(403, "Forbidden", &denied),
-        "403 Forbidden: admission webhook \"deny.example.com\" denied the request"
-    );
-    let failed = "failed calling webhook \"deny.example.com\": failed to call webhook: Post \"https://hook.shop.svc:443/?timeout=10s\": dial tcp 10.0.0.9:443: connect: connection refused";
-    assert_eq!(
-        text_without_details(500, "InternalError", &format!("Internal error occurred: {failed}")),
-        format!("500 InternalError: {failed}")
-    );
-    let answered = format!(
-        "Internal error occurred: failed calling webhook \"deny.example.com\": an error on the server (\"{CONTENTS}\") has prevented the request from succeeding"
-    );
-    assert_eq!(
-        text_without_details(500, "InternalError", &answered),
-        "500 InternalError: failed calling webhook \"deny.example.com\""
-    );
+    let shown = "admission webhook \"deny.example.com\" denied the request";
+    assert_eq!(text_without_details(403, "Forbidden", &denied), format!("403 Forbidden: {shown}"));
+    // Old versions of controller-runtime set the reason to the text of the webhook.
+    let by_webhook = status(403, CONTENTS, "Secret", &denied, &[CONTENTS]);
+    assert_eq!(text(&by_webhook), format!("403 Forbidden: {shown}"));
+    let nested = format!("{denied} is forbidden: exceeded quota: {CONTENTS}");
+    assert_eq!(text_without_details(403, "Forbidden", &nested), format!("403 Forbidden: {shown}"));
+    for cause in [
+        "Post \"https://hook.shop.svc:443/?timeout=10s\": dial tcp 10.0.0.9:443: connect: connection refused",
+        "Post \"https://hook.shop.svc:443/?timeout=10s\": context deadline exceeded",
+        "service \"hook\" not found",
+    ] {
+        let failed = format!("failed calling webhook \"deny.example.com\": failed to call webhook: {cause}");
+        let message = format!("Internal error occurred: {failed}");
+        assert_eq!(
+            text_without_details(500, "InternalError", &message),
+            format!("500 InternalError: {failed}")
+        );
+    }
+    for cause in [
+        format!("an error on the server (\"{CONTENTS}\") has prevented the request from succeeding"),
+        format!("failed to call webhook: Post \"https://hook\": malformed HTTP response \"{CONTENTS}\""),
+    ] {
+        let message =
+            format!("Internal error occurred: failed calling webhook \"deny.example.com\": {cause}");
+        assert_eq!(
+            text_without_details(500, "InternalError", &message),
+            "500 InternalError: failed calling webhook \"deny.example.com\""
+        );
+    }
+}
+
+#[test]
+fn sentences_within_a_value_are_not_shown() {
+    for inner in [
+        "secrets \"a\" is forbidden: exceeded quota: ",
+        "failed calling webhook \"w\"",
+        "admission webhook \"w\" denied the request",
+    ] {
+        let message = format!("Secret \"a\" is invalid: Invalid value: {inner}{CONTENTS}");
+        assert_eq!(text(&status(422, "Invalid", "Secret", &message, &[])), "422 Invalid: Secret a");
+    }
+}
+
+#[test]
+fn requested_sensitive_kind_replaces_the_kind_of_the_response() {
+    let mut response = status(403, "Forbidden", "VaultBinding", CONTENTS, &[]);
+    set_requested_kind(&mut response, "secrets");
+    assert_eq!(text(&response), "403 Forbidden: secrets a");
+    let mut response = status(409, "Conflict", "Site", "another version", &[]);
+    set_requested_kind(&mut response, "sites");
+    assert_eq!(text(&response), "409 Conflict: another version");
 }
 
 #[test]

@@ -28,16 +28,17 @@ pub enum Action {
 
 /// Describes the error of a failed reconcile.
 ///
-/// The operator `?` converts every error to a failure: an [`Error`], an `anyhow::Error`, a
+/// `?` converts these errors to a failure: each [`Error`], an `anyhow::Error`, a
 /// `Box<dyn Error + Send + Sync>`, a `String` and a `&str`. The controller retries the key with a
 /// backoff, except after a [`Failure::terminal`] or a [`TerminalError`].
 ///
 /// Logs and debug pages contain the text of a failure: the messages of the error and of its
-/// sources. Each message is truncated. Two kinds of messages may contain parts of objects:
-/// - The text of an error response of the server is a [`StatusText`](crate::informer::StatusText). It
-///   does not contain messages about Secrets, and about kinds that the program marks with
+/// sources. Each message is truncated. Two kinds of messages are shortened, because they may contain
+/// parts of objects:
+/// - An error response of the server is shown as a [`StatusText`](crate::informer::StatusText). It omits
+///   the message if the kind is unknown, a Secret, or marked with
 ///   [`mark_sensitive`](crate::informer::mark_sensitive).
-/// - The text of an error of serde_json contains only the kind and the position of the error.
+/// - An error of serde_json is shown as its category and position.
 ///
 /// Your own messages should not contain parts of objects. [`Failure::error`] returns the complete
 /// error.
@@ -101,7 +102,8 @@ impl fmt::Display for TerminalCause {
 }
 
 impl Error for TerminalCause {
-    /// Returns the wrapped error itself, so that its type can be found. Its message is repeated.
+    /// Returns the wrapped error, so that callers can downcast it. The chain then contains its message
+    /// more than once, and the text of a [`Failure`] omits the repetitions.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
     }

@@ -12,13 +12,23 @@ use super::{
     no_retry::NoRetry,
 };
 
-/// Servers end a request after 60 s. This timeout is for connections that are dead without notice.
+/// Limits the wait for a response. A server ends a request after 60 s, so a longer wait means that the
+/// connection is broken.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Reports that the server did not respond to a request of a guarded client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no response within {:?}; the server may still apply a write", REQUEST_TIMEOUT)]
-pub struct RequestTimeout;
+pub enum RequestTimeout {
+    /// The request only reads.
+    #[error("read failed: no response from the server within {:?}", REQUEST_TIMEOUT)]
+    Read,
+    /// The request writes. The server may have applied it.
+    #[error(
+        "write failed: no response from the server within {:?}; the server may have applied it",
+        REQUEST_TIMEOUT
+    )]
+    Write,
+}
 
 impl Leadership {
     /// Returns a client that sends writes only while this process is the leader.
@@ -54,7 +64,7 @@ impl Leadership {
                     return Ok::<_, BoxError>(
                         timeout(REQUEST_TIMEOUT, client.send(request))
                             .await
-                            .map_err(|_| RequestTimeout)??,
+                            .map_err(|_| RequestTimeout::Read)??,
                     );
                 }
                 let request = no_retry.wrap(request).await?;
@@ -66,7 +76,7 @@ impl Leadership {
                     biased;
                     () = leadership.lost() => Err(LeaseExpired.into()),
                     answer = timeout(REQUEST_TIMEOUT, client.send(request)) => {
-                        Ok(answer.map_err(|_| RequestTimeout)??)
+                        Ok(answer.map_err(|_| RequestTimeout::Write)??)
                     }
                 }
             }

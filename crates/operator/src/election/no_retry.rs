@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use kube_client::{Result, client::Body};
+use kube_client::{Client, Result, client::Body};
 use kube_listwatch::single_use_body;
 use tower::BoxError;
 
@@ -34,6 +34,16 @@ impl NoRetry {
     /// the body fails with [`NotLeading`].
     pub(crate) fn for_leader(leadership: Leadership) -> Self {
         Self { leadership }
+    }
+
+    /// Returns a client that sends each request at most once.
+    pub(crate) fn client(&self, client: Client) -> Client {
+        let (namespace, no_retry) = (client.default_namespace().to_owned(), self.clone());
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let (client, no_retry) = (client.clone(), no_retry.clone());
+            async move { Ok::<_, BoxError>(client.send(no_retry.wrap(request).await?).await?) }
+        });
+        Client::new(send, namespace)
     }
 
     /// Returns the same request with a body that cannot be cloned.

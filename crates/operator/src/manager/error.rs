@@ -39,8 +39,8 @@ pub enum ManagerError {
     LeadershipLost {
         /// The namespace and name of the Lease.
         lease: String,
-        /// The new leader, or the error of the last request, or that no request failed. If no request
-        /// failed, the process was probably paused.
+        /// Why the lease was lost: the identity of the new leader, or the last error of the election. If
+        /// no request failed, the process was probably paused.
         reason: String,
     },
     /// A controller or a task failed.
@@ -78,7 +78,7 @@ fn hint(missing: &[MissingRule]) -> String {
 }
 
 impl ManagerError {
-    /// Creates the error of a failed task. Only an election can be lost.
+    /// Creates the error of a failed task. `LeadershipLost` occurs only with an election.
     pub(super) fn from_failure(failure: TaskFailure, election: Option<&ElectionView>) -> Self {
         match failure {
             TaskFailure::LeadershipLost => {

@@ -158,11 +158,12 @@ impl Drop for CacheStage {
 /// Runs the election and the permission check.
 struct ElectionStage {
     tasks: TaskGroup,
+    has_election: bool,
 }
 
 impl ElectionStage {
     fn new(reporter: FailureReporter) -> Self {
-        Self { tasks: TaskGroup::new(reporter) }
+        Self { tasks: TaskGroup::new(reporter), has_election: false }
     }
 
     /// Starts to log missing rules. They may still be granted until the caches time out, and a user
@@ -179,6 +180,7 @@ impl ElectionStage {
     }
 
     fn start(&mut self, election: Election) {
+        self.has_election = true;
         let leadership = election.leadership();
         let run: TaskFn = Box::new(move |_, stop| election.run(stop).map(Ok).boxed());
         self.tasks.spawn("the election".to_owned(), leadership, run);
@@ -187,10 +189,12 @@ impl ElectionStage {
     /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may
     /// have a request in flight.
     async fn stop(&mut self, release: bool, deadline: Instant) {
-        if release {
-            self.tasks.stop(deadline).await;
-        } else {
+        let is_released = release && self.tasks.stop(deadline).await;
+        if !is_released {
             self.tasks.abort().await;
+            if self.has_election {
+                tracing::warn!("lease was not released; other candidates wait until it expires");
+            }
         }
     }
 }

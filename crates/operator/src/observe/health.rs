@@ -156,7 +156,7 @@ fn stuck_line(controller: &ControllerState) -> Result<String, String> {
         return Ok("ok; reconciles have no timeout".to_owned());
     };
     match controller.keys.queue.longest_processing() {
-        Some((key, elapsed)) if elapsed > limit + STUCK_AFTER_TIMEOUT => Err(format!(
+        Some((key, elapsed)) if elapsed > limit.saturating_add(STUCK_AFTER_TIMEOUT) => Err(format!(
             "the reconcile of {key} has been running for {} s, but its timeout is {limit:?}; it blocks its thread",
             elapsed.as_secs()
         )),

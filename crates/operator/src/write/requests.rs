@@ -2,7 +2,9 @@
 //! logs the body of a response that it cannot decode and, at level debug, each error response. Both
 //! may contain parts of objects.
 
-use http::{Request as HttpRequest, StatusCode};
+use std::time::Duration;
+
+use http::{Method, Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::{
     Api, Error, Resource, Result,
@@ -10,11 +12,14 @@ use kube_client::{
     client::Body,
     core::{Request, Status, request as core_request},
 };
-use kube_informer::{ApiObject, CachedApi, set_missing_kind};
+use kube_informer::{ApiObject, CachedApi, set_requested_kind};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-use crate::election::guard::REQUEST_TIMEOUT;
+use crate::{RequestTimeout, election::guard::REQUEST_TIMEOUT};
+
+/// The time for the body of a response, after the timeout of a guarded client for the response.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of the message that is made from an error response without a `Status`, in
 /// bytes.
@@ -121,6 +126,8 @@ where
     K: Resource + Clone + DeserializeOwned,
 {
     let mut request = request.map_err(Error::BuildRequest)?;
+    let no_response =
+        if request.method() == Method::GET { RequestTimeout::Read } else { RequestTimeout::Write };
     // kube-client uses this as the name of the span.
     request.extensions_mut().insert(name);
     let answered = async {
@@ -128,9 +135,9 @@ where
         let code = answer.status();
         Ok((code, answer.into_body().collect().await?.to_bytes()))
     };
-    let (code, body) = timeout(REQUEST_TIMEOUT, answered)
-        .await
-        .unwrap_or_else(|elapsed| Err(Error::Service(elapsed.into())))?;
+    let limit = REQUEST_TIMEOUT + BODY_TIMEOUT;
+    let (code, body) =
+        timeout(limit, answered).await.unwrap_or_else(|_| Err(Error::Service(no_response.into())))?;
     if code.is_success() {
         serde_json::from_slice(&body).map_err(Error::SerdeError)
     } else {
@@ -139,12 +146,12 @@ where
 }
 
 /// Returns the `Status` in the response. If there is none, for example from a proxy, returns a
-/// `Status` with the body as its message. A `Status` without a kind receives the kind `resource`, so that
-/// its message can be shown.
+/// `Status` with the body as its message. The `Status` receives the kind `resource` if it has no kind, so
+/// that its message can be shown.
 fn error_status(code: StatusCode, body: &[u8], resource: &str) -> Status {
     let mut status = match serde_json::from_slice::<Status>(body) {
         Ok(mut status) => {
-            set_missing_kind(&mut status, resource);
+            set_requested_kind(&mut status, resource);
             status
         }
         Err(_) => {
