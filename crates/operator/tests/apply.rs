@@ -420,5 +420,7 @@ async fn unanswered_write_times_out() {
     let failed = applier.apply(&world.maps, &desired);
     let failed =
         tokio::time::timeout(600 * SECOND, failed).await.expect("the write does not time out").unwrap_err();
-    assert!(Failure::from(failed).to_string().contains("write failed: no response from the server within 90s"));
+    assert!(
+        Failure::from(failed).to_string().contains("write failed: no response from the server within 90s")
+    );
 }
