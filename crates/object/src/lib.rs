@@ -30,7 +30,7 @@
 //!   value that a transform may have changed.
 //! - A decode error never contains the contents of an object. It contains at most the kind, a
 //!   position, a category, and the reason of a transform.
-//! - [`StatusText`] is the only text of an error response. It contains no contents of Secrets.
+//! - [`StatusText`] is the only text of an error response. The text contains no contents of Secrets.
 //! - `Display` escapes each text of a server ([`Escaped`]). The unchanged text is available through
 //!   `as_str`.
 

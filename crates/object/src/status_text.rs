@@ -1,8 +1,8 @@
 //! `StatusText`: displays an error response of a server, without the contents of sensitive objects.
 //!
 //! Only this type turns a `Status` into text. A server includes parts of an object in its messages, for
-//! example the invalid value of a field. The message is therefore shown only if the kind of the object
-//! is known and not sensitive.
+//! example the invalid value of a field. The text therefore contains the message only if the kind of the
+//! object is known and not sensitive.
 
 use std::{
     collections::BTreeSet,
@@ -42,7 +42,7 @@ pub fn mark_sensitive<'a>(names: impl IntoIterator<Item = &'a str>) {
     marked.extend(names.into_iter().map(str::to_lowercase));
 }
 
-/// Replaces values in double quotes with `…` in all messages of servers, for the entire process. The
+/// Replaces values in quotation marks with `…` in all messages of servers, for the entire process. The
 /// default is `false`.
 ///
 /// The values include the names of objects. Names of users, API resources, API groups, namespaces and
@@ -51,12 +51,13 @@ pub fn mask_quoted_values(masks: bool) {
     MASKS_QUOTED_VALUES.store(masks, Ordering::Relaxed);
 }
 
-/// Displays a `Status`: its code, reason and message on one line, without control characters.
+/// Displays the code, the reason and the message of a `Status` on one line, without control characters.
 ///
 /// The message is truncated to 1,024 characters. If the kind of the object is sensitive or unknown, the
-/// message is omitted. The text then contains the kind and name (if known), the names of the invalid
-/// fields, and at most one of these sentences: a missing permission, an exceeded quota, a terminating
-/// namespace, or the webhook that rejected the request or did not respond.
+/// message is omitted. The text then contains the kind and name, if known, and the names of the invalid
+/// fields. It also contains the following causes, because they contain no part of an object:
+/// - a missing permission, an exceeded quota, or a terminating namespace
+/// - the webhook that rejected the request or did not respond
 ///
 /// ```
 /// use kube_core::Status;
@@ -94,8 +95,8 @@ const KNOWN_REASONS: [&str; 19] = [
 /// Sets the kind in the details of a response to a request for `resource`, which is a kind or a plural
 /// name.
 ///
-/// The kind of the response is kept if it exists, unless the requested kind is sensitive. With a kind,
-/// [`StatusText`] can decide whether to show the message.
+/// If the response contains a kind, and the requested kind is not sensitive, the kind does not change. With
+/// a kind, [`StatusText`] can decide whether the text contains the message.
 pub fn set_requested_kind(status: &mut Status, resource: &str) {
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
@@ -224,7 +225,7 @@ fn is_connection_error(text: &str) -> bool {
         || text.starts_with(": failed to call webhook: service \"") && text.ends_with(" not found")
 }
 
-/// Returns whether a text is a plural name, with or without a quoted name, such as `secrets "a"`.
+/// Returns whether a text is a plural name, with or without the name of an object, such as `secrets "a"`.
 fn is_object_reference(text: &str) -> bool {
     let is_word =
         |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte));
@@ -237,8 +238,8 @@ fn is_object_reference(text: &str) -> bool {
     }
 }
 
-/// Replaces the values in double quotes, except after a word that precedes the name of a user or an API
-/// resource. A quote that is preceded by a backslash belongs to the value.
+/// Replaces the values in quotation marks, except after a word that precedes the name of a user or an API
+/// resource. A quotation mark after a backslash belongs to the value.
 fn masked(message: &str) -> String {
     const BEFORE_NAMES: [&str; 6] = ["User ", "resource ", "API group ", "namespace ", "webhook ", "quota: "];
     let (mut text, mut rest) = (String::new(), message);

@@ -37,7 +37,7 @@ fn text_without_details(code: u16, reason: &str, message: &str) -> String {
 }
 
 #[test]
-fn message_is_shown_for_ordinary_kinds() {
+fn message_is_included_for_ordinary_kinds() {
     let message =
         "ConfigMap \"a\" is invalid: metadata.labels: Invalid value: \"-x\": must start with a letter";
     assert_eq!(
@@ -67,7 +67,7 @@ fn message_is_replaced_for_sensitive_and_unknown_kinds() {
 }
 
 #[test]
-fn missing_permission_quota_and_terminating_namespace_are_shown_for_secrets() {
+fn text_of_secret_contains_permission_quota_and_terminating_namespace() {
     for reason in [
         "User \"system:serviceaccount:shop:operator\" cannot create resource \"secrets\" in API group \"\" in the namespace \"shop\"",
         "exceeded quota: objects, requested: secrets=1, used: secrets=10, limited: secrets=10",
@@ -120,7 +120,7 @@ fn webhook_is_named_without_its_message() {
 }
 
 #[test]
-fn sentences_within_a_value_are_not_shown() {
+fn sentences_within_a_value_are_ignored() {
     for inner in [
         "secrets \"a\" is forbidden: exceeded quota: ",
         "failed calling webhook \"w\"",
@@ -170,7 +170,7 @@ fn text_is_one_bounded_line() {
 }
 
 #[test]
-fn quoted_values_are_masked_except_names() {
+fn values_are_masked_except_names() {
     for (message, expected) in [
         ("no quotes", "no quotes"),
         ("Invalid value: \"hunter2\": too short", "Invalid value: \"…\": too short"),
