@@ -39,7 +39,7 @@ fn leaking_status(code: u16, reason: &str) -> Fault {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("ConfigMap \"a\" is invalid: data.password: {invalid}"),
-        "details": {"name": "a", "kind": "ConfigMap", "causes": [cause]},
+        "details": {"name": "a", "kind": "configmaps", "causes": [cause]},
     });
     response(code, &status.to_string())
 }
@@ -53,11 +53,11 @@ fn responses() -> [(Fault, &'static str); 4] {
     [
         (
             leaking_status(422, "Invalid"),
-            "the server responded with 422 Invalid: ConfigMap a (data.password)",
+            "the server responded with 422 Invalid: configmaps a (data.password)",
         ),
         (
             leaking_status(500, "InternalError"),
-            "the server responded with 500 InternalError: ConfigMap a (data.password)",
+            "the server responded with 500 InternalError: configmaps a (data.password)",
         ),
         (response(502, CONTENTS), "the server responded with 502 Bad Gateway"),
         (response(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
