@@ -331,11 +331,12 @@ fn loggable(source: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send 
 /// Escapes the texts of a status. If `StatusText` does not show the message, replaces the messages.
 fn escaped(mut status: Box<Status>) -> Box<Status> {
     let text = StatusText(&status);
-    let message = match text.is_complete() {
-        true => Escaped(&status.message).to_string(),
-        // The text is part of the class of the error.
-        false if is_too_large(&status) => TOO_LARGE.to_owned(),
-        false => text.to_string(),
+    let message = if text.is_complete() {
+        Escaped(&status.message).to_string()
+    } else if is_too_large(&status) {
+        TOO_LARGE.to_owned() // `class_of` compares this text
+    } else {
+        text.to_string()
     };
     if !text.is_complete() {
         status

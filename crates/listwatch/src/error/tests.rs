@@ -82,6 +82,9 @@ fn too_large_version_is_detected_by_cause_or_text() {
     assert_eq!(timeout("", Some(("", text))), ErrorClass::TooLarge);
     assert_eq!(timeout(text, None), ErrorClass::TooLarge);
     assert_eq!(timeout("the request timed out", None), ErrorClass::Broken);
+    let status = Status { code: 504, reason: "Timeout".into(), message: text.into(), ..Status::default() };
+    let error = ListWatchError::list_function(kube_client::Error::Api(Box::new(status)));
+    assert_eq!(error.class(), ErrorClass::TooLarge, "the error of a list function is redacted");
 }
 
 #[test]

@@ -158,12 +158,13 @@ impl Drop for CacheStage {
 /// Runs the election and the permission check.
 struct ElectionStage {
     tasks: TaskGroup,
-    has_election: bool,
+    /// `None` before the election starts, and without an election.
+    leadership: Option<Leadership>,
 }
 
 impl ElectionStage {
     fn new(reporter: FailureReporter) -> Self {
-        Self { tasks: TaskGroup::new(reporter), has_election: false }
+        Self { tasks: TaskGroup::new(reporter), leadership: None }
     }
 
     /// Starts to log missing rules. They may still be granted until the caches time out, and a user
@@ -180,8 +181,8 @@ impl ElectionStage {
     }
 
     fn start(&mut self, election: Election) {
-        self.has_election = true;
         let leadership = election.leadership();
+        self.leadership = Some(leadership.clone());
         let run: TaskFn = Box::new(move |_, stop| election.run(stop).map(Ok).boxed());
         self.tasks.spawn("the election".to_owned(), leadership, run);
     }
@@ -189,12 +190,15 @@ impl ElectionStage {
     /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may
     /// have a request in flight.
     async fn stop(&mut self, release: bool, deadline: Instant) {
-        let is_released = release && self.tasks.stop(deadline).await;
-        if !is_released {
+        let was_leader = self.leadership.as_ref().is_some_and(Leadership::is_leader);
+        let is_released = if release {
+            self.tasks.stop(deadline).await
+        } else {
             self.tasks.abort().await;
-            if self.has_election {
-                tracing::warn!("lease was not released; other candidates wait until it expires");
-            }
+            false
+        };
+        if was_leader && !is_released {
+            tracing::warn!("lease was not released; other candidates wait until it expires");
         }
     }
 }
