@@ -41,7 +41,8 @@
 //! - The maximum object size ([`ListWatch::max_object_bytes`]) limits the memory for a response. The
 //!   memory does not depend on the size of the entire response.
 //! - No text of an error or log line contains JSON of an object. The message of a server can contain a
-//!   value of an object. The text omits this message for Secrets, see [`StatusText`](kube_object::StatusText).
+//!   value of an object. For Secrets, the text omits this message, see
+//!   [`StatusText`](kube_object::StatusText).
 
 mod batches;
 mod decoded;
