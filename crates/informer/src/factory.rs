@@ -256,8 +256,25 @@ impl InformerFactory {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), CacheSyncError> {
+        self.wait_for_sync_of(timeout, |_| true).await
+    }
+
+    /// Waits until the selected informers have their initial list in their stores. The method calls
+    /// `is_selected` once with the status of each informer.
+    ///
+    /// # Errors
+    /// Returns the errors of [`InformerFactory::wait_for_sync`], only for the selected informers.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe, because it only waits and does not change any state.
+    pub async fn wait_for_sync_of(
+        &self,
+        timeout: Duration,
+        is_selected: impl Fn(&InformerStatus) -> bool,
+    ) -> Result<(), CacheSyncError> {
         let timeout = sync::effective_timeout(timeout);
-        let informers = self.registry.all();
+        let mut informers = self.registry.all();
+        informers.retain(|informer| is_selected(&informer.status()));
         let waits = informers.iter().map(|informer| informer.wait_for_sync(timeout));
         let unsynced = || informers.iter().filter_map(|informer| informer.unsynced()).collect();
         sync::wait_for_all(timeout, waits, unsynced).await

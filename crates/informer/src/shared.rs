@@ -11,12 +11,13 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo::{self as fifo, EventList};
-use kube_object::{Delta, Event, Object};
+use kube_object::{Delta, Escaped, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::{LargeWrite, Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     HandlerStatus,
@@ -170,10 +171,18 @@ impl<T: Object> Shared<T> {
         // Runs without the lock, because a runtime that has shut down drops the tasks and the
         // handlers.
         for (_, handler) in handlers {
-            this.tasks.spawn_on(handler, &runtime);
+            this.spawn_on(handler, &runtime);
         }
         let guard = StopGuard(Arc::clone(this));
-        this.tasks.spawn_on(async move { guard.0.run().await }, &runtime);
+        this.spawn_on(async move { guard.0.run().await }, &runtime);
+    }
+
+    /// Spawns a task of the informer. All log lines of the task contain the name of the informer.
+    fn spawn_on(&self, task: impl Future<Output = ()> + Send + 'static, runtime: &Handle) {
+        // The highest level, so that warnings have the span even if only warnings are logged. Without a
+        // parent, because a reconcile may have started the informer.
+        let span = tracing::error_span!(parent: None, "informer", informer = %Escaped(&self.config.name));
+        self.tasks.spawn_on(task.instrument(span), runtime);
     }
 
     /// Returns the tasks to spawn. Returns `None` if the informer was started or stopped before.
@@ -385,7 +394,7 @@ impl<T: Object> Shared<T> {
         // Runs without the lock, because a task that is not spawned is dropped here, with its
         // handler.
         if let (Some(runtime), Some(task)) = (runtime, task) {
-            this.tasks.spawn_on(task, &runtime);
+            this.spawn_on(task, &runtime);
         }
         Subscription { id, shared: Arc::downgrade(this), mailbox, _keep_alive: this.keep_alive.upgrade() }
     }

@@ -31,8 +31,8 @@
 //! let deployments = manager.factory().informer::<Deployment>()?;
 //! let pods = manager.factory().informer::<Pod>()?;
 //! manager.add_controller(Controller::new(&deployments).owns(&pods), reconcile);
-//! manager.run(shutdown_signal()).await?;
-//! # Ok(()) }
+//! manager.run_and_exit(shutdown_signal()).await
+//! # }
 //! ```
 //!
 //! The modules [`informer`] and [`workqueue`] re-export the crates that a program needs for caches,
@@ -112,9 +112,7 @@ pub use election::{
 pub use manager::{
     Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };
-pub use recorder::{
-    DroppedEvents, EventBroadcaster, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus,
-};
+pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
 pub use write::{
     apply::Applier,
     conditions::{find_condition, is_condition_true, new_condition, remove_condition, set_condition},

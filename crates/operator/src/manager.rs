@@ -1,8 +1,10 @@
 //! `Manager`: starts the parts of an operator in order, and stops them in the reverse order.
 
 mod error;
+mod exit;
 #[cfg(feature = "http")]
 mod http;
+mod optional;
 mod options;
 pub(crate) mod permissions;
 mod runnables;
@@ -11,6 +13,7 @@ mod stages;
 mod task_group;
 
 pub use error::ManagerError;
+pub(crate) use optional::OptionalInformers;
 pub use options::{ManagerOptions, RunsOn};
 
 use std::{
@@ -22,7 +25,7 @@ use std::{
 
 use futures_util::{FutureExt, TryFutureExt};
 use kube_client::Client;
-use kube_informer::{Cached, InformerFactory};
+use kube_informer::{Cached, Informer, InformerFactory};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +100,7 @@ pub struct Manager {
     view: ManagerView,
     recorders: BTreeMap<String, EventRecorder>,
     required_permissions: BTreeSet<MissingRule>,
+    optional_informers: OptionalInformers,
     runnables: Vec<TaskSpec>,
 }
 
@@ -106,18 +110,39 @@ impl Manager {
     ///
     /// # Errors
     /// Returns a [`ManagerError`] if an address cannot be bound or the election options are unsafe.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn new(client: Client, options: ManagerOptions) -> Result<Self, ManagerError> {
-        Self::with_factory(client.clone(), InformerFactory::new(client), options)
+        let metrics = Metrics::default();
+        let client = metrics.count_requests(client);
+        Self::assemble(client.clone(), InformerFactory::new(client), options, metrics)
     }
 
     /// Creates a manager with a configured factory, for example a factory that covers a single namespace.
     ///
+    /// The metrics `rest_client_*` do not contain the requests of this factory. They contain only the
+    /// requests of the manager and of [`Manager::client`].
+    ///
     /// # Errors
     /// Returns the errors of [`Manager::new`].
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn with_factory(
         client: Client,
         factory: InformerFactory,
         options: ManagerOptions,
+    ) -> Result<Self, ManagerError> {
+        let metrics = Metrics::default();
+        Self::assemble(metrics.count_requests(client), factory, options, metrics)
+    }
+
+    fn assemble(
+        client: Client,
+        factory: InformerFactory,
+        options: ManagerOptions,
+        metrics: Metrics,
     ) -> Result<Self, ManagerError> {
         let election = match &options.election {
             Some(options) => Some(Election::new(client.clone(), options.clone())?),
@@ -128,6 +153,7 @@ impl Manager {
         let view = ManagerView {
             factory: factory.clone(),
             controllers: Vec::new(),
+            recorders: BTreeMap::new(),
             election: election.as_ref().map(Election::view),
         };
         Ok(Self {
@@ -140,11 +166,12 @@ impl Manager {
             factory,
             election,
             leadership,
-            metrics: Metrics::default(),
+            metrics,
             #[cfg(any(feature = "http", feature = "metrics"))]
             view,
             recorders: BTreeMap::new(),
             required_permissions: BTreeSet::new(),
+            optional_informers: OptionalInformers::default(),
             runnables: Vec::new(),
         })
     }
@@ -153,6 +180,19 @@ impl Manager {
     /// the informers of this factory.
     pub fn factory(&self) -> &InformerFactory {
         &self.factory
+    }
+
+    /// Makes an informer optional, for example the informer of a CRD that may be absent, or of a
+    /// remote cluster.
+    ///
+    /// - The manager starts before the cache of the informer is synced. Controllers of the informer
+    ///   start when it is synced. All other controllers start without it.
+    /// - `/readyz` reports the state of the informer, but does not fail.
+    ///
+    /// By default, all informers of the factory and of the controllers are required. Informers of
+    /// the same objects have the same name, and this method makes all of them optional.
+    pub fn make_optional<T: Cached>(&mut self, informer: &Informer<T>) {
+        self.optional_informers.add(informer.name());
     }
 
     /// Returns a client that writes only while this process is the leader; see [`Leadership::guard`].
@@ -208,9 +248,9 @@ impl Manager {
     /// the environment variable `HOSTNAME`, which in a Pod contains the name of the Pod. If
     /// `HOSTNAME` is not set, it is the controller name.
     ///
-    /// The recorder writes only while this process is the leader. On a follower, each write fails,
-    /// and the Event is lost. After the controllers have stopped, the recorder writes the remaining
-    /// Events.
+    /// The recorder also writes if this process is not the leader, so that tasks and controllers of
+    /// followers can report Events. After the controllers have stopped, the recorder writes the
+    /// remaining Events.
     ///
     /// # Errors
     /// Returns a [`RecorderError`] if servers would reject the controller name or the instance.
@@ -220,11 +260,25 @@ impl Manager {
         }
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());
         let instance = identity.or_else(hostname).unwrap_or_else(|| controller.to_owned());
-        let (recorder, broadcaster) = EventRecorder::new(self.client(), controller, &instance)?;
-        self.add_task(format!("events of {controller}"), RunsOn::EveryReplica, |stop| async {
-            broadcaster.run(stop).await;
-            Ok(())
-        });
+        // Not guarded: controllers and tasks of followers also report events.
+        let client = Leadership::always().guard(self.client.clone());
+        let stop = CancellationToken::new();
+        let (recorder, writer) = EventRecorder::new(client, controller, &instance, stop.clone())?;
+        self.add_task(
+            format!("events of {controller}"),
+            RunsOn::EveryReplica,
+            move |manager_stop| async move {
+                let mut writer = writer;
+                tokio::select! {
+                    () = &mut writer => return Ok(()),
+                    () = manager_stop.cancelled() => stop.cancel(),
+                }
+                writer.await;
+                Ok(())
+            },
+        );
+        #[cfg(any(feature = "http", feature = "metrics"))]
+        self.view.recorders.insert(controller.to_owned(), recorder.clone());
         self.recorders.insert(controller.to_owned(), recorder.clone());
         Ok(recorder)
     }
@@ -355,7 +409,8 @@ impl Manager {
     /// leader waits until it expires.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
         // The stage is created first, because it stops the informers when it is dropped.
-        let caches = CacheStage::new(self.factory.clone(), self.client.clone());
+        let caches =
+            CacheStage::new(self.factory.clone(), self.client.clone(), self.optional_informers.clone());
         if let Some(name) = duplicate_name(&self.runnables) {
             return Err(ManagerError::DuplicateName(name));
         }
@@ -409,12 +464,15 @@ impl Manager {
         let registry = {
             let mut registry = std::mem::take(&mut self.registry);
             self.register_metrics(&mut registry);
+            #[cfg(target_os = "linux")]
+            registry.register_collector(Box::new(crate::observe::process::ProcessCollector));
             registry
         };
         self.http.start(tasks, |checks| PageState {
             #[cfg(feature = "metrics")]
             registry,
             view: self.view.clone(),
+            optional_informers: self.optional_informers.clone(),
             checks,
             phase,
         });

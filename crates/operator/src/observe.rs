@@ -12,6 +12,10 @@ pub(crate) mod metrics;
 pub(crate) mod no_metrics;
 #[cfg(feature = "http")]
 pub(crate) mod pages;
+#[cfg(all(feature = "metrics", feature = "http", target_os = "linux"))]
+pub(crate) mod process;
+#[cfg(feature = "metrics")]
+pub(crate) mod requests;
 #[cfg(feature = "http")]
 pub(crate) mod serve;
 #[cfg(any(feature = "http", feature = "metrics"))]

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube_client::{Client, Resource};
@@ -55,8 +56,7 @@ pub enum RecorderError {
     InvalidInstance(usize),
 }
 
-/// Reports Kubernetes Events about objects. All clones pass their events to the same
-/// [`EventBroadcaster`], which writes them to the server.
+/// Reports Kubernetes Events about objects. All clones belong to the same recorder.
 ///
 /// Reporting never waits and never returns an error. [`EventRecorder::status`] counts the written,
 /// waiting and lost events.
@@ -81,13 +81,15 @@ pub enum RecorderError {
 /// # use kube_client::Client;
 /// # use kube_operator::{EventRecorder, EventType};
 /// # use tokio_util::sync::CancellationToken;
-/// # fn example(client: Client, pod: String, deployment: &Deployment) -> Result<(), Box<dyn std::error::Error>> {
-/// let (recorder, broadcaster) = EventRecorder::new(client, "website-operator", pod)?;
+/// # async fn example(client: Client, pod: String, deployment: &Deployment) -> Result<(), Box<dyn std::error::Error>> {
 /// let stop = CancellationToken::new();
-/// let writing = tokio::spawn(broadcaster.run(stop.clone()));
+/// let (recorder, writer) = EventRecorder::new(client, "website-operator", pod, stop.clone())?;
+/// let writing = tokio::spawn(writer);
 ///
 /// recorder.event(deployment, EventType::Normal, "Created", "Create", "created for the website shop");
-/// # drop(writing);
+///
+/// stop.cancel();
+/// writing.await?; // writes the remaining events
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -95,10 +97,9 @@ pub struct EventRecorder {
     shared: Arc<Shared>,
 }
 
-/// Writes the events of an [`EventRecorder`] to the server, while [`EventBroadcaster::run`] is
-/// polled.
-#[must_use = "events are written only while `run` is polled"]
-pub struct EventBroadcaster {
+/// Writes the events of an [`EventRecorder`] to the server. If it is dropped, the recorder drops all
+/// further events.
+struct EventWriter {
     client: Client,
     reporter: Reporter,
     shared: Arc<Shared>,
@@ -115,7 +116,8 @@ struct Shared {
 }
 
 impl EventRecorder {
-    /// Creates a recorder and its broadcaster.
+    /// Creates a recorder, and the future that writes its events to the server. Without a
+    /// [`Manager`](crate::Manager), spawn this future.
     ///
     /// `controller` is the name of the program or of one of its controllers. `instance` must be
     /// unique for each process, for example the name of the Pod.
@@ -124,15 +126,27 @@ impl EventRecorder {
     /// The events are written to the namespaces of their objects. Events of cluster-scoped objects
     /// are written to the namespace `default`.
     ///
-    /// Events that are reported before [`EventBroadcaster::run`] wait for it.
+    /// The future sends one request at a time. After a failed request, all writes wait with a
+    /// backoff. The backoff grows with each failure, and is at least the time in the `Retry-After`
+    /// header of the response. The future gives up a write after 12 tries, or if the server rejects
+    /// the write. Each try is one request, because the retries of the client are disabled.
+    ///
+    /// After `stop` is cancelled, the future writes the remaining events for at most 10 s, and
+    /// completes. Events that are reported after the stop are dropped. Therefore, first stop the
+    /// controllers.
     ///
     /// # Errors
     /// Returns a [`RecorderError`] if the server would reject one of the names.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, all events that are not written are lost. [`RecorderStatus`]
+    /// counts them as dropped.
     pub fn new(
         client: Client,
         controller: impl Into<String>,
         instance: impl Into<String>,
-    ) -> Result<(Self, EventBroadcaster), RecorderError> {
+        stop: CancellationToken,
+    ) -> Result<(Self, BoxFuture<'static, ()>), RecorderError> {
         let reporter = Reporter { controller: controller.into(), instance: instance.into() };
         if !text::is_qualified_name(&reporter.controller) {
             return Err(RecorderError::InvalidController(reporter.controller));
@@ -149,7 +163,9 @@ impl EventRecorder {
             invalid_log: Mutex::default(),
             lost_log: Mutex::default(),
         });
-        Ok((Self { shared: Arc::clone(&shared) }, EventBroadcaster { client, reporter, shared }))
+        let recorder = Self { shared: Arc::clone(&shared) };
+        let writer = EventWriter { client, reporter, shared };
+        Ok((recorder, async move { writer.run(stop).await }.boxed()))
     }
 
     /// Reports an event about an object.
@@ -213,23 +229,8 @@ impl fmt::Debug for EventRecorder {
     }
 }
 
-impl EventBroadcaster {
-    /// Writes events until `stop` is cancelled. Then it writes the remaining events, for at most 10
-    /// s.
-    ///
-    /// Events that are reported after the stop are dropped. Therefore, stop the controllers before
-    /// the broadcaster.
-    ///
-    /// The broadcaster sends one request at a time. After a failed request, all writes wait with a
-    /// backoff. The backoff grows with each failure, and is at least the time in the `Retry-After`
-    /// header of the response. The broadcaster gives up a write after 12 tries, or if the server
-    /// rejects the write. Each try is one request, because the broadcaster disables the retries of
-    /// the client.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, all events that are not written are lost. [`RecorderStatus`]
-    /// counts them as dropped.
-    pub async fn run(self, stop: CancellationToken) {
+impl EventWriter {
+    async fn run(&self, stop: CancellationToken) {
         let no_retry = NoRetry::new();
         let stop_timeout = async {
             stop.cancelled().await;
@@ -280,7 +281,7 @@ impl EventBroadcaster {
     }
 }
 
-impl Drop for EventBroadcaster {
+impl Drop for EventWriter {
     fn drop(&mut self) {
         self.shared.series.lock().close();
     }

@@ -148,3 +148,20 @@ async fn lost_lease_is_logged_with_the_failed_request() {
         &["message=cannot write the Lease", "message=manager stops after a failure", "error=lost the lease"],
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn spans_contain_informer_controller_key_and_reason() {
+    let logged = Logged::begin();
+    let server = server_with_a_map();
+    let operator = Operator::start(&server, "first");
+    operator.reconciled.notified().await;
+    assert_in_order(
+        &log(&logged),
+        &["controller=configmap", "key=default/web", "reason=ConfigMap was listed"],
+    );
+    assert_in_order(
+        &logged.text_of(|name| name == "kube_informer"),
+        &["informer=ConfigMap /api/v1/configmaps"],
+    );
+    operator.stop().await;
+}

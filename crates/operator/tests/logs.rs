@@ -201,9 +201,9 @@ async fn lost_event_is_logged_without_contents() {
     let logged = Logged::begin();
     let server = Server::new();
     let client = Client::new(server.service(), "default");
-    let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let (recorder, writer) = EventRecorder::new(client, "example.com/shop", "shop-0", stop.clone()).unwrap();
+    let writing = tokio::spawn(writer);
     for fault in [leaking_status(500, "InternalError"), leaking_status(422, "Invalid")] {
         server.faults().next(RequestMatch::verb(Verb::Create).resource("events"), fault);
     }
@@ -233,9 +233,9 @@ async fn lost_events_are_logged_once_per_ten_seconds() {
     let logged = Logged::begin();
     let server = Server::new();
     let client = Client::new(server.service(), "default");
-    let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let (recorder, writer) = EventRecorder::new(client, "example.com/shop", "shop-0", stop.clone()).unwrap();
+    let writing = tokio::spawn(writer);
     let _refused = server
         .faults()
         .always(RequestMatch::verb(Verb::Create).resource("events"), Fault::status(403, "Forbidden", None));

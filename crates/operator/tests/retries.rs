@@ -134,9 +134,10 @@ async fn recorder_tries_twelve_times_despite_client_retries() {
             let server = Server::new();
             let client = retrying_client(&server);
             let client = if guarded { Leadership::always().guard(client) } else { client };
-            let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
             let stop = CancellationToken::new();
-            let writing = tokio::spawn(broadcaster.run(stop.clone()));
+            let (recorder, writer) =
+                EventRecorder::new(client, "example.com/shop", "shop-0", stop.clone()).unwrap();
+            let writing = tokio::spawn(writer);
             let _busy =
                 server.faults().always(RequestMatch::verb(Verb::Create).resource("events"), fault.clone());
             recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");

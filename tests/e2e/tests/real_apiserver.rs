@@ -108,9 +108,10 @@ async fn kubectl_answers(server: &RealServer) -> Result<()> {
 /// Writes an event, a series, and a new event after a deletion, with texts of the maximum length.
 async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
     let client = server.client().await?;
-    let (recorder, broadcaster) = EventRecorder::new(client.clone(), "example.com/tests", "i".repeat(128))?;
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(broadcaster.run(stop.clone()));
+    let (recorder, writer) =
+        EventRecorder::new(client.clone(), "example.com/tests", "i".repeat(128), stop.clone())?;
+    let writing = tokio::spawn(writer);
     let about = Api::<Namespace>::all(client.clone()).get("default").await?;
     let report = || {
         recorder.event(&about, EventType::Warning, &"R".repeat(200), &"A".repeat(200), "€".repeat(1000));

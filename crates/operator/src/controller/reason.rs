@@ -103,6 +103,17 @@ impl Reasons {
     }
 }
 
+impl fmt::Display for Reasons {
+    /// Prints the first reason and the number of further reasons.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.first.first() else { return f.write_str("unknown") };
+        match self.first.len() - 1 + self.omitted {
+            0 => write!(f, "{first}"),
+            further => write!(f, "{first} (and {further} more)"),
+        }
+    }
+}
+
 /// Holds the reasons of all queued keys. The number of these keys bounds its size.
 ///
 /// The table contains only pointers, so a table of many keys stays small and is cheap to search.
@@ -165,5 +176,6 @@ mod tests {
         }
         assert_eq!((reasons.first.len(), reasons.omitted), (MAX_REASONS_PER_KEY, 100 - MAX_REASONS_PER_KEY));
         assert_eq!(reasons.first[0], reason("shop/a-0"));
+        assert_eq!(reasons.to_string(), "owned Deployment shop/a-0 was updated (and 99 more)");
     }
 }

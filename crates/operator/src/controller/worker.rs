@@ -11,7 +11,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     action::{Action, Failure},
-    reason::{Change, Reason},
+    reason::{Change, Reason, Reasons},
     reconcile::{Reconciler, Request},
     state::{ControllerState, LastRun},
 };
@@ -117,8 +117,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// Records a failure. The reconciler was not called, so the reasons stay queued for the retry.
     fn record_stale_cache(&self, item: Item<ObjectKey>, stale: CachedReadError) {
-        let _entered = self.span(&item).entered();
         let reasons = self.state.keys.reasons.lock().get(&item);
+        let _entered = self.span(&item, &reasons).entered();
         let (failures, outcome) = (item.num_requeues(), RunOutcome::Failed(stale.into()));
         let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
         self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure });
@@ -132,7 +132,7 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             reasons: self.state.keys.reasons.lock().take(&item),
             failures: item.num_requeues(),
         };
-        let span = self.span(&item);
+        let span = self.span(&item, &request.reasons);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let is_deleted = request.object.is_none();
         let started = Instant::now();
@@ -147,8 +147,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// Uses the highest level, so that warnings show their controller and key even if only warnings
     /// are logged.
-    fn span(&self, key: &ObjectKey) -> Span {
-        tracing::error_span!("reconcile", controller = %self.state.options.name, %key)
+    fn span(&self, key: &ObjectKey, reasons: &Reasons) -> Span {
+        tracing::error_span!("reconcile", controller = %self.state.options.name, %key, reason = %reasons)
     }
 
     async fn reconcile(&self, request: Request<T>, started: Instant) -> RunOutcome {

@@ -1,5 +1,7 @@
 //! `Leadership` reports whether this process may act, according to its own clock.
 
+use std::time::Duration;
+
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -62,6 +64,14 @@ impl Leadership {
             LeaderState::NoElection => true,
             LeaderState::Leading(until) => Instant::now() < until,
             LeaderState::Following(_) | LeaderState::Ended => false,
+        }
+    }
+
+    /// Returns the time since the lease expired, if the election has not noticed it yet.
+    pub(crate) fn expired_for(&self) -> Option<Duration> {
+        match *self.state.borrow() {
+            LeaderState::Leading(until) => Instant::now().checked_duration_since(until),
+            LeaderState::NoElection | LeaderState::Following(_) | LeaderState::Ended => None,
         }
     }
 

@@ -11,11 +11,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::FutureExt;
 use kube_client::Client;
-use kube_informer::InformerFactory;
+use kube_informer::{InformerFactory, InformerStatus};
 use tokio::time::{Instant, timeout};
 
 use super::{
-    ManagerError, ManagerOptions,
+    ManagerError, ManagerOptions, OptionalInformers,
     permissions::{self, MissingRule},
     runnables::{Runnables, StopReport, TaskSpec},
     task_group::{ABORT_TIMEOUT, FailureReporter, Failures, Stage, TaskFn, TaskGroup},
@@ -105,11 +105,12 @@ impl Stages {
 pub(super) struct CacheStage {
     factory: InformerFactory,
     client: Client,
+    optional: OptionalInformers,
 }
 
 impl CacheStage {
-    pub(super) fn new(factory: InformerFactory, client: Client) -> Self {
-        Self { factory, client }
+    pub(super) fn new(factory: InformerFactory, client: Client, optional: OptionalInformers) -> Self {
+        Self { factory, client, optional }
     }
 
     /// Starts the informers and returns the rules that they need.
@@ -124,22 +125,36 @@ impl CacheStage {
         permissions::rules_of_informers(checked.map(|informer| informer.path.as_str()))
     }
 
-    /// Waits until the caches are filled. An error contains the missing rules among `required`.
+    /// Waits until the required caches are filled. An error contains the missing rules among `required`.
     async fn wait_for_sync(
         &self,
         required: BTreeSet<MissingRule>,
         limit: Duration,
     ) -> Result<(), ManagerError> {
         let started = Instant::now();
-        let Err(error) = self.factory.wait_for_sync(limit).await else {
-            let informers = self.factory.status();
-            let objects: usize = informers.iter().map(|informer| informer.objects).sum();
-            tracing::info!(informers = informers.len(), objects, took = ?started.elapsed(), "caches synced");
+        let is_required = |informer: &InformerStatus| !self.optional.contains(informer);
+        let Err(error) = self.factory.wait_for_sync_of(limit, is_required).await else {
+            self.log_synced(started);
             return Ok(());
         };
         let check = permissions::missing_rules(&self.client, required);
         let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
         Err(ManagerError::CacheSync { error, missing })
+    }
+
+    fn log_synced(&self, started: Instant) {
+        let (synced, waiting): (Vec<_>, Vec<_>) =
+            self.factory.status().into_iter().partition(|informer| informer.synced);
+        let objects: usize = synced.iter().map(|informer| informer.objects).sum();
+        tracing::info!(informers = synced.len(), objects, took = ?started.elapsed(), "caches synced");
+        for informer in waiting {
+            let error = informer.reflector.last_error.as_deref().unwrap_or("no error so far");
+            tracing::warn!(
+                informer = informer.name,
+                error,
+                "optional cache is not synced; its controllers start later"
+            );
+        }
     }
 
     /// Stops the informers. Returns `false` if a handler blocks its thread.

@@ -13,6 +13,7 @@ use super::{
     ManagerView,
     metrics::{controller_labels, queue_labels},
 };
+use crate::RecorderStatus;
 
 /// Encodes the current state of a manager.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ impl Collector for ManagerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_queues(&mut encoder)?;
         self.encode_informers(&mut encoder)?;
+        self.encode_recorders(&mut encoder)?;
         if let Some(election) = &self.0.election {
             let is_leader = f64::from(election.leadership.is_leader());
             let values = [([("name", election.lease.name())], is_leader)];
@@ -104,6 +106,29 @@ impl ManagerCollector {
         let help = "Objects that could not be decoded";
         counter("informer_undecodable", help, |informer| informer.reflector.undecodable)?;
         counter("informer_handler_panics", "Handler calls that panicked", |informer| informer.handler_panics)
+    }
+
+    fn encode_recorders(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all: Vec<_> =
+            self.0.recorders.iter().map(|(name, recorder)| (name.as_str(), recorder.status())).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let waiting = all.iter().map(|(name, status)| ([("controller", *name)], status.waiting as f64));
+        gauges(encoder, "event_recorder_waiting", "Reported events that are not written yet", waiting)?;
+        let ended = all.iter().flat_map(|(name, status)| {
+            let RecorderStatus { sent, failed, dropped, .. } = status;
+            let results = [
+                ("sent", *sent),
+                ("failed", *failed),
+                ("queue_full", dropped.queue_full),
+                ("rate_limited", dropped.rate_limited),
+                ("invalid", dropped.invalid),
+                ("stopped", dropped.stopped),
+            ];
+            results.map(|(result, events)| ([("controller", *name), ("result", result)], events))
+        });
+        counters(encoder, "event_recorder_events", "Reported events, by result", ended)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The debug pages: informers, queues, and why a key was reconciled, as JSON.
+//! The debug pages: informers, queues, event recorders, the runtime, and why a key was reconciled, as JSON.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use axum::{
 };
 use kube_informer::{Escaped, InformerStatus, ObjectKey};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::pages::PageState;
-use crate::{Reasons, controller::state::ControllerState};
+use crate::{DroppedEvents, EventRecorder, Reasons, RecorderStatus, controller::state::ControllerState};
 
 /// Limit for each list of keys on a page.
 const MAX_LISTED_KEYS: usize = 100;
@@ -80,6 +80,42 @@ fn queue_json(controller: &ControllerState) -> Value {
         "running": running.collect::<Vec<_>>(),
         "failed": failed.collect::<Vec<_>>(),
     })
+}
+
+pub(crate) async fn events(State(state): State<Arc<PageState>>) -> Response {
+    let recorders = state.view.recorders.iter().map(|(name, recorder)| recorder_json(name, recorder));
+    json_page(&recorders.collect())
+}
+
+fn recorder_json(controller: &str, recorder: &EventRecorder) -> Value {
+    let RecorderStatus { sent, waiting, failed, dropped, tracked_series } = recorder.status();
+    let DroppedEvents { queue_full, rate_limited, invalid, stopped } = dropped;
+    json!({
+        "controller": controller,
+        "sent": sent,
+        "waiting": waiting,
+        "failed": failed,
+        "dropped": {
+            "queueFull": queue_full, "rateLimited": rate_limited, "invalid": invalid, "stopped": stopped,
+        },
+        "openSeries": tracked_series,
+    })
+}
+
+/// Returns the state of the tokio runtime that serves the page.
+pub(crate) async fn tokio_runtime() -> Response {
+    let metrics = Handle::current().metrics();
+    let workers = (0..metrics.num_workers()).map(|worker| {
+        json!({
+            "busySeconds": seconds(metrics.worker_total_busy_duration(worker)),
+            "parks": metrics.worker_park_count(worker),
+        })
+    });
+    json_page(&json!({
+        "aliveTasks": metrics.num_alive_tasks(),
+        "globalQueueDepth": metrics.global_queue_depth(),
+        "workers": workers.collect::<Vec<_>>(),
+    }))
 }
 
 /// Returns the reasons for the next, the current and the last reconcile of a key.

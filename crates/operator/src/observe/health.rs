@@ -119,7 +119,11 @@ fn check_readiness(state: &PageState) -> CheckReport {
     let mut informers = state.view.factory.status();
     informers.sort_by(|a, b| a.name.cmp(&b.name));
     for informer in &informers {
-        report.add(&informer.name, informer_line(informer));
+        let line = match informer_line(informer) {
+            Err(error) if state.optional_informers.contains(informer) => Ok(format!("optional; {error}")),
+            line => line,
+        };
+        report.add(&informer.name, line);
     }
     if let Some(election) = &state.view.election {
         report.add(&format!("lease {}", election.lease.name()), Ok(election_line(election)));

@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kube_client::Client;
 use kube_workqueue::Observer;
 use prometheus_client::{
     metrics::{
@@ -14,16 +15,17 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::ReconcileResult;
+use super::{ReconcileResult, requests::RequestMetrics};
 
 type ControllerName = Arc<str>;
 type Labels<const N: usize> = [(&'static str, ControllerName); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
-/// Holds the metrics of all controllers.
+/// Holds the metrics of all controllers and of the requests.
 #[derive(Clone)]
 pub(crate) struct Metrics {
+    requests: RequestMetrics,
     reconciles: Counters<2>,
     errors: Counters<1>,
     terminal_errors: Counters<1>,
@@ -37,6 +39,7 @@ pub(crate) struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
+            requests: RequestMetrics::default(),
             reconciles: Family::default(),
             errors: Family::default(),
             terminal_errors: Family::default(),
@@ -65,6 +68,7 @@ impl Metrics {
     /// Registers the metrics under their names.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self {
+            requests,
             reconciles,
             errors,
             terminal_errors,
@@ -74,6 +78,7 @@ impl Metrics {
             queue_seconds,
             work_seconds,
         } = self.clone();
+        requests.register(registry);
         registry.register("controller_runtime_reconcile", "Reconciles, by result", reconciles);
         registry.register("controller_runtime_reconcile_errors", "Failed reconciles", errors);
         let help = "Failed reconciles that are not retried until a change";
@@ -86,6 +91,11 @@ impl Metrics {
         registry.register("workqueue_queue_duration_seconds", help, queue_seconds);
         let help = "Time that a worker takes to process a key";
         registry.register("workqueue_work_duration_seconds", help, work_seconds);
+    }
+
+    /// Returns a client that counts its requests.
+    pub(crate) fn count_requests(&self, client: Client) -> Client {
+        self.requests.count_requests(client)
     }
 
     /// Returns the metrics of one controller. All counters start at zero.

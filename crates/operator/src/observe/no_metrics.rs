@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kube_client::Client;
 use kube_workqueue::Observer;
 
 use super::ReconcileResult;
@@ -11,6 +12,10 @@ use super::ReconcileResult;
 pub(crate) struct Metrics;
 
 impl Metrics {
+    pub(crate) fn count_requests(&self, client: Client) -> Client {
+        client
+    }
+
     pub(crate) fn for_controller(&self, _: &Arc<str>) -> ControllerMetrics {
         ControllerMetrics
     }

@@ -11,12 +11,14 @@ use super::{
     ManagerPhase, ManagerView, debug,
     health::{self, Checks},
 };
+use crate::manager::OptionalInformers;
 
 /// The data of the pages.
 pub(crate) struct PageState {
     #[cfg(feature = "metrics")]
     pub(crate) registry: prometheus_client::registry::Registry,
     pub(crate) view: ManagerView,
+    pub(crate) optional_informers: OptionalInformers,
     pub(crate) checks: Checks,
     pub(crate) phase: watch::Receiver<ManagerPhase>,
 }
@@ -28,6 +30,8 @@ pub(crate) fn all_pages(state: Arc<PageState>) -> Router {
         .route("/readyz", get(health::readyz))
         .route("/debug/informers", get(debug::informers))
         .route("/debug/queues", get(debug::queues))
+        .route("/debug/events", get(debug::events))
+        .route("/debug/tokio", get(debug::tokio_runtime))
         .route("/debug/why/{controller}/{*key}", get(debug::why));
     #[cfg(feature = "metrics")]
     let router = router.route("/metrics", get(metrics));

@@ -1,16 +1,18 @@
 //! `ManagerView`: the state of a manager, as metrics and pages read it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kube_informer::InformerFactory;
 
-use crate::{controller::state::ControllerState, election::ElectionView};
+use crate::{EventRecorder, controller::state::ControllerState, election::ElectionView};
 
-/// The informers, controllers and election of a manager.
+/// The informers, controllers, event recorders and election of a manager.
 #[derive(Clone)]
 pub(crate) struct ManagerView {
     pub(crate) factory: InformerFactory,
     pub(crate) controllers: Vec<Arc<ControllerState>>,
+    /// By the name of the controller that reports the events.
+    pub(crate) recorders: BTreeMap<String, EventRecorder>,
     pub(crate) election: Option<ElectionView>,
 }
 

@@ -89,7 +89,7 @@ pub(crate) enum WriteOutcome {
     Refused,
 }
 
-/// The next step of the broadcaster.
+/// The next step of the writer.
 #[derive(Clone, Debug)]
 pub(crate) enum NextStep {
     Write(EventWrite),

@@ -28,7 +28,7 @@ pub struct DroppedEvents {
     /// The number of events with an empty reason or action, or with an invalid namespace.
     pub invalid: u64,
     /// The number of events that were reported after the stop, or that were not written when the
-    /// broadcaster stopped.
+    /// recorder stopped.
     pub stopped: u64,
 }
 

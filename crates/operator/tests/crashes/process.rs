@@ -99,7 +99,8 @@ impl Step {
 
     /// Returns whether only the leader may do this.
     fn is_leader_only(self) -> bool {
-        !self.is_election() && !matches!(self, Self::FillCache | Self::CheckPermissions | Self::ReadSite)
+        let is_reading = matches!(self, Self::FillCache | Self::CheckPermissions | Self::ReadSite);
+        !self.is_election() && !is_reading && self != Self::WriteEvent
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tests of `Manager` from start to stop.
 
+mod exit;
 mod failures;
 mod namespaces;
+mod optional;
 mod pages;
 mod shutdown;
 

@@ -141,6 +141,81 @@ async fn pages_show_state_and_no_object_contents() {
 }
 
 #[tokio::test]
+async fn event_of_a_follower_is_written_and_counted() {
+    let first = World::without_pages(Some(election("first")));
+    let options = ManagerOptions {
+        bind_address: Some(([127, 0, 0, 1], 0).into()),
+        election: Some(election("second")),
+        ..ManagerOptions::default()
+    };
+    let mut manager = Manager::new(first.client.clone(), options).unwrap();
+    let client = first.client.clone();
+    let (server, stop_first, first) = first.run();
+    while holder(&server).is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let recorder = manager.event_recorder("web").unwrap();
+    let map: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "default", "uid": "1"}}))
+            .unwrap();
+    manager.add_task("a task", RunsOn::EveryReplica, move |_| async move {
+        recorder.event(&map, EventType::Normal, "Started", "Start", "");
+        Ok(())
+    });
+    let address = manager.local_address().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+
+    let sent = r#"event_recorder_events_total{controller="web",result="sent"} 1"#;
+    // One event, and three reviews of the permissions for the Lease.
+    let posts = r#"rest_client_requests_total{code="201",method="POST"} 4"#;
+    let is_sent = |_, text: &str| text.contains(sent) && text.contains(posts);
+    let metrics = get_until(address, "/metrics", is_sent).await;
+    for line in [
+        r#"leader_election_master_status{name="operator"} 0.0"#,
+        r#"event_recorder_events_total{controller="web",result="rate_limited"} 0"#,
+        r#"event_recorder_waiting{controller="web"} 0.0"#,
+        r#"rest_client_request_duration_seconds_count{verb="POST"} 4"#,
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "{line} is missing in\n{metrics}");
+    }
+    let (_, events) = get(address, "/debug/events").await;
+    let events: Value = serde_json::from_str(&events).unwrap();
+    assert_eq!((&events[0]["controller"], &events[0]["sent"]), (&json!("web"), &json!(1)));
+    let events = Api::<k8s_openapi::api::events::v1::Event>::default_namespaced(client);
+    assert_eq!(events.list(&Default::default()).await.unwrap().items[0].reason.as_deref(), Some("Started"));
+
+    for (stop, running) in [(stop, running), (stop_first, first)] {
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn pages_show_process_and_runtime() {
+    let (world, address) = manager_with_pages().await;
+    let (_, stop, running) = world.run();
+    let (_, metrics) = get(address, "/metrics").await;
+    let value = |name: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is missing in\n{metrics}")).parse().unwrap()
+    };
+    let now = jiff::Timestamp::now().as_second() as f64 + 1.0;
+    assert!((now - 3600.0..=now).contains(&value("process_start_time_seconds")));
+    assert!(value("process_resident_memory_bytes") > 1e6);
+    assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+    assert!(value("process_open_fds") > 3.0 && value("process_open_fds") < value("process_max_fds"));
+    assert!(value("process_cpu_seconds_total") >= 0.0 && value("process_threads") >= 1.0);
+    let (_, runtime) = get(address, "/debug/tokio").await;
+    let runtime: Value = serde_json::from_str(&runtime).unwrap();
+    assert!(runtime["aliveTasks"].as_u64().unwrap() > 1, "{runtime}");
+    assert_eq!(runtime["workers"].as_array().unwrap().len(), 1, "the runtime of a test has one worker");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn revoked_read_permission_makes_readyz_fail() {
     let (world, address) = manager_with_pages().await;
     let (server, stop, running) = world.run();

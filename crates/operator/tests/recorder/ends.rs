@@ -44,25 +44,26 @@ async fn unresponsive_server_delays_stop_by_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_broadcaster_counts_events_as_dropped() {
+async fn dropped_writer_counts_events_as_dropped() {
     let server = Server::new();
-    let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
+    let (recorder, writer) =
+        EventRecorder::new(client(&server), "shop", "shop-0", CancellationToken::new()).unwrap();
     recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
     assert_eq!(recorder.status().waiting, 1);
-    drop(broadcaster);
+    drop(writer);
     recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
     assert_eq!((recorder.status().waiting, recorder.status().dropped.stopped), (0, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_reported_before_run_are_written() {
+async fn events_reported_before_the_writer_is_polled_are_written() {
     let server = Server::new();
-    let (recorder, broadcaster) = EventRecorder::new(client(&server), "shop", "shop-0").unwrap();
+    let stop = CancellationToken::new();
+    let (recorder, writer) = EventRecorder::new(client(&server), "shop", "shop-0", stop.clone()).unwrap();
     for _ in 0..3 {
         recorder.event(&map("a"), EventType::Normal, "Tested", "Test", "");
     }
-    let stop = CancellationToken::new();
     stop.cancel();
-    broadcaster.run(stop).await;
+    writer.await;
     assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(3), (1, 0)));
 }

@@ -46,9 +46,10 @@ impl Recording {
     }
 
     fn through(client: Client) -> Self {
-        let (recorder, broadcaster) = EventRecorder::new(client, "example.com/shop", "shop-0").unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(broadcaster.run(stop.clone()));
+        let (recorder, writer) =
+            EventRecorder::new(client, "example.com/shop", "shop-0", stop.clone()).unwrap();
+        let task = tokio::spawn(writer);
         Self { recorder, stop, task }
     }
 
@@ -259,8 +260,9 @@ async fn long_text_is_truncated_and_missing_reason_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn recorder_rejects_names_that_the_server_rejects() {
     let server = Server::new();
-    let error =
-        |controller: &str, instance: &str| EventRecorder::new(client(&server), controller, instance).err();
+    let error = |controller: &str, instance: &str| {
+        EventRecorder::new(client(&server), controller, instance, CancellationToken::new()).err()
+    };
     for bad in ["", "my operator", "a/b/c"] {
         assert_eq!(error(bad, "i"), Some(RecorderError::InvalidController(bad.to_owned())));
     }
