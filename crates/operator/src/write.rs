@@ -1,5 +1,6 @@
 //! Helpers that write objects: create, update, apply, finalizers, owner references, conditions.
 
+pub(crate) mod applied;
 pub(crate) mod apply;
 pub(crate) mod conditions;
 pub(crate) mod finalizer;

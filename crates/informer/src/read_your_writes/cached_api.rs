@@ -127,6 +127,11 @@ impl<T: Cached> CachedApi<T> {
         &self.api
     }
 
+    /// Returns the informer whose cache this `CachedApi` reads.
+    pub fn informer(&self) -> &Informer<T> {
+        &self.informer
+    }
+
     /// Records a write that was sent without a `CachedApi`. `object` is the response of the server.
     /// Later reads wait until the write is visible in the cache. If the informer is stopped, the call
     /// has no effect.

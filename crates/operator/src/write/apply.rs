@@ -1,7 +1,6 @@
 //! `Applier`: server-side apply that sends no request if the object is up to date.
 
 use std::{
-    collections::HashMap,
     fmt::Debug,
     hash::{BuildHasher, RandomState},
     sync::Arc,
@@ -10,7 +9,6 @@ use std::{
 use kube_client::{
     Resource,
     api::{Patch, PatchParams},
-    core::ObjectMeta,
 };
 use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use parking_lot::Mutex;
@@ -18,7 +16,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    json::json_contains,
+    applied::{self, Applied, AppliedObjects, LastApply},
+    json::{json_contains, json_equal},
     requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
 };
@@ -27,18 +26,21 @@ use super::{
 ///
 /// Most reconciles apply an object that is already up to date. [`Applier::apply`] sends no request
 /// if both conditions hold:
-/// - The last apply of the object by this `Applier` succeeded, and had the same fields and values.
-/// - The cached object has not changed since then, or it still contains all applied fields. The
-///   [`CachedApi`] ensures that the cached object contains the earlier writes of this process.
+/// - The last apply of the object had the same fields. This `Applier` remembers its applies. For
+///   applies of an earlier process, it reads the annotation `kube-operator/applied-fields.MANAGER`,
+///   which each apply adds. The annotation contains a digest of the names of the fields.
+/// - The cached object contains all applied fields with their values. The [`CachedApi`] ensures that
+///   the cached object contains the earlier writes of this process.
 ///
-/// In all other cases, the apply is sent. Examples are the first apply after a start, changed
-/// fields, and a deleted or recreated object. If another client changes an applied field, or if the
-/// response to the last apply was lost, the apply is also sent.
+/// A restart of the program therefore sends no apply for objects that are up to date. In all other
+/// cases, the apply is sent. Examples are changed fields, and a deleted or recreated object. If
+/// another client changes an applied field, or if the response to the last apply was lost, the apply
+/// is also sent.
 ///
 /// A server may store a value in another form, for example `1` for the quantity `1000m`, or may add
 /// elements to an applied list, for example `finalizers`. The cached object then does not contain
-/// the applied value. In this case, the apply is sent after each change of the object, which is
-/// harmless.
+/// the applied value. In this case, the apply is sent after a restart and after each change of the
+/// object, which is harmless.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -60,9 +62,12 @@ use super::{
 /// does not detect this case, because caches remove `managedFields`, and no other field contains
 /// the owner. The next apply that is sent makes this field manager an owner of the field.
 ///
-/// Another process can apply additional fields as the same field manager, for example another
-/// version of the program. These fields remain until the next apply that is sent, which removes
-/// them.
+/// Another program can apply additional fields as the same field manager without the annotation.
+/// These fields remain until the next apply that is sent, which removes them.
+///
+/// A status has no annotation. After a restart, an apply of a status is skipped only if the cached
+/// status equals the applied status. If other programs add fields to the status, the first apply is
+/// sent.
 ///
 /// After etcd is restored from a backup, the server may use a resourceVersion again for another
 /// state of an object. An `Applier` may then skip a necessary apply until the object changes.
@@ -77,41 +82,22 @@ use super::{
 pub struct Applier {
     manager: String,
     force: bool,
+    adds_annotation: bool,
     hasher: RandomState,
-    /// The last apply of each object or status. [`Applier::forget`] removes entries.
-    applied: Mutex<HashMap<ApplyTarget, LastApplied>>,
-}
-
-/// The object, or the status of an object, that an apply changes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct ApplyTarget {
-    /// The URL of the collection, which contains type and namespace.
-    url: String,
-    name: String,
-    part: ObjectPart,
-}
-
-/// The last apply of a target, and the resulting object.
-#[derive(Clone, Debug)]
-struct LastApplied {
-    /// A hash of the applied JSON.
-    digest: u64,
-    uid: Option<String>,
-    /// At this resourceVersion, the object contains the applied fields.
-    resource_version: Option<String>,
-}
-
-impl LastApplied {
-    fn new(digest: u64, object: &ObjectMeta) -> Self {
-        Self { digest, uid: object.uid.clone(), resource_version: object.resource_version.clone() }
-    }
+    applied: Mutex<AppliedObjects>,
 }
 
 impl Applier {
     /// Creates an applier with this field manager. If another field manager has set a field to
     /// another value, an apply of the field fails with [`WriteError::Conflict`].
     pub fn new(manager: impl Into<String>) -> Self {
-        Self { manager: manager.into(), force: false, hasher: RandomState::new(), applied: Mutex::default() }
+        Self {
+            manager: manager.into(),
+            force: false,
+            adds_annotation: true,
+            hasher: RandomState::new(),
+            applied: Mutex::default(),
+        }
     }
 
     /// Takes over fields of other field managers, instead of failing with a conflict. Controllers
@@ -119,6 +105,13 @@ impl Applier {
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
+    }
+
+    /// Adds no annotation to the applied objects. After a restart, the first apply of each object is
+    /// then sent.
+    #[must_use]
+    pub fn without_annotation(self) -> Self {
+        Self { adds_annotation: false, ..self }
     }
 
     /// Applies an object, or sends no request if the object is up to date.
@@ -171,19 +164,15 @@ impl Applier {
         self.send(api, object, ObjectPart::Status).await
     }
 
-    /// Removes the recorded applies of an object and its status. The next apply of the object is
-    /// always sent.
+    /// Removes the recorded applies of an object and its status.
     ///
-    /// Call this method for each deleted object. Otherwise the number of records grows with each
-    /// new object.
+    /// A call is not necessary. An `Applier` also removes the records of deleted objects when the
+    /// number of its records has doubled.
     pub fn forget<K>(&self, api: &CachedApi<K>, name: &str)
     where
         K: Resource + DeserializeOwned + Send + Sync + 'static,
     {
-        let mut applied = self.applied.lock();
-        for part in [ObjectPart::Main, ObjectPart::Status] {
-            applied.remove(&ApplyTarget::new(api, name, part));
-        }
+        self.applied.lock().remove(api.api().resource_url(), name);
     }
 
     async fn send<K>(
@@ -202,17 +191,19 @@ impl Applier {
         // With the `preserve_order` feature of serde_json, the order of a `HashMap` would change the digest.
         requested.sort_all_objects();
         let key = key(api, &requested)?;
-        let target = ApplyTarget::new(api, key.name(), part);
+        if part == ObjectPart::Main && self.adds_annotation {
+            applied::annotate(&mut requested, &self.manager);
+        }
         let digest = self.hasher.hash_one(requested.to_string());
         let cached = api.get(key.name()).await?;
         if let Some(cached) = &cached {
-            let is_up_to_date = self.is_up_to_date(&target, digest, &**cached, &requested);
+            let is_up_to_date = self.is_up_to_date(api, part, digest, cached, &requested);
             if is_up_to_date.map_err(|source| serialize_error(&key, source))? {
                 return Ok(Written::unchanged(Arc::clone(cached)));
             }
         }
         // From here until the response, the last applied fields are unknown.
-        self.applied.lock().remove(&target);
+        self.record(api, part, key.name(), LastApply::Unknown);
         let params = PatchParams { force: self.force, ..PatchParams::apply(&self.manager) };
         let patch = Patch::Apply(&requested);
         let (verb, response) = match part {
@@ -222,7 +213,8 @@ impl Applier {
             }
         };
         let response = response.map_err(|error| WriteError::request(api, verb, &key, error))?;
-        self.applied.lock().insert(target, LastApplied::new(digest, response.meta()));
+        let applied = LastApply::Succeeded(Applied::new(digest, response.meta()));
+        self.record(api, part, key.name(), applied);
         let result = match cached {
             None => OperationResult::Created,
             Some(cached) if cached.meta().resource_version == response.meta().resource_version => {
@@ -234,36 +226,42 @@ impl Applier {
     }
 
     /// Returns whether the same fields were applied before, and the object still contains them.
-    fn is_up_to_date<K: Resource + Serialize>(
+    fn is_up_to_date<K: ApiObject>(
         &self,
-        target: &ApplyTarget,
+        api: &CachedApi<K>,
+        part: ObjectPart,
         digest: u64,
         cached: &K,
         requested: &Value,
     ) -> Result<bool, serde_json::Error> {
-        let now = LastApplied::new(digest, cached.meta());
-        let Some(before) = self.applied.lock().get(target).cloned() else { return Ok(false) };
-        if (before.digest, &before.uid) != (now.digest, &now.uid) {
-            return Ok(false);
+        let name = cached.meta().name.as_deref().unwrap_or_default();
+        let now = Applied::new(digest, cached.meta());
+        let before = self.applied.lock().get(api.api().resource_url(), part, name);
+        let is_up_to_date = match before {
+            Some(LastApply::Unknown) => false,
+            Some(LastApply::Succeeded(before)) if (before.digest, &before.uid) != (digest, &now.uid) => false,
+            Some(LastApply::Succeeded(before))
+                if before.resource_version.is_some() && before.resource_version == now.resource_version =>
+            {
+                return Ok(true);
+            }
+            Some(LastApply::Succeeded(_)) => contains_all(cached, requested)?,
+            // `requested` contains the annotation of an earlier process.
+            None if part == ObjectPart::Main => self.adds_annotation && contains_all(cached, requested)?,
+            None => json_equal(&serde_json::to_value(cached)?["status"], &requested["status"]),
+        };
+        if is_up_to_date {
+            // The next comparison needs only the resourceVersion.
+            self.record(api, part, name, LastApply::Succeeded(now));
         }
-        if before.resource_version.is_some() && before.resource_version == now.resource_version {
-            return Ok(true);
-        }
-        if !contains_all(cached, requested)? {
-            return Ok(false);
-        }
-        // The next comparison needs only the resourceVersion.
-        self.applied.lock().insert(target.clone(), now);
-        Ok(true)
+        Ok(is_up_to_date)
     }
-}
 
-impl ApplyTarget {
-    fn new<K>(api: &CachedApi<K>, name: &str, part: ObjectPart) -> Self
-    where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
-    {
-        Self { url: api.api().resource_url().to_owned(), name: name.to_owned(), part }
+    fn record<K: ApiObject>(&self, api: &CachedApi<K>, part: ObjectPart, name: &str, apply: LastApply) {
+        let (url, namespace) = (api.api().resource_url(), api.api().namespace());
+        let lister = api.informer().lister();
+        let exists = |name: &str| lister.get_by_key(&ObjectKey::new(namespace, name)).is_some();
+        self.applied.lock().insert(url, part, name, apply, exists);
     }
 }
 

@@ -1,0 +1,237 @@
+//! `AppliedObjects`: what an `Applier` applied, in this process and in earlier processes.
+//!
+//! This process remembers its own applies. For earlier processes, each applied object has an annotation
+//! with a digest of the applied fields, without their values.
+
+use std::collections::HashMap;
+
+use kube_client::core::ObjectMeta;
+use serde_json::{Map, Value};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::requests::ObjectPart;
+
+/// The prefix of the annotation with the digest of the applied fields.
+const ANNOTATION: &str = "kube-operator/applied-fields.";
+
+/// A name of an annotation has at most this number of bytes after the `/`.
+const MAX_ANNOTATION_NAME: usize = 63;
+
+/// Records of fewer objects than this are never checked for deleted objects.
+const MIN_SWEEP: usize = 1024;
+
+/// The last applies of all objects, by their collection.
+#[derive(Debug, Default)]
+pub(super) struct AppliedObjects {
+    collections: HashMap<Collection, Records>,
+}
+
+/// A part of the objects at the URL of a collection. The URL contains type and namespace.
+type Collection = (String, ObjectPart);
+
+#[derive(Debug, Default)]
+struct Records {
+    by_name: HashMap<String, LastApply>,
+    /// The number of records at which the records of deleted objects are removed.
+    sweep_at: usize,
+}
+
+/// The last apply of an object by this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LastApply {
+    /// The server did not respond, so the applied fields are unknown.
+    Unknown,
+    Succeeded(Applied),
+}
+
+/// A successful apply, and the resulting object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Applied {
+    /// A hash of the applied JSON.
+    pub(super) digest: u64,
+    pub(super) uid: Option<String>,
+    /// At this resourceVersion, the object contains the applied fields.
+    pub(super) resource_version: Option<String>,
+}
+
+impl Applied {
+    pub(super) fn new(digest: u64, object: &ObjectMeta) -> Self {
+        Self { digest, uid: object.uid.clone(), resource_version: object.resource_version.clone() }
+    }
+}
+
+impl AppliedObjects {
+    pub(super) fn get(&self, url: &str, part: ObjectPart, name: &str) -> Option<LastApply> {
+        self.collections.get(&(url.to_owned(), part))?.by_name.get(name).cloned()
+    }
+
+    /// Records an apply. If the number of records has doubled, removes the records of objects for which
+    /// `exists` returns false. The memory is therefore bounded by the number of existing objects.
+    pub(super) fn insert(
+        &mut self,
+        url: &str,
+        part: ObjectPart,
+        name: &str,
+        apply: LastApply,
+        exists: impl Fn(&str) -> bool,
+    ) {
+        let records = self.collections.entry((url.to_owned(), part)).or_default();
+        records.by_name.insert(name.to_owned(), apply);
+        if records.by_name.len() >= records.sweep_at.max(MIN_SWEEP) {
+            records.by_name.retain(|other, _| other == name || exists(other));
+            records.sweep_at = 2 * records.by_name.len();
+        }
+    }
+
+    pub(super) fn remove(&mut self, url: &str, name: &str) {
+        for part in [ObjectPart::Main, ObjectPart::Status] {
+            if let Some(records) = self.collections.get_mut(&(url.to_owned(), part)) {
+                records.by_name.remove(name);
+            }
+        }
+    }
+}
+
+/// Adds the annotation with the digest of all fields of `requested`. Two objects with the same fields
+/// and other values have the same digest, so that the annotation reveals nothing about the values.
+///
+/// Returns false if `requested` has no valid metadata. The server then rejects it.
+pub(super) fn annotate(requested: &mut Value, manager: &str) -> bool {
+    let digest = fields_digest(manager, requested);
+    let Some(metadata) = requested.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+    let annotations = metadata.entry("annotations").or_insert(Value::Null);
+    if annotations.is_null() {
+        *annotations = Value::Object(Map::new());
+    }
+    let Some(annotations) = annotations.as_object_mut() else { return false };
+    annotations.insert(annotation(manager), digest.into());
+    true
+}
+
+/// Returns the name of the annotation of this field manager.
+fn annotation(manager: &str) -> String {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let prefix = ANNOTATION.split_once('/').map_or(ANNOTATION, |(_, name)| name);
+    let fits = prefix.len() + manager.len() <= MAX_ANNOTATION_NAME;
+    let ends_well = manager.ends_with(|c: char| c.is_ascii_alphanumeric());
+    if fits && ends_well && manager.chars().all(is_valid) {
+        return format!("{ANNOTATION}{manager}");
+    }
+    // Other managers need an unambiguous name, too.
+    format!("{ANNOTATION}{:016x}", hash(|hasher| hash_text(hasher, manager)) as u64)
+}
+
+/// Returns a digest that does not change between processes and versions.
+fn fields_digest(manager: &str, requested: &Value) -> String {
+    let digest = hash(|hasher| {
+        hash_text(hasher, manager);
+        hash_fields(hasher, requested);
+    });
+    format!("{digest:032x}")
+}
+
+fn hash(write: impl FnOnce(&mut SipHasher13)) -> u128 {
+    let mut hasher = SipHasher13::new();
+    write(&mut hasher);
+    hasher.finish128().as_u128()
+}
+
+/// Hashes the names of all fields and the lengths of all lists, but no values. The objects must be
+/// sorted.
+fn hash_fields(hasher: &mut SipHasher13, value: &Value) {
+    use std::hash::Hasher as _;
+
+    match value {
+        Value::Object(fields) => {
+            hasher.write(b"{");
+            for (name, value) in fields {
+                hash_text(hasher, name);
+                hash_fields(hasher, value);
+            }
+            hasher.write(b"}");
+        }
+        Value::Array(items) => {
+            hasher.write(b"[");
+            items.iter().for_each(|item| hash_fields(hasher, item));
+            hasher.write(b"]");
+        }
+        Value::Null => hasher.write(b"0"),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => hasher.write(b"1"),
+    }
+}
+
+/// Hashes a text with its length, so that different sequences of texts have different hashes.
+fn hash_text(hasher: &mut SipHasher13, text: &str) {
+    use std::hash::Hasher as _;
+
+    hasher.write(&(text.len() as u64).to_le_bytes());
+    hasher.write(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn annotations(mut requested: Value, manager: &str) -> Value {
+        requested.sort_all_objects();
+        assert!(annotate(&mut requested, manager));
+        requested["metadata"]["annotations"].take()
+    }
+
+    #[test]
+    fn annotation_depends_on_fields_and_manager_and_not_on_values() {
+        let object = |data: Value| json!({"metadata": {"name": "a"}, "data": data});
+        let first = annotations(object(json!({"password": "hunter2"})), "shop");
+        assert_eq!(first, annotations(object(json!({"password": "12345"})), "shop"));
+        // Written by an earlier version. A change would send an apply for each object after an update.
+        assert_eq!(first, json!({"kube-operator/applied-fields.shop": "ef310377dbe69aadc2d3efc4d5a02514"}));
+        for other in [
+            annotations(object(json!({"password": "hunter2", "user": "a"})), "shop"),
+            annotations(object(json!({"passwor": {"d": "hunter2"}})), "shop"),
+            annotations(object(json!({"password": ["hunter2"]})), "shop"),
+            annotations(object(json!({"password": null})), "shop"),
+            annotations(object(json!({"password": "hunter2"})), "bank"),
+        ] {
+            assert_ne!(first, other);
+        }
+    }
+
+    #[test]
+    fn annotation_has_a_valid_name_for_each_manager() {
+        for (manager, name) in [
+            ("shop", "kube-operator/applied-fields.shop"),
+            ("example.com/shop", "kube-operator/applied-fields.eb8abb5695a1fcc3"),
+            ("shop-", "kube-operator/applied-fields.81e321314344d152"),
+        ] {
+            assert_eq!(annotation(manager), name);
+        }
+        let long = annotation(&"x".repeat(200));
+        assert!(long.split_once('/').is_some_and(|(_, name)| name.len() <= MAX_ANNOTATION_NAME), "{long}");
+    }
+
+    #[test]
+    fn invalid_metadata_is_left_to_the_server() {
+        for mut requested in [json!({}), json!({"metadata": 1}), json!({"metadata": {"annotations": "x"}})] {
+            assert!(!annotate(&mut requested, "shop"), "{requested}");
+        }
+        assert!(annotations(json!({"metadata": {"annotations": null}}), "shop").is_object());
+    }
+
+    #[test]
+    fn records_of_deleted_objects_are_removed() {
+        let mut applied = AppliedObjects::default();
+        let exists = |name: &str| name.parse::<usize>().is_ok_and(|number| number % 100 == 0);
+        for number in 0..100 * MIN_SWEEP {
+            applied.insert("/maps", ObjectPart::Main, &number.to_string(), LastApply::Unknown, exists);
+        }
+        let records = &applied.collections[&("/maps".to_owned(), ObjectPart::Main)];
+        assert!(records.by_name.len() <= 3 * MIN_SWEEP, "{}", records.by_name.len());
+        let existing = (0..100 * MIN_SWEEP).step_by(100);
+        assert!(existing.clone().all(|number| records.by_name.contains_key(&number.to_string())));
+        applied.remove("/maps", "0");
+        assert_eq!(applied.get("/maps", ObjectPart::Main, "0"), None);
+        assert_eq!(applied.get("/maps", ObjectPart::Main, "100"), Some(LastApply::Unknown));
+    }
+}
