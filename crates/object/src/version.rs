@@ -4,7 +4,7 @@
 //! decimal numbers. The comparison is first by length, then as text. The request values "" and "0"
 //! are not versions. Requests use separate types for these values.
 
-use std::{borrow::Cow, cmp::Ordering, fmt, sync::Arc};
+use std::{borrow::Cow, cmp::Ordering, convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use crate::Escaped;
 
@@ -90,6 +90,15 @@ impl From<u64> for ResourceVersion {
 impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
         Self::new(text)
+    }
+}
+
+/// Never fails, because each text is a resourceVersion.
+impl FromStr for ResourceVersion {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::new(text))
     }
 }
 

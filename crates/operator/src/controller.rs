@@ -150,10 +150,10 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Sets the predicate that filters the events of the reconciled objects. The default accepts
-    /// every event.
+    /// Filters the events of the reconciled objects. The default accepts every event. After several
+    /// calls, an event must pass all predicates.
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
-        self.filter = filter;
+        self.filter = self.filter.and(filter);
         self
     }
 

@@ -61,7 +61,7 @@
 //! that it cannot decode. At level debug, it logs each rejection. This applies to requests that a
 //! program sends through an `Api` or a `CachedApi`, and to requests for the Lease. The helpers of
 //! this crate avoid these log lines. If your objects contain secrets, use the log filter
-//! `kube_client=error`.
+//! `kube_client=off`.
 //!
 //! The panic hook prints panic messages, by default to standard error. For example, the panic of
 //! `from_value(..).unwrap()` may print a part of an object.
@@ -83,7 +83,7 @@
 //!   leadership.
 //! - Reporting an event never waits. Each reported event is counted as sent, waiting, failed or
 //!   dropped.
-//! - The server stores the finalizer of a [`Finalizer`] before `Apply` runs. The finalizer is
+//! - The server stores the finalizer of a [`Finalizer`] before `apply` runs. The finalizer is
 //!   removed only after a complete cleanup.
 //! - An update never overwrites a change of another client. Instead, the update fails with
 //!   [`WriteError::Conflict`]. The only exception is an apply with [`Applier::force`].
@@ -116,8 +116,10 @@ pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderEr
 pub use write::{
     apply::Applier,
     conditions::{find_condition, is_condition_true, new_condition, remove_condition, set_condition},
-    finalizer::{Finalizer, FinalizerError, FinalizerEvent},
-    owner::{OwnerError, set_controller_reference, set_owner_reference},
+    finalizer::{Cleanup, Finalizer, FinalizerError},
+    owner::{
+        OwnerError, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
+    },
     update::{create_or_update, update_status},
     written::{OperationResult, WriteError, Written},
 };

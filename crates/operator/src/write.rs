@@ -6,6 +6,7 @@ pub(crate) mod conditions;
 pub(crate) mod finalizer;
 mod json;
 pub(crate) mod owner;
+mod records;
 mod requests;
 pub(crate) mod update;
 pub(crate) mod written;

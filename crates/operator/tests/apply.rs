@@ -10,8 +10,8 @@ use kube_client::{
 };
 use kube_informer::{CachedApi, InformerFactory, Scope};
 use kube_operator::{
-    Applier, Failure, OperationResult, WriteError, Written, create_or_update, set_controller_reference,
-    update_status,
+    Applier, Failure, OperationResult, OwnerError, WriteError, Written, create_or_update,
+    set_controller_reference, update_status,
 };
 use kube_testserver::{Fault, JournalMark, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
@@ -89,8 +89,12 @@ fn desired(says: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"says": says}})
 }
 
+fn write_error(failure: &Failure) -> Option<&WriteError> {
+    failure.error().downcast_ref()
+}
+
 fn is_conflict(failure: &Failure) -> bool {
-    matches!(failure.error().downcast_ref(), Some(WriteError::Conflict { .. }))
+    matches!(write_error(failure), Some(WriteError::Conflict { .. }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,9 +268,6 @@ async fn same_apply_is_sent_once_per_applier() {
         assert_eq!((written.result, world.requests()), (result, requests), "{says}");
         assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
     }
-    applier.forget(&world.maps, "a");
-    applier.apply(&world.maps, &desired("1")).await.unwrap();
-    assert_eq!(world.requests(), 0);
     world.end().await;
 }
 
@@ -387,7 +388,7 @@ async fn apply_after_lost_response_is_always_sent() {
     world.maps.get("a").await.unwrap();
     world.server.faults().next(RequestMatch::verb(Verb::Patch), Fault::LoseResponse);
     let lost = applier.apply(&world.maps, &desired("2")).await.unwrap_err();
-    assert!(matches!(lost, WriteError::Request { .. }), "{lost}");
+    assert!(matches!(write_error(&lost), Some(WriteError::Request { .. })), "{lost}");
     world.requests();
     applier.apply(&world.maps, &desired("1")).await.unwrap();
     assert_eq!((world.requests(), &world.on_server()["data"]["says"]), (1, &json!("1")));
@@ -400,9 +401,53 @@ async fn field_of_other_manager_is_conflict_without_force() {
     let [ours, others] = ["site-operator", "other"].map(Applier::new);
     others.apply(&world.maps, &desired("1")).await.unwrap();
     let refused = ours.apply(&world.maps, &desired("2")).await.unwrap_err();
-    assert!(matches!(refused, WriteError::Conflict { .. }), "{refused}");
+    assert!(is_conflict(&refused), "{refused}");
     ours.force().apply(&world.maps, &desired("2")).await.unwrap();
     assert_eq!(world.on_server()["data"]["says"], "2");
+    world.end().await;
+}
+
+/// A forced apply would take over the object, and the garbage collector would delete it with its owner.
+#[tokio::test(start_paused = true)]
+async fn apply_owned_does_not_change_objects_of_others() {
+    let world = World::new().await;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "default"}});
+    let owner: ConfigMap = serde_json::from_value(world.server.create(owner).unwrap()).unwrap();
+    let requested = |says: &str| {
+        let mut map = map("a");
+        map.metadata.namespace = Some("default".to_owned());
+        map.data = Some([("says".to_owned(), says.to_owned())].into());
+        map
+    };
+    let applier = Applier::new("site-operator").force();
+    let apply = async |says: &str| applier.apply_owned(&world.maps, &owner, requested(says)).await;
+    let owner_error = |failure: &Failure| failure.error().downcast_ref::<OwnerError>().cloned();
+
+    world.server.create(desired("theirs")).unwrap();
+    let refused = apply("ours").await.unwrap_err();
+    assert!(is_conflict(&refused), "the cache does not contain the object yet: {refused}");
+    sleep(SECOND).await;
+    let refused = apply("ours").await.unwrap_err();
+    assert!(matches!(owner_error(&refused), Some(OwnerError::NotControlled { .. })), "{refused}");
+    assert_eq!(world.on_server()["data"]["says"], "theirs");
+
+    world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    sleep(SECOND).await;
+    for (says, result) in [("1", Created), ("1", Unchanged), ("2", Updated)] {
+        assert_eq!(apply(says).await.unwrap().result, result, "{says}");
+    }
+    assert_eq!(world.on_server()["metadata"]["ownerReferences"][0]["uid"], json!(owner.metadata.uid));
+    assert_eq!(apply("2").await.unwrap().result, Unchanged);
+    let restarted = Applier::new("site-operator").force();
+    let written = restarted.apply_owned(&world.maps, &owner, requested("2")).await.unwrap();
+    assert_eq!(written.result, Unchanged);
+
+    // Another client replaces the object, and the cache lags.
+    world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    world.server.create(desired("theirs")).unwrap();
+    let refused = apply("3").await.unwrap_err();
+    assert!(is_conflict(&refused), "{refused}");
+    assert_eq!(world.on_server()["data"]["says"], "theirs");
     world.end().await;
 }
 
@@ -435,10 +480,10 @@ async fn apply_without_name_or_to_other_namespace_fails() {
     let mut world = World::new().await;
     let applier = Applier::new("site-operator");
     let nameless = applier.apply(&world.maps, &json!({"metadata": {}})).await.unwrap_err();
-    assert!(matches!(nameless, WriteError::MissingName), "{nameless}");
+    assert!(matches!(write_error(&nameless), Some(WriteError::MissingName)), "{nameless}");
     let elsewhere = json!({"metadata": {"name": "a", "namespace": "ops"}});
     let elsewhere = applier.apply(&world.maps, &elsewhere).await.unwrap_err();
-    assert!(matches!(elsewhere, WriteError::NamespaceMismatch { .. }), "{elsewhere}");
+    assert!(matches!(write_error(&elsewhere), Some(WriteError::NamespaceMismatch { .. })), "{elsewhere}");
     assert_eq!(world.requests(), 0);
     world.end().await;
 }
@@ -481,7 +526,5 @@ async fn unanswered_write_times_out() {
     let failed = applier.apply(&world.maps, &desired);
     let failed =
         tokio::time::timeout(600 * SECOND, failed).await.expect("the write does not time out").unwrap_err();
-    assert!(
-        Failure::from(failed).to_string().contains("write failed: no response from the server within 90s")
-    );
+    assert!(failed.to_string().contains("write failed: no response from the server within 90s"));
 }

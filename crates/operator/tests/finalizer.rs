@@ -10,7 +10,7 @@ use kube_client::{
 };
 use kube_informer::{ApiObject, CachedApi, InformerFactory, Scope};
 use kube_operator::{
-    Action, Controller, Failure, Finalizer, FinalizerError, FinalizerEvent, Leadership, Predicate, Request,
+    Action, Cleanup, Controller, Failure, Finalizer, FinalizerError, Leadership, Predicate, Request,
 };
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
@@ -104,16 +104,19 @@ impl World {
         site: &Arc<Site>,
         end: impl FnOnce(&Site) -> Result<Action, Failure>,
     ) -> Result<Action, Failure> {
-        let run = async |event: FinalizerEvent<Site>| {
-            let (what, site) = match &event {
-                FinalizerEvent::Apply(site) => ("apply", site),
-                FinalizerEvent::Cleanup(site) => ("cleanup", site),
-            };
+        let end = Mutex::new(Some(end));
+        let run = async |what: &str, site: Arc<Site>| {
             self.ran.lock().push(format!("{what} {}", site.spec.says));
             sleep(SECOND).await;
-            end(site)
+            let end = end.lock().take().expect("only one function runs");
+            end(&site)
         };
-        finalizer.reconcile(&self.sites, Arc::clone(site), run).await
+        let apply = |site| run("apply", site);
+        let cleanup = async |site| match run("cleanup", site).await? {
+            Action::RequeueAfter(after) => Ok(Cleanup::RetryAfter(after)),
+            _ => Ok(Cleanup::Done),
+        };
+        finalizer.reconcile(&self.sites, Arc::clone(site), apply, cleanup).await
     }
 
     fn ran(&self) -> Vec<String> {
@@ -139,8 +142,12 @@ fn done() -> Result<Action, Failure> {
     Ok(Action::Done)
 }
 
-async fn finish(_: FinalizerEvent<Site>) -> Result<Action, Failure> {
+async fn apply(_: Arc<Site>) -> Result<Action, Failure> {
     done()
+}
+
+async fn clean_up(_: Arc<Site>) -> Result<Cleanup, Failure> {
+    Ok(Cleanup::Done)
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,10 +201,7 @@ async fn object_is_read_from_server_once_per_finalizer() {
         world.run(&restarted, &site, done()).await.unwrap();
     }
     assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (1, 1));
-    restarted.forget(&"default/a".parse().unwrap());
-    world.run(&restarted, &site, done()).await.unwrap();
-    assert_eq!(world.requests(Verb::Get), 2);
-    assert_eq!(world.ran().len(), 8);
+    assert_eq!(world.ran().len(), 7);
     world.end().await;
 }
 
@@ -205,7 +209,7 @@ async fn object_is_read_from_server_once_per_finalizer() {
 async fn incomplete_cleanup_keeps_the_finalizer() {
     let (world, site) = World::with_deleted_site(&[OURS]).await;
     let finalizer = Finalizer::new(OURS);
-    for waits in [Action::AwaitChange, Action::RequeueAfter(SECOND)] {
+    for waits in [Action::RequeueAfter(SECOND), Action::RequeueAfter(60 * SECOND)] {
         assert_eq!(world.run(&finalizer, &site, Ok(waits)).await.unwrap(), waits);
         let failed = world.run(&finalizer, &site, Err(Failure::from("no luck"))).await.unwrap_err();
         assert_eq!(failed.to_string(), "no luck");
@@ -217,6 +221,28 @@ async fn incomplete_cleanup_keeps_the_finalizer() {
     });
     assert_eq!(found.await.unwrap(), Action::AwaitChange);
     assert_eq!((world.finalizers_on_server(), world.ran()), (None, vec!["cleanup hello".to_owned(); 5]));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_removes_only_this_finalizer() {
+    let (world, site) = World::with_site(&[OURS, OTHER]).await;
+    let finalizer = Finalizer::new(OURS);
+    finalizer.release(&world.sites, Arc::clone(&site)).await.unwrap();
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])));
+    finalizer.release(&world.sites, site).await.unwrap();
+    assert_eq!(world.finalizers_on_server(), Some(json!([OTHER])), "the cached object was stale");
+    let site = world.cached().await;
+    let patches = world.requests(Verb::Patch);
+    finalizer.release(&world.sites, site).await.unwrap();
+    assert_eq!(world.requests(Verb::Patch), patches, "nothing to remove");
+
+    let site = world.cached().await;
+    world.run(&finalizer, &site, done()).await.unwrap();
+    assert_eq!(
+        (world.ran(), world.finalizers_on_server()),
+        (vec!["apply hello".to_owned()], Some(json!([OTHER, OURS])))
+    );
     world.end().await;
 }
 
@@ -249,7 +275,7 @@ async fn stale_cache_does_not_apply_to_deleted_object() {
     let patch = json!({"spec": {"says": "bye"}});
     world.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
     world.delete();
-    world.run(&Finalizer::new(OURS), &stale, Ok(Action::AwaitChange)).await.unwrap();
+    world.run(&Finalizer::new(OURS), &stale, Ok(Action::RequeueAfter(SECOND))).await.unwrap();
     assert_eq!(world.ran(), ["cleanup bye"], "the state of the server");
     world.set_finalizers(&[]);
     assert_eq!(world.finalizers_on_server(), None);
@@ -359,12 +385,13 @@ async fn wrong_namespace_or_missing_uid_is_an_error() {
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
     for api in [Api::all(world.client.clone()), Api::namespaced(world.client.clone(), "ops")] {
-        let result = finalizer.reconcile(&world.sites.with_api(api), Arc::clone(&site), finish).await;
+        let result =
+            finalizer.reconcile(&world.sites.with_api(api), Arc::clone(&site), apply, clean_up).await;
         assert!(has_failed(result, |error| matches!(error, FinalizerError::NamespaceMismatch { .. })));
     }
     let mut new = Site::clone(&site);
     new.metadata.uid = None;
-    let result = finalizer.reconcile(&world.sites, Arc::new(new), finish).await;
+    let result = finalizer.reconcile(&world.sites, Arc::new(new), apply, clean_up).await;
     assert!(has_failed(result, |error| matches!(error, FinalizerError::MissingIdentity(_))));
     assert_eq!(world.finalizers_on_server(), Some(Value::Null));
     world.end().await;
@@ -380,11 +407,15 @@ where
     let (finalizer, ran) = (Finalizer::new(OURS), Mutex::new(Vec::new()));
     for _ in 0..2 {
         let object = api.get("a").await.unwrap().unwrap();
-        let run = async |event| {
-            ran.lock().push(matches!(event, FinalizerEvent::Cleanup(_)));
+        let apply = async |_| {
+            ran.lock().push(false);
             done()
         };
-        finalizer.reconcile(api, object, run).await.unwrap();
+        let cleanup = async |_| {
+            ran.lock().push(true);
+            Ok(Cleanup::Done)
+        };
+        finalizer.reconcile(api, object, apply, cleanup).await.unwrap();
         delete();
         sleep(SECOND).await;
     }
@@ -420,15 +451,16 @@ async fn finalizer_works_with_generation_changed_predicate() {
     let reconcile = move |request: Request<Site>| {
         let (sites, finalizer, log) = (sites.clone(), Arc::clone(&finalizer), Arc::clone(&log));
         async move {
-            let Some(site) = request.object else {
-                finalizer.forget(&request.key);
-                return Ok(Action::AwaitChange);
-            };
-            let run = async |event| {
-                log.lock().push(matches!(event, FinalizerEvent::Cleanup(_)));
+            let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+            let apply = async |_| {
+                log.lock().push(false);
                 done()
             };
-            finalizer.reconcile(&sites, site, run).await
+            let cleanup = async |_| {
+                log.lock().push(true);
+                Ok(Cleanup::Done)
+            };
+            finalizer.reconcile(&sites, site, apply, cleanup).await
         }
     };
     let informer = world.factory.informer::<Site>().unwrap();

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{CachedApi, InformerFactory, mark_sensitive};
 use kube_operator::{
-    Action, Applier, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, Manager,
-    ManagerOptions, Request, create_or_update, update_status,
+    Action, Applier, Cleanup, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer,
+    Manager, ManagerOptions, Request, create_or_update, update_status,
 };
 use kube_testserver::{Fault, RequestMatch, Rule, Server, Verb};
 use serde_json::json;
@@ -106,7 +106,8 @@ impl World {
 
     async fn finalize(&self, finalizer: &Finalizer) -> Failure {
         let site = self.sites.get("a").await.unwrap().unwrap();
-        finalizer.reconcile(&self.sites, site, async |_| Ok(Action::Done)).await.unwrap_err()
+        let (apply, clean_up) = (async |_| Ok(Action::Done), async |_| Ok(Cleanup::Done));
+        finalizer.reconcile(&self.sites, site, apply, clean_up).await.unwrap_err()
     }
 }
 
@@ -133,7 +134,7 @@ async fn rejected_apply_does_not_leak_contents() {
         let asked = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"password": CONTENTS},
         });
-        let failure = Applier::new("shop").apply(&world.maps, &asked).await.unwrap_err().into();
+        let failure = Applier::new("shop").apply(&world.maps, &asked).await.unwrap_err();
         (world, failure)
     })
     .await;
@@ -141,7 +142,7 @@ async fn rejected_apply_does_not_leak_contents() {
         let asked = json!({
             "apiVersion": support::VERSION, "kind": "Site", "metadata": {"name": "a"}, "status": {"said": CONTENTS},
         });
-        let failure = Applier::new("shop").apply_status(&world.sites, &asked).await.unwrap_err().into();
+        let failure = Applier::new("shop").apply_status(&world.sites, &asked).await.unwrap_err();
         (world, failure)
     })
     .await;

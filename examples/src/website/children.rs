@@ -13,7 +13,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 use kube::ResourceExt;
-use kube_operator::{OwnerError, set_controller_reference};
 
 use super::Website;
 
@@ -27,20 +26,20 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Computes the children of `site`, which must have a name and a uid.
-    pub(super) fn of(site: &Website) -> Result<Self, OwnerError> {
+    /// Computes the children of `site`, without their owner references.
+    pub(super) fn of(site: &Website) -> Self {
         let metadata = ObjectMeta {
             name: site.metadata.name.clone(),
             namespace: site.metadata.namespace.clone(),
             labels: Some(labels(site)),
             ..ObjectMeta::default()
         };
-        let mut page = ConfigMap {
+        let page = ConfigMap {
             metadata: metadata.clone(),
             data: Some([("index.html".to_owned(), site.spec.html.clone())].into()),
             ..ConfigMap::default()
         };
-        let mut deployment = Deployment {
+        let deployment = Deployment {
             metadata: metadata.clone(),
             spec: Some(DeploymentSpec {
                 replicas: Some(site.spec.replicas),
@@ -50,7 +49,7 @@ impl Children {
             }),
             ..Deployment::default()
         };
-        let mut service = Service {
+        let service = Service {
             metadata,
             spec: Some(ServiceSpec {
                 selector: Some(labels(site)),
@@ -59,10 +58,7 @@ impl Children {
             }),
             ..Service::default()
         };
-        set_controller_reference(site, &(), &mut page)?;
-        set_controller_reference(site, &(), &mut deployment)?;
-        set_controller_reference(site, &(), &mut service)?;
-        Ok(Self { page, deployment, service })
+        Self { page, deployment, service }
     }
 }
 

@@ -9,15 +9,14 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Condition,
 };
-use kube::{Resource, ResourceExt};
-use kube_client::api::PostParams;
+use kube::ResourceExt;
 use kube_informer::{ApiObject, CachedApi};
 use kube_operator::{
-    Action, Applier, EventRecorder, Failure, Finalizer, FinalizerEvent, Reconciler, Request, find_condition,
-    set_condition, update_status,
+    Action, Applier, Cleanup, EventRecorder, Failure, Finalizer, OwnerError, Reconciler, Request,
+    find_condition, set_condition, update_status,
 };
 
-use super::{FIELD_MANAGER, Website, children::Children, directory::Directory, state::SiteState};
+use super::{Website, children::Children, directory::Directory, state::SiteState};
 
 /// The reconciler and its dependencies. Reads observe its own writes. Writes are sent only while
 /// this process is leader.
@@ -37,20 +36,14 @@ pub(super) struct Websites {
 impl Reconciler<Website> for Websites {
     async fn reconcile(&self, request: Request<Website>) -> Result<Action, Failure> {
         let Some(site) = request.object else {
-            // The site is deleted. The garbage collector deletes its children.
-            self.finalizer.forget(&request.key);
-            self.forget_children(request.key.namespace().unwrap_or_default(), request.key.name());
-            return Ok(Action::AwaitChange);
+            return Ok(Action::AwaitChange); // The garbage collector deletes the children.
         };
         let sites = self.sites.namespace(request.key.namespace().unwrap_or_default());
-        let reconcile = async |event| match event {
-            FinalizerEvent::Apply(site) => self.apply(&sites, site).await,
-            FinalizerEvent::Cleanup(site) => {
-                self.directory.remove(&site).await?;
-                Ok(Action::Done)
-            }
+        let clean_up = async |site: Arc<Website>| {
+            self.directory.remove(&site).await?;
+            Ok(Cleanup::Done)
         };
-        self.finalizer.reconcile(&sites, site, reconcile).await
+        self.finalizer.reconcile(&sites, site, |site| self.apply(&sites, site), clean_up).await
     }
 }
 
@@ -66,7 +59,7 @@ impl Websites {
         if !can_name_a_service(&site.name_any()) {
             return Ok(SiteState::InvalidName);
         }
-        let Children { page, deployment, service } = Children::of(site)?;
+        let Children { page, deployment, service } = Children::of(site);
         let namespace = site.metadata.namespace.as_deref().unwrap_or_default();
         if self.reconcile_child(site, &self.pages.namespace(namespace), page).await?.is_none() {
             return Ok(SiteState::NameTaken("ConfigMap"));
@@ -87,32 +80,21 @@ impl Websites {
     }
 
     /// Creates or updates a child of a site. Returns `None` if an object with this name exists that
-    /// the site does not own.
-    ///
-    /// The reconciler does not change this object. A forced apply would take over its fields and
-    /// its owner, and the garbage collector would delete the object with the site.
+    /// the site does not own. The reconciler does not change this object.
     async fn reconcile_child<K>(
         &self,
         site: &Website,
         api: &CachedApi<K>,
-        mut child: K,
+        child: K,
     ) -> Result<Option<Arc<K>>, Failure>
     where
         K: ApiObject,
     {
-        let Some(existing) = api.get(&child.name_any()).await? else {
-            // A create fails if another client has created the object first. An apply would change
-            // that object.
-            let params =
-                PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-            return Ok(Some(Arc::new(api.create(&params, &child).await?)));
-        };
-        if !is_controlled_by(&*existing, site) {
-            return Ok(None);
+        match self.applier.apply_owned(api, site, child).await {
+            Ok(written) => Ok(Some(written.object)),
+            Err(failure) if failure.error().is::<OwnerError>() => Ok(None),
+            Err(failure) => Err(failure),
         }
-        // With the uid, the apply fails if another object has replaced this one.
-        child.meta_mut().uid = existing.uid();
-        Ok(Some(self.applier.apply(api, &child).await?.object))
     }
 
     /// Writes the state of a site to its status. If the reason has changed, also creates an event.
@@ -141,12 +123,6 @@ impl Websites {
         }
         Ok(())
     }
-
-    fn forget_children(&self, namespace: &str, name: &str) {
-        self.applier.forget(&self.pages.namespace(namespace), name);
-        self.applier.forget(&self.deployments.namespace(namespace), name);
-        self.applier.forget(&self.services.namespace(namespace), name);
-    }
 }
 
 /// Returns the number of available Pods, or `None` if the Deployment controller has not observed
@@ -155,11 +131,6 @@ fn available(deployment: &Deployment) -> Option<i32> {
     let status = deployment.status.as_ref()?;
     let is_observed = status.observed_generation >= deployment.metadata.generation;
     is_observed.then(|| status.available_replicas.unwrap_or(0))
-}
-
-fn is_controlled_by(object: &impl Resource, site: &Website) -> bool {
-    let mut owners = object.owner_references().iter();
-    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == site.metadata.uid.as_ref())
 }
 
 /// Returns true if `name` is a valid name of a Service: a DNS label that starts with a letter.

@@ -9,7 +9,7 @@ use kube_client::core::ObjectMeta;
 use serde_json::{Map, Value};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::requests::ObjectPart;
+use super::{records::ObjectRecords, requests::ObjectPart};
 
 /// The prefix of the annotation with the digest of the applied fields.
 const ANNOTATION: &str = "kube-operator/applied-fields.";
@@ -17,24 +17,14 @@ const ANNOTATION: &str = "kube-operator/applied-fields.";
 /// A name of an annotation has at most this number of bytes after the `/`.
 const MAX_ANNOTATION_NAME: usize = 63;
 
-/// Records of fewer objects than this are never checked for deleted objects.
-const MIN_SWEEP: usize = 1024;
-
 /// The last applies of all objects, by their collection.
 #[derive(Debug, Default)]
 pub(super) struct AppliedObjects {
-    collections: HashMap<Collection, Records>,
+    collections: HashMap<Collection, ObjectRecords<String, LastApply>>,
 }
 
 /// A part of the objects at the URL of a collection. The URL contains type and namespace.
 type Collection = (String, ObjectPart);
-
-#[derive(Debug, Default)]
-struct Records {
-    by_name: HashMap<String, LastApply>,
-    /// The number of records at which the records of deleted objects are removed.
-    sweep_at: usize,
-}
 
 /// The last apply of an object by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +52,10 @@ impl Applied {
 
 impl AppliedObjects {
     pub(super) fn get(&self, url: &str, part: ObjectPart, name: &str) -> Option<LastApply> {
-        self.collections.get(&(url.to_owned(), part))?.by_name.get(name).cloned()
+        self.collections.get(&(url.to_owned(), part))?.get(name).cloned()
     }
 
-    /// Records an apply. If the number of records has doubled, removes the records of objects for which
-    /// `exists` returns false. The memory is therefore bounded by the number of existing objects.
+    /// Records an apply. `exists` returns whether the object with a name exists.
     pub(super) fn insert(
         &mut self,
         url: &str,
@@ -76,19 +65,7 @@ impl AppliedObjects {
         exists: impl Fn(&str) -> bool,
     ) {
         let records = self.collections.entry((url.to_owned(), part)).or_default();
-        records.by_name.insert(name.to_owned(), apply);
-        if records.by_name.len() >= records.sweep_at.max(MIN_SWEEP) {
-            records.by_name.retain(|other, _| other == name || exists(other));
-            records.sweep_at = 2 * records.by_name.len();
-        }
-    }
-
-    pub(super) fn remove(&mut self, url: &str, name: &str) {
-        for part in [ObjectPart::Main, ObjectPart::Status] {
-            if let Some(records) = self.collections.get_mut(&(url.to_owned(), part)) {
-                records.by_name.remove(name);
-            }
-        }
+        records.insert(name.to_owned(), apply, |name| exists(name));
     }
 }
 
@@ -217,21 +194,5 @@ mod tests {
             assert!(!annotate(&mut requested, "shop"), "{requested}");
         }
         assert!(annotations(json!({"metadata": {"annotations": null}}), "shop").is_object());
-    }
-
-    #[test]
-    fn records_of_deleted_objects_are_removed() {
-        let mut applied = AppliedObjects::default();
-        let exists = |name: &str| name.parse::<usize>().is_ok_and(|number| number % 100 == 0);
-        for number in 0..100 * MIN_SWEEP {
-            applied.insert("/maps", ObjectPart::Main, &number.to_string(), LastApply::Unknown, exists);
-        }
-        let records = &applied.collections[&("/maps".to_owned(), ObjectPart::Main)];
-        assert!(records.by_name.len() <= 3 * MIN_SWEEP, "{}", records.by_name.len());
-        let existing = (0..100 * MIN_SWEEP).step_by(100);
-        assert!(existing.clone().all(|number| records.by_name.contains_key(&number.to_string())));
-        applied.remove("/maps", "0");
-        assert_eq!(applied.get("/maps", ObjectPart::Main, "0"), None);
-        assert_eq!(applied.get("/maps", ObjectPart::Main, "100"), Some(LastApply::Unknown));
     }
 }

@@ -18,9 +18,11 @@ use serde_json::Value;
 use super::{
     applied::{self, Applied, AppliedObjects, LastApply},
     json::{json_contains, json_equal},
+    owner::{OwnerError, check_controller, set_controller_reference},
     requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
 };
+use crate::Failure;
 
 /// Applies objects as one field manager, and skips applies that would not change the object.
 ///
@@ -45,9 +47,9 @@ use super::{
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use kube_informer::{ApiObject, CachedApi};
-/// # use kube_operator::{Applier, WriteError};
+/// # use kube_operator::{Applier, Failure};
 /// # use serde_json::json;
-/// # async fn example(maps: CachedApi<ConfigMap>) -> Result<(), WriteError> {
+/// # async fn example(maps: CachedApi<ConfigMap>) -> Result<(), Failure> {
 /// let applier = Applier::new("website-operator").force(); // one for all reconciles
 /// let requested = json!({
 ///     "apiVersion": "v1", "kind": "ConfigMap",
@@ -87,6 +89,9 @@ pub struct Applier {
     applied: Mutex<AppliedObjects>,
 }
 
+/// Returns an error if an existing object must not be changed.
+type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), OwnerError> + Send + Sync + 'a;
+
 impl Applier {
     /// Creates an applier with this field manager. If another field manager has set a field to
     /// another value, an apply of the field fails with [`WriteError::Conflict`].
@@ -122,22 +127,49 @@ impl Applier {
     /// The result is [`OperationResult::Created`] if the cache did not contain the object.
     ///
     /// # Errors
-    /// Returns [`WriteError::Conflict`] if another field manager has set an applied field to
-    /// another value. Other errors are also a [`WriteError`].
+    /// Returns a failure with a [`WriteError`]. It is [`WriteError::Conflict`] if another field
+    /// manager has set an applied field to another value.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have applied the object. The next call for this
     /// object sends its request even if the object seems to be up to date, because the result of
     /// this call is unknown.
-    pub async fn apply<K>(
-        &self,
-        api: &CachedApi<K>,
-        object: &impl Serialize,
-    ) -> Result<Written<K>, WriteError>
+    pub async fn apply<K>(&self, api: &CachedApi<K>, object: &impl Serialize) -> Result<Written<K>, Failure>
     where
         K: ApiObject,
     {
-        self.send(api, object, ObjectPart::Main).await
+        self.send(api, object, ObjectPart::Main, None).await
+    }
+
+    /// Makes `owner` the controller of an object, and applies it like [`apply`](Self::apply). The
+    /// method never changes an object of another client, even with [`force`](Self::force):
+    /// - If the cache contains the object, `owner` must be its controller.
+    /// - If the cache does not contain the object, it must not exist. The informer must therefore
+    ///   select all objects that the program applies.
+    ///
+    /// The server also checks these conditions, so the method is correct with a stale cache.
+    ///
+    /// # Errors
+    /// Returns a failure with an [`OwnerError`](crate::OwnerError) if `owner` is not the controller of
+    /// the existing object, or cannot be its owner. Returns the failures of [`apply`](Self::apply). A
+    /// [`WriteError::Conflict`] can also report that the cache is stale.
+    ///
+    /// # Cancel safety
+    /// See [`apply`](Self::apply).
+    pub async fn apply_owned<O, K>(
+        &self,
+        api: &CachedApi<K>,
+        owner: &O,
+        mut object: K,
+    ) -> Result<Written<K>, Failure>
+    where
+        O: Resource + Sync,
+        O::DynamicType: Default,
+        K: ApiObject,
+    {
+        set_controller_reference(owner, &Default::default(), &mut object)?;
+        let check = |existing: &K| check_controller(existing, owner);
+        self.send(api, &object, ObjectPart::Main, Some(&check)).await
     }
 
     /// Applies the status of an object, or sends no request if the status is up to date. See
@@ -146,8 +178,8 @@ impl Applier {
     /// `object` must contain `apiVersion`, `kind`, `metadata.name` and `status`.
     ///
     /// # Errors
-    /// Returns [`WriteError::Conflict`] if another field manager has set an applied field to
-    /// another value. Other errors are also a [`WriteError`].
+    /// Returns a failure with a [`WriteError`]. It is [`WriteError::Conflict`] if another field
+    /// manager has set an applied field to another value.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have applied the status. The next call for this
@@ -157,22 +189,11 @@ impl Applier {
         &self,
         api: &CachedApi<K>,
         object: &impl Serialize,
-    ) -> Result<Written<K>, WriteError>
+    ) -> Result<Written<K>, Failure>
     where
         K: ApiObject,
     {
-        self.send(api, object, ObjectPart::Status).await
-    }
-
-    /// Removes the recorded applies of an object and its status.
-    ///
-    /// A call is not necessary. An `Applier` also removes the records of deleted objects when the
-    /// number of its records has doubled.
-    pub fn forget<K>(&self, api: &CachedApi<K>, name: &str)
-    where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
-    {
-        self.applied.lock().remove(api.api().resource_url(), name);
+        self.send(api, object, ObjectPart::Status, None).await
     }
 
     async fn send<K>(
@@ -180,7 +201,8 @@ impl Applier {
         api: &CachedApi<K>,
         object: &impl Serialize,
         part: ObjectPart,
-    ) -> Result<Written<K>, WriteError>
+        check_existing: Option<&CheckExisting<'_, K>>,
+    ) -> Result<Written<K>, Failure>
     where
         K: ApiObject,
     {
@@ -196,11 +218,17 @@ impl Applier {
         }
         let digest = self.hasher.hash_one(requested.to_string());
         let cached = api.get(key.name()).await?;
+        if let (Some(cached), Some(check)) = (&cached, check_existing) {
+            check(cached)?;
+        }
         if let Some(cached) = &cached {
             let is_up_to_date = self.is_up_to_date(api, part, digest, cached, &requested);
             if is_up_to_date.map_err(|source| serialize_error(&key, source))? {
                 return Ok(Written::unchanged(Arc::clone(cached)));
             }
+        }
+        if check_existing.is_some() {
+            require_state(&mut requested, cached.as_deref());
         }
         // From here until the response, the last applied fields are unknown.
         self.record(api, part, key.name(), LastApply::Unknown);
@@ -263,6 +291,17 @@ impl Applier {
         let exists = |name: &str| lister.get_by_key(&ObjectKey::new(namespace, name)).is_some();
         self.applied.lock().insert(url, part, name, apply, exists);
     }
+}
+
+/// Lets the server reject the apply if the object is not the cached object, or exists and is not cached.
+fn require_state(requested: &mut Value, cached: Option<&impl Resource>) {
+    let (field, value) = match cached.and_then(|cached| cached.meta().uid.clone()) {
+        Some(uid) => ("uid", uid),
+        // An apply that creates an object ignores the resourceVersion. An existing object has another
+        // resourceVersion, because 1 is the first revision of an empty etcd.
+        None => ("resourceVersion", "1".to_owned()),
+    };
+    requested["metadata"][field] = value.into();
 }
 
 /// Returns whether the object contains all requested fields. Cached objects may lack `apiVersion`

@@ -1,25 +1,16 @@
 //! `Finalizer`: cleans up before an object is deleted.
 
-use std::{
-    collections::HashMap,
-    fmt::{self, Debug},
-    sync::Arc,
-};
+mod patches;
 
-use json_patch_of_kube::{
-    AddOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
-};
-use kube_client::{
-    Error, Resource,
-    api::{Patch, PatchParams},
-    core::ObjectMeta,
-};
+use std::{sync::Arc, time::Duration};
+
+use kube_client::{Error, Resource, core::ObjectMeta};
 use kube_informer::{ApiObject, CachedApi, Object, ObjectId, ObjectKey, Uid};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::requests;
+use self::patches::{PatchError, addition, is_gone, patch, removal};
+use super::{records::ObjectRecords, requests};
 use crate::{Action, Failure};
 
 /// How often a patch is retried because another client changed the finalizers of the object.
@@ -28,52 +19,56 @@ const MAX_PATCH_RETRIES: usize = 3;
 /// Cleans up before an object is deleted, as kube-runtime's `finalizer()` does. An entry in
 /// `metadata.finalizers` blocks the deletion until the cleanup is complete.
 ///
-/// A reconciler holds one `Finalizer`, and does all its work in the function that it passes to
+/// A reconciler holds one `Finalizer`, and does all its work in the two functions that it passes to
 /// [`Finalizer::reconcile`].
 ///
 /// ```no_run
+/// # use std::sync::Arc;
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use kube_informer::{ApiObject, CachedApi};
-/// # use kube_operator::{Action, Failure, Finalizer, FinalizerEvent, Reconciler, Request};
+/// # use kube_informer::CachedApi;
+/// # use kube_operator::{Action, Cleanup, Failure, Finalizer, Reconciler, Request};
 /// struct Buckets { maps: CachedApi<ConfigMap>, finalizer: Finalizer }
 ///
 /// impl Reconciler<ConfigMap> for Buckets {
 ///     async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Action, Failure> {
-///         let Some(map) = request.object else {
-///             self.finalizer.forget(&request.key);
-///             return Ok(Action::AwaitChange);
-///         };
+///         let Some(map) = request.object else { return Ok(Action::AwaitChange) };
 ///         let maps = self.maps.namespace(request.key.namespace().unwrap_or_default());
-///         let run = async |event| match event {
-///             FinalizerEvent::Apply(map) => make_bucket(&map).await,
-///             FinalizerEvent::Cleanup(map) => delete_bucket(&map).await,
-///         };
-///         self.finalizer.reconcile(&maps, map, run).await
+///         self.finalizer.reconcile(&maps, map, make_bucket, delete_bucket).await
 ///     }
 /// }
-/// # async fn make_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
-/// # async fn delete_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
+///
+/// async fn make_bucket(map: Arc<ConfigMap>) -> Result<Action, Failure> {
+///     // ...
+/// #   drop(map);
+///     Ok(Action::Done)
+/// }
+///
+/// async fn delete_bucket(map: Arc<ConfigMap>) -> Result<Cleanup, Failure> {
+///     // ...
+/// #   drop(map);
+///     Ok(Cleanup::Done)
+/// }
 /// ```
 ///
 /// # Guarantees
 /// The guarantees hold if only one process reconciles an object at a time, and if no user or other
 /// program removes the finalizer:
 ///
-/// - Before and while `Apply` runs, the object on the server has the finalizer.
-/// - The finalizer is removed only after `Cleanup` has returned [`Action::Done`].
-/// - After the server has removed the finalizer, `Cleanup` does not run again, even if the cache is
+/// - Before and while `apply` runs, the object on the server has the finalizer.
+/// - The finalizer is removed only after `cleanup` has returned [`Cleanup::Done`].
+/// - After the server has removed the finalizer, `cleanup` does not run again, even if the cache is
 ///   stale.
 ///
 /// A cache may be stale, especially after a start. A `Finalizer` therefore reads the object from
 /// the server before each cleanup. If a cached object already has the finalizer, the `Finalizer`
-/// also reads the object once before the first `Apply`. After that, only this process can remove
+/// also reads the object once before the first `apply`. After that, only this process can remove
 /// the finalizer, so the cached object is sufficient. After a start, this requires one read per
 /// object.
 ///
 /// # Limits
-/// `Apply` and `Cleanup` must be idempotent, because reconciles are repeated, and a process may
+/// `apply` and `cleanup` must be idempotent, because reconciles are repeated, and a process may
 /// crash at any point. After a crash between the cleanup and the removal of the finalizer,
-/// `Cleanup` runs again. `Cleanup` must also work if `Apply` never ran, or was dropped before it
+/// `cleanup` runs again. `cleanup` must also work if `apply` never ran, or was dropped before it
 /// completed.
 ///
 /// A request that a process sends before it exits may reach the server late, even after the next
@@ -86,30 +81,24 @@ const MAX_PATCH_RETRIES: usize = 3;
 pub struct Finalizer {
     name: String,
     /// Objects whose finalizer the server has confirmed, and that have not been cleaned up since.
-    /// It grows with the number of objects, if [`Finalizer::forget`] is not called for deleted
-    /// objects.
-    confirmed: Mutex<HashMap<ObjectKey, Uid>>,
+    confirmed: Mutex<ObjectRecords<ObjectKey, Uid>>,
 }
 
-/// Describes the work to do for an object. The contained object may be newer than the object that
-/// was passed to [`Finalizer::reconcile`]. The `Debug` output does not contain the object.
-pub enum FinalizerEvent<K> {
-    /// The object is not being deleted. Bring actual state closer to its desired state.
+/// Describes the result of a cleanup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// The cleanup is complete. The finalizer is removed, and the server deletes the object.
+    Done,
+    /// The cleanup is not complete. The finalizer remains, and the cleanup runs again after this time,
+    /// or earlier if the object or a related object changes.
+    RetryAfter(Duration),
+}
+
+/// The work to do for an object. The contained object may be newer than the object that was passed to
+/// [`Finalizer::reconcile`].
+enum Work<K> {
     Apply(Arc<K>),
-    /// The object is being deleted. Remove all resources that were created for the object.
-    ///
-    /// Return [`Action::Done`] if the cleanup is complete. Any other action keeps the finalizer,
-    /// which blocks the deletion.
     Cleanup(Arc<K>),
-}
-
-impl<K> fmt::Debug for FinalizerEvent<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Apply(_) => "Apply(..)",
-            Self::Cleanup(_) => "Cleanup(..)",
-        })
-    }
 }
 
 /// Describes the reason why a finalizer was not added or removed.
@@ -190,67 +179,89 @@ impl Finalizer {
         &self.name
     }
 
-    /// Removes the recorded state of an object. Call this method for each deleted object. Otherwise
-    /// the recorded state grows with each new object.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.confirmed.lock().remove(key);
-    }
-
-    /// Calls `run` with the work to do for an object:
+    /// Calls the function for the work to do, with the object:
     ///
-    /// - If the object is not being deleted, the method adds the finalizer if necessary. Then it
-    ///   calls `run` with [`FinalizerEvent::Apply`].
-    /// - If the object is being deleted, the method calls `run` with [`FinalizerEvent::Cleanup`].
-    ///   If the cleanup is complete, it removes the finalizer.
-    /// - The method does not call `run` if the object no longer exists, or if another object has its
-    ///   name. It also does not call `run` if the object is being deleted without this finalizer. In
+    /// - If the object is not being deleted, the method adds the finalizer if necessary, and calls
+    ///   `apply`. It returns the action of `apply`.
+    /// - If the object is being deleted, the method calls `cleanup`. If the cleanup is complete, it
+    ///   removes the finalizer.
+    /// - The method calls no function if the object no longer exists, or if another object has its
+    ///   name. It also calls no function if the object is being deleted without this finalizer. In
     ///   these cases, it returns [`Action::AwaitChange`].
+    ///
+    /// The object that the functions receive can be newer than `object`.
     ///
     /// The [`CachedApi`] must be for the namespace of the object. Its client must have permission
     /// to get and patch the object.
     ///
     /// # Errors
-    /// Returns the failure of `run` unchanged. Other failures contain a [`FinalizerError`].
+    /// Returns the failure of `apply` or `cleanup` unchanged. Other failures contain a
+    /// [`FinalizerError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped, `run` may be incomplete, and the server may have added or removed
-    /// the finalizer. The next call checks the finalizer, and continues with `Apply` or `Cleanup`.
-    pub async fn reconcile<K, F>(
+    /// If the future is dropped, the functions may be incomplete, and the server may have added or
+    /// removed the finalizer. The next call checks the finalizer, and continues with `apply` or
+    /// `cleanup`.
+    pub async fn reconcile<K, A, C>(
         &self,
         api: &CachedApi<K>,
         object: Arc<K>,
-        run: impl FnOnce(FinalizerEvent<K>) -> F,
+        apply: impl FnOnce(Arc<K>) -> A,
+        cleanup: impl FnOnce(Arc<K>) -> C,
     ) -> Result<Action, Failure>
     where
         K: ApiObject,
-        F: Future<Output = Result<Action, Failure>>,
+        A: Future<Output = Result<Action, Failure>>,
+        C: Future<Output = Result<Cleanup, Failure>>,
     {
         let id = identity(api, &*object)?;
-        let Some(event) = self.prepare(api, &id, object).await? else {
-            return Ok(Action::AwaitChange);
+        let deleted = match self.prepare(api, &id, object).await? {
+            None => return Ok(Action::AwaitChange),
+            Some(Work::Apply(object)) => return apply(object).await,
+            Some(Work::Cleanup(object)) => object,
         };
-        let deleted = match &event {
-            FinalizerEvent::Apply(_) => return run(event).await,
-            FinalizerEvent::Cleanup(object) => Arc::clone(object),
-        };
-        match run(event).await? {
-            Action::Done => self.remove(api, &id, deleted).await?,
-            action => {
+        match cleanup(Arc::clone(&deleted)).await? {
+            Cleanup::Done => {
+                self.remove(api, &id, deleted).await?;
+                Ok(Action::AwaitChange)
+            }
+            Cleanup::RetryAfter(after) => {
                 let (key, finalizer) = (&id.key, &self.name);
-                tracing::info!(%key, %finalizer, ?action, "cleanup is not complete; keeping the finalizer");
-                return Ok(action);
+                tracing::info!(%key, %finalizer, ?after, "cleanup is not complete; keeping the finalizer");
+                Ok(Action::RequeueAfter(after))
             }
         }
-        Ok(Action::AwaitChange)
     }
 
-    /// Sends requests until it is clear which event to run, if any.
+    /// Removes the finalizer from an object that is not being deleted, because the operator no longer
+    /// manages the object. Clean up first: after this call, a deletion does not wait for a cleanup.
+    ///
+    /// The method sends no request if `object` does not have the finalizer.
+    ///
+    /// # Errors
+    /// Returns a failure with a [`FinalizerError`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the server may have removed the finalizer.
+    pub async fn release<K>(&self, api: &CachedApi<K>, object: Arc<K>) -> Result<(), Failure>
+    where
+        K: ApiObject,
+    {
+        let id = identity(api, &*object)?;
+        self.forget(&id.key);
+        if has_finalizer(object.meta(), &self.name) {
+            self.remove(api, &id, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends requests until the work to do is clear, if any.
     async fn prepare<K>(
         &self,
         api: &CachedApi<K>,
         id: &ObjectId,
         mut object: Arc<K>,
-    ) -> Result<Option<FinalizerEvent<K>>, FinalizerError>
+    ) -> Result<Option<Work<K>>, FinalizerError>
     where
         K: ApiObject,
     {
@@ -260,12 +271,12 @@ impl Finalizer {
             let newer = match step(object.meta(), &self.name, read_from) {
                 Step::Skip => None,
                 Step::Apply => {
-                    self.confirmed.lock().insert(id.key.clone(), id.uid.clone());
-                    return Ok(Some(FinalizerEvent::Apply(object)));
+                    self.confirm(api, id);
+                    return Ok(Some(Work::Apply(object)));
                 }
                 Step::Cleanup => {
                     self.forget(&id.key);
-                    return Ok(Some(FinalizerEvent::Cleanup(object)));
+                    return Ok(Some(Work::Cleanup(object)));
                 }
                 Step::Read => self.read(api, id).await?,
                 Step::Add => match patch(api, &id.key, addition(object.meta(), &self.name)).await {
@@ -291,6 +302,16 @@ impl Finalizer {
             };
             (object, read_from) = (newer, ReadFrom::Server);
         }
+    }
+
+    fn confirm<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId) {
+        let lister = api.informer().lister();
+        let exists = |key: &ObjectKey| lister.get_by_key(key).is_some();
+        self.confirmed.lock().insert(id.key.clone(), id.uid.clone(), exists);
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.confirmed.lock().remove(key);
     }
 
     fn is_confirmed(&self, id: &ObjectId) -> bool {
@@ -391,82 +412,6 @@ fn has_finalizer(object: &ObjectMeta, finalizer: &str) -> bool {
 
 fn finalizers(object: &ObjectMeta) -> &[String] {
     object.finalizers.as_deref().unwrap_or_default()
-}
-
-/// Returns a patch that appends the finalizer. It fails if the finalizers or the uid of the object
-/// have changed.
-fn addition(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
-    let list = path(&["finalizers"]);
-    let (unchanged, added) = match &object.finalizers {
-        // The server treats an absent list as null.
-        None => (Value::Null, add(list.clone(), vec![finalizer].into())),
-        Some(before) => (before.as_slice().into(), add(path(&["finalizers", "-"]), finalizer.into())),
-    };
-    vec![is_same(object), test(list, unchanged), added]
-}
-
-/// Returns a patch that removes each occurrence of the finalizer. It fails if the positions have
-/// changed. The last occurrence is removed first, so that the other positions stay valid.
-fn removal(object: &ObjectMeta, finalizer: &str) -> Vec<PatchOperation> {
-    let mut patch = vec![is_same(object)];
-    let places = finalizers(object).iter().enumerate().filter(|(_, name)| *name == finalizer);
-    for (place, _) in places.rev() {
-        let place = path(&["finalizers", &place.to_string()]);
-        patch.push(test(place.clone(), finalizer.into()));
-        patch.push(PatchOperation::Remove(RemoveOperation { path: place }));
-    }
-    patch
-}
-
-fn is_same(object: &ObjectMeta) -> PatchOperation {
-    test(path(&["uid"]), object.uid.as_deref().into())
-}
-
-fn test(path: PointerBuf, value: Value) -> PatchOperation {
-    PatchOperation::Test(TestOperation { path, value })
-}
-
-fn add(path: PointerBuf, value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation { path, value })
-}
-
-/// Returns a path in the metadata.
-fn path(steps: &[&str]) -> PointerBuf {
-    PointerBuf::from_tokens(["metadata"].iter().chain(steps).copied())
-}
-
-/// The reason why a patch failed.
-enum PatchError {
-    Gone,
-    /// A test of the patch failed. A rejected object cannot be distinguished from that: the server
-    /// reports the same reason.
-    Changed(Error),
-    Failed(Error),
-}
-
-async fn patch<K>(
-    api: &CachedApi<K>,
-    key: &ObjectKey,
-    operations: Vec<PatchOperation>,
-) -> Result<Arc<K>, PatchError>
-where
-    K: ApiObject,
-{
-    let patch = Patch::<()>::Json(JsonPatch(operations));
-    match requests::patch(api, key.name(), &PatchParams::default(), &patch).await {
-        Ok(object) => Ok(Arc::new(object)),
-        Err(error) if is_gone(&error) => Err(PatchError::Gone),
-        Err(Error::Api(status)) if status.is_invalid() || status.is_conflict() => {
-            Err(PatchError::Changed(Error::Api(status)))
-        }
-        Err(error) => Err(PatchError::Failed(error)),
-    }
-}
-
-/// Returns whether the object does not exist. If its type does not exist, the server does not send
-/// a `Status`, and the type may be restored with its objects.
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if status.reason == "NotFound")
 }
 
 /// Returns the identity of the object, or an error if this `CachedApi` cannot write it.

@@ -31,6 +31,15 @@ pub enum OwnerError {
         /// The uid of the current controller.
         uid: String,
     },
+    /// The child exists, and does not have the owner as its controller. Another client may have created
+    /// it.
+    #[error("{child} exists and is not controlled by {owner}; delete {child} or use another name")]
+    NotControlled {
+        /// The key of the child.
+        child: ObjectKey,
+        /// The key of the owner.
+        owner: ObjectKey,
+    },
     /// The owner is in another namespace than the child. The garbage collector deletes a child whose
     /// owner does not exist in its namespace.
     #[error(
@@ -106,6 +115,44 @@ pub fn set_owner_reference<O: Resource, C: Resource>(
     child: &mut C,
 ) -> Result<(), OwnerError> {
     set(owner.meta(), owner.owner_ref(resource), child.meta_mut())
+}
+
+/// Returns whether `owner` is the controller of `child`, as `IsControlledBy` of apimachinery does.
+pub fn is_controlled_by<O: Resource, C: Resource>(child: &C, owner: &O) -> bool {
+    let uid = owner.meta().uid.as_ref().filter(|uid| !uid.is_empty());
+    controller(child.meta()).is_some_and(|controller| Some(&controller.uid) == uid)
+}
+
+/// Removes `owner` from the owners of `child`, as controller-runtime's `RemoveOwnerReference` does.
+/// Returns whether it was an owner. The function changes `child` in memory, and sends no request.
+pub fn remove_owner_reference<O: Resource, C: Resource>(child: &mut C, owner: &O) -> bool {
+    let references = &mut child.meta_mut().owner_references;
+    let Some(list) = references else { return false };
+    let before = list.len();
+    list.retain(|reference| Some(&reference.uid) != owner.meta().uid.as_ref());
+    let is_removed = list.len() < before;
+    if list.is_empty() {
+        *references = None;
+    }
+    is_removed
+}
+
+/// Returns an error if `owner` is not the controller of the existing child.
+pub(crate) fn check_controller<O: Resource, C: Resource>(child: &C, owner: &O) -> Result<(), OwnerError> {
+    if is_controlled_by(child, owner) {
+        return Ok(());
+    }
+    Err(match controller(child.meta()) {
+        Some(OwnerReference { kind, name, uid, .. }) => {
+            OwnerError::AlreadyOwned { child: key(child.meta()), kind, name, uid }
+        }
+        None => OwnerError::NotControlled { child: key(child.meta()), owner: key(owner.meta()) },
+    })
+}
+
+fn controller(child: &ObjectMeta) -> Option<OwnerReference> {
+    let mut references = child.owner_references.iter().flatten();
+    references.find(|reference| reference.controller == Some(true)).cloned()
 }
 
 fn set(
@@ -231,6 +278,27 @@ mod tests {
             "shop/web-0 is already controlled by Deployment web (uid u1); delete shop/web-0 or use another name"
         );
         assert_eq!(pod, before);
+    }
+
+    #[test]
+    fn only_the_controller_controls_and_references_are_removed_by_uid() {
+        let mut pod = child();
+        let [one, other] = ["u1", "u2"].map(|uid| owner("shop", uid));
+        set_controller_reference(&one, &(), &mut pod).unwrap();
+        set_owner_reference(&other, &(), &mut pod).unwrap();
+        assert!(is_controlled_by(&pod, &one) && !is_controlled_by(&pod, &other));
+        assert!(!is_controlled_by(&child(), &one));
+        let error = check_controller(&pod, &other).unwrap_err().to_string();
+        assert!(error.starts_with("shop/web-0 is already controlled by Deployment web (uid u1)"), "{error}");
+        assert_eq!(
+            check_controller(&child(), &one).unwrap_err().to_string(),
+            "shop/web-0 exists and is not controlled by shop/web; delete shop/web-0 or use another name"
+        );
+
+        assert!(remove_owner_reference(&mut pod, &one) && !remove_owner_reference(&mut pod, &one));
+        assert_eq!(references(&pod)[0]["uid"], "u2");
+        assert!(remove_owner_reference(&mut pod, &other));
+        assert_eq!(pod, child());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use kube_client::{
 };
 use kube_informer::{CachedApi, InformerFactory, ReflectorOptions};
 use kube_operator::{
-    Action, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, FinalizerEvent,
-    LeaseExpired, LeaseTimes, Manager, ManagerError, ManagerOptions, NotLeading, Reconciler, Request, RunsOn,
+    Action, Cleanup, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer, LeaseExpired,
+    LeaseTimes, Manager, ManagerError, ManagerOptions, NotLeading, Reconciler, Request, RunsOn,
     create_or_update, set_controller_reference, update_status,
 };
 use parking_lot::Mutex;
@@ -54,18 +54,12 @@ impl Operator {
     }
 
     async fn reconcile_site(&self, request: Request<Site>) -> Result<Action, Failure> {
-        let Some(site) = request.object else {
-            self.finalizer.forget(&request.key);
-            return Ok(Action::AwaitChange);
+        let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+        let clean_up = async |_| {
+            self.work().await;
+            Ok(Cleanup::Done)
         };
-        let handle = async |event| match event {
-            FinalizerEvent::Apply(site) => self.apply(site).await,
-            FinalizerEvent::Cleanup(_) => {
-                self.work().await;
-                Ok(Action::Done)
-            }
-        };
-        self.finalizer.reconcile(&self.sites, site, handle).await
+        self.finalizer.reconcile(&self.sites, site, |site| self.apply(site), clean_up).await
     }
 
     async fn apply(&self, site: Arc<Site>) -> Result<Action, Failure> {

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{CachedApi, InformerFactory, ReflectorOptions};
 use kube_operator::{
-    Action, Applier, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer,
-    FinalizerEvent, LeaseTimes, Manager, ManagerError, ManagerOptions, OperationResult, Reconciler,
-    create_or_update, set_controller_reference, update_status,
+    Action, Applier, Cleanup, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer,
+    LeaseTimes, Manager, ManagerError, ManagerOptions, OperationResult, Reconciler, create_or_update,
+    set_controller_reference, update_status,
 };
 use kube_testserver::ApiService;
 use parking_lot::Mutex;
@@ -69,15 +69,9 @@ impl Operator {
     }
 
     async fn reconcile_site(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
-        let Some(site) = request.object else {
-            self.finalizer.forget(&request.key);
-            return Ok(Action::AwaitChange);
-        };
-        let handle = async |event| match event {
-            FinalizerEvent::Apply(site) => self.apply(site).await,
-            FinalizerEvent::Cleanup(site) => self.clean_up(&site).await,
-        };
-        self.finalizer.reconcile(&self.sites, site, handle).await
+        let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+        let (apply, clean_up) = (|site| self.apply(site), |site| self.clean_up(site));
+        self.finalizer.reconcile(&self.sites, site, apply, clean_up).await
     }
 
     async fn apply(&self, site: Arc<Site>) -> Result<Action, Failure> {
@@ -108,19 +102,20 @@ impl Operator {
         Ok(Action::Done)
     }
 
-    async fn clean_up(&self, site: &Site) -> Result<Action, Failure> {
+    async fn clean_up(&self, site: Arc<Site>) -> Result<Cleanup, Failure> {
+        let site = &*site;
         self.process.world.check_cleanup(site);
         self.work(site).await;
         let chance = self.draw(site, 6);
         match chance {
             0 => return Err(Failure::from("random failure")),
-            1 => return Ok(Action::RequeueAfter(SECOND)),
+            1 => return Ok(Cleanup::RetryAfter(SECOND)),
             _ => {}
         }
         self.process.take_step(Step::CleanUpOutside, async { self.process.world.clean_up(site) }).await;
         self.recorder.event(site, EventType::Normal, "CleanedUp", "Delete", "all resources are deleted");
         self.work(site).await;
-        Ok(Action::Done)
+        Ok(Cleanup::Done)
     }
 }
 

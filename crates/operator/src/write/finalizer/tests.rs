@@ -1,7 +1,7 @@
 //! Tests of the steps of a finalizer and of its patches.
 
-use json_patch_of_kube::patch;
-use serde_json::json;
+use json_patch_of_kube::{PatchOperation, patch};
+use serde_json::{Value, json};
 
 use super::*;
 
