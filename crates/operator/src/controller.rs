@@ -21,8 +21,8 @@ use futures_util::{
 };
 use kube_client::Resource;
 use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
-use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
-use tokio::task::JoinSet;
+use kube_workqueue::{Item, ItemExponentialFailureRateLimiter, RateLimiter};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -41,6 +41,10 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The longest delay of a key after a failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
+
+/// The capacity of the channel from the workers to the task that waits for parked keys. The number of
+/// parked keys is bounded by the number of keys that this process has just written.
+const PARK_CAPACITY: usize = 64;
 
 /// The default of [`Controller::reconcile_timeout`]. A reconcile that only sends requests is much faster.
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -329,6 +333,7 @@ impl<T: Cached> Controller<T> {
         let state = Arc::new(ControllerState::new(options, limiter, metrics));
         let worker_state = Arc::clone(&state);
         let run = move |sources, leadership, stop: CancellationToken| {
+            let (park, parked) = mpsc::channel(PARK_CAPACITY);
             let worker = Worker {
                 state: worker_state,
                 kind,
@@ -336,8 +341,9 @@ impl<T: Cached> Controller<T> {
                 reconciler,
                 leadership,
                 stop: stop.child_token(),
+                park,
             };
-            run(Arc::new(worker), sources).boxed()
+            run(Arc::new(worker), sources, parked).boxed()
         };
         PreparedController { state, sources, run: Box::new(run) }
     }
@@ -364,7 +370,11 @@ impl PreparedController {
     }
 }
 
-async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: Sources) -> RunResult {
+async fn run<T: Cached, R: Reconciler<T>>(
+    worker: Arc<Worker<T, R>>,
+    sources: Sources,
+    parked: mpsc::Receiver<Item<ObjectKey>>,
+) -> RunResult {
     let mut source_failure = pin!(source_failure(&worker.state.keys, &sources));
     let started = tokio::select! {
         biased;
@@ -376,7 +386,7 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
     let ControllerOptions { name, concurrency, .. } = &worker.state.options;
     let keys = worker.state.keys.queue.len();
     tracing::info!(controller = %name, concurrency, keys, "controller started");
-    supervise(&worker, source_failure).await;
+    supervise(&worker, source_failure, parked).await;
     worker.stop.cancel();
     join_all(shutdowns.into_iter().map(|shutdown| shutdown.0)).await;
     tracing::info!(controller = %name, "controller stopped");
@@ -387,10 +397,13 @@ async fn run<T: Cached, R: Reconciler<T>>(worker: Arc<Worker<T, R>>, sources: So
 async fn supervise<T: Cached, R: Reconciler<T>>(
     worker: &Arc<Worker<T, R>>,
     mut source_failure: Pin<&mut impl Future<Output = ControllerError>>,
+    mut parked: mpsc::Receiver<Item<ObjectKey>>,
 ) {
     let Worker { state, leadership, stop, .. } = &**worker;
     let mut workers: JoinSet<WorkerExit> =
         (0..state.options.concurrency).map(|_| Arc::clone(worker).work()).collect();
+    // If the controller stops, the waiting keys are dropped.
+    let mut waiting = JoinSet::new();
     let mut lost = pin!(leadership.lost().fuse());
     loop {
         let lost_leadership = tokio::select! {
@@ -408,6 +421,16 @@ async fn supervise<T: Cached, R: Reconciler<T>>(
                     false
                 }
             },
+            Some(item) = parked.recv() => {
+                waiting.spawn(Arc::clone(worker).wait_parked(item));
+                false
+            }
+            Some(joined) = waiting.join_next() => {
+                if let Some(panic) = joined.err().and_then(|error| error.try_into_panic().ok()) {
+                    resume_unwind(panic);
+                }
+                false
+            }
             error = &mut source_failure, if !state.has_failed() && !stop.is_cancelled() => {
                 stop.cancel();
                 tracing::error!(controller = %state.options.name, %error, "controller stops because a source failed");

@@ -1,23 +1,34 @@
 //! `Priority`: the order of queued keys.
 
-/// Moves a key ahead in the queue, as if it had been added this many seconds earlier.
+/// Decides which queued keys workers receive first. There are two lanes:
 ///
-/// If keys are added at the same time, workers receive the keys with a higher priority first. A key
-/// with a low priority does not starve. For example, a key with priority 0 precedes each key with
-/// priority 100 that is added more than 100 seconds later.
+/// - Keys with a priority of at least 0 are in the normal lane, for example changed objects.
+/// - Keys with a negative priority are in the background lane, for example the objects of the initial
+///   list.
+///
+/// While both lanes contain keys, workers receive one background key after every seven normal keys. A
+/// change therefore waits for the normal keys before it, and for one background key per seven of them,
+/// however long the background lane is. The background lane receives at least one eighth of the work,
+/// so it never starves.
+///
+/// Within a lane, a priority moves a key ahead, as if it had been added this many seconds earlier.
 ///
 /// controller-runtime uses the same values. For example, it queues the objects of the initial list
-/// with -100.
+/// with -100. Its queue returns all keys with a higher priority first, so keys with a low priority can
+/// starve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(
-    /// The number of seconds. A negative number moves the key back.
+    /// The number of seconds. A negative number also selects the background lane.
     pub i32,
 );
 
 impl Priority {
     /// The priority of [`WorkQueue::add`](crate::WorkQueue::add).
     pub const NORMAL: Self = Self(0);
-    /// The priority of keys that can wait, for example the objects of the initial list. Such a key
-    /// precedes keys with normal priority that are added more than 100 seconds later.
+    /// The priority of keys that can wait, for example the objects of the initial list.
     pub const LOW: Self = Self(-100);
+
+    pub(crate) fn is_background(self) -> bool {
+        self.0 < 0
+    }
 }

@@ -46,13 +46,47 @@ pub(crate) struct TakenKey<T> {
     pub(crate) queued_for: Duration,
 }
 
+/// After this number of normal keys, a background key is taken.
+const NORMAL_PER_BACKGROUND: u32 = 7;
+
+/// The ready keys of both lanes. Each lane is sorted by position.
+#[derive(Debug, Default)]
+struct Lanes {
+    normal: BTreeMap<Position, usize>,
+    background: BTreeMap<Position, usize>,
+    /// The number of normal keys that were taken since the last background key, while the background
+    /// lane contained keys.
+    normal_taken: u32,
+}
+
+impl Lanes {
+    fn lane(&mut self, priority: Priority) -> &mut BTreeMap<Position, usize> {
+        if priority.is_background() { &mut self.background } else { &mut self.normal }
+    }
+
+    fn len(&self) -> usize {
+        self.normal.len() + self.background.len()
+    }
+
+    /// Takes the next key: after [`NORMAL_PER_BACKGROUND`] normal keys, a background key.
+    fn pop_first(&mut self) -> Option<(Position, usize)> {
+        let is_background_due = self.normal.is_empty() || self.normal_taken >= NORMAL_PER_BACKGROUND;
+        if is_background_due && let Some(first) = self.background.pop_first() {
+            self.normal_taken = 0;
+            return Some(first);
+        }
+        self.normal_taken = if self.background.is_empty() { 0 } else { self.normal_taken + 1 };
+        self.normal.pop_first()
+    }
+}
+
 /// The keys that are ready and the keys that workers process.
 #[derive(Debug)]
 pub(crate) struct StateMachine<T> {
     /// The state of each known key. `ready`, `processing` and `dirty` are derived from this map.
     states: Slots<T, KeyState>,
     /// The numbers of the keys in state `Ready`, each once, at the position that its state names.
-    ready: BTreeMap<Position, usize>,
+    ready: Lanes,
     /// The start and the number of each key that a worker processes, the longest first.
     processing: BTreeSet<(Instant, usize)>,
     /// The number of keys in state `ProcessingDirty`.
@@ -65,7 +99,7 @@ impl<T> StateMachine<T> {
     pub(crate) fn new(now: Instant) -> Self {
         StateMachine {
             states: Slots::new(),
-            ready: BTreeMap::new(),
+            ready: Lanes::default(),
             processing: BTreeSet::new(),
             dirty: 0,
             next_sequence: 0,
@@ -80,7 +114,7 @@ impl<T> StateMachine<T> {
 
     /// Returns true if no key is ready and no key becomes ready without another add.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.ready.is_empty() && self.dirty == 0
+        self.ready.len() == 0 && self.dirty == 0
     }
 
     /// Returns true if no key is ready and no key is processed.
@@ -106,12 +140,13 @@ impl<T> StateMachine<T> {
 impl<T: Eq + Hash + Clone> StateMachine<T> {
     /// Adds `key`. Returns false if it was ready or dirty already.
     ///
-    /// A known key keeps the higher priority, and its position unless the new one is better.
+    /// A known key keeps the higher priority. It keeps its position, unless it changes the lane or the
+    /// new position is better.
     pub(crate) fn add(&mut self, key: T, priority: Priority, now: Instant) -> bool {
         let position = self.new_position(priority, now);
         let Some(number) = self.states.find(&key) else {
             let state = KeyState::Ready(ReadyKey { position, priority, since: now });
-            self.ready.insert(position, self.states.insert(key, state));
+            self.ready.lane(priority).insert(position, self.states.insert(key, state));
             return true;
         };
         let Some((_, state)) = self.states.get_mut(number) else { return false };
@@ -123,12 +158,13 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
             }
             KeyState::ProcessingDirty { priority: highest, .. } => *highest = priority.max(*highest),
             KeyState::Ready(ready) if priority > ready.priority => {
-                ready.priority = priority;
-                if position < ready.position {
-                    self.ready.remove(&ready.position);
-                    self.ready.insert(position, number);
+                let changes_lane = ready.priority.is_background() != priority.is_background();
+                if changes_lane || position < ready.position {
+                    self.ready.lane(ready.priority).remove(&ready.position);
+                    self.ready.lane(priority).insert(position, number);
                     ready.position = position;
                 }
+                ready.priority = priority;
             }
             KeyState::Ready(_) => {}
         }
@@ -171,7 +207,7 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
         let position = self.new_position(priority, now);
         let Some((_, state)) = self.states.get_mut(number) else { return };
         *state = KeyState::Ready(ReadyKey { position, priority, since: now });
-        self.ready.insert(position, number);
+        self.ready.lane(priority).insert(position, number);
     }
 }
 
@@ -185,13 +221,13 @@ mod tests {
     impl StateMachine<u8> {
         /// Asserts that `ready`, `processing` and `dirty` agree with `states`.
         fn assert_invariants(&self) {
-            let ready: BTreeMap<Position, usize> = (self.states.iter())
-                .filter_map(|(key, state)| match state {
-                    KeyState::Ready(ReadyKey { position, .. }) => Some((*position, self.states.find(key)?)),
-                    KeyState::Processing { .. } | KeyState::ProcessingDirty { .. } => None,
-                })
-                .collect();
-            assert_eq!(ready, self.ready);
+            let mut ready = Lanes::default();
+            for (key, state) in self.states.iter() {
+                if let KeyState::Ready(ReadyKey { position, priority, .. }) = state {
+                    ready.lane(*priority).insert(*position, self.states.find(key).unwrap());
+                }
+            }
+            assert_eq!((&ready.normal, &ready.background), (&self.ready.normal, &self.ready.background));
             let dirty =
                 (self.states.iter()).filter(|(_, state)| matches!(state, KeyState::ProcessingDirty { .. }));
             assert_eq!(dirty.count(), self.dirty);
@@ -206,12 +242,24 @@ mod tests {
     }
 
     /// A literal model of client-go's queue: two sets and a list with linear search. `dirty` stores
-    /// each key with its priority, and `queue` stores it with its rank, both in seconds.
+    /// each key with its priority, and `queue` stores it with its lane and its rank, in seconds.
     #[derive(Default)]
     struct Model {
         dirty: Vec<(u8, i32)>,
         processing: Vec<u8>,
-        queue: Vec<(u8, i32)>,
+        queue: Vec<(u8, Rank)>,
+        /// The lanes of the taken keys, while both lanes contained keys: true for background.
+        taken: Vec<bool>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    struct Rank {
+        is_background: bool,
+        seconds: i32,
+    }
+
+    fn rank(priority: i32, now: i32) -> Rank {
+        Rank { is_background: priority < 0, seconds: now - priority }
     }
 
     impl Model {
@@ -220,7 +268,7 @@ mod tests {
             let Some((_, highest)) = self.dirty.iter_mut().find(|(other, _)| *other == key) else {
                 self.dirty.push((key, priority));
                 if !is_processing {
-                    self.queue.push((key, now - priority));
+                    self.queue.push((key, rank(priority, now)));
                 }
                 return;
             };
@@ -229,15 +277,30 @@ mod tests {
             }
             *highest = priority;
             let index = self.queue.iter().position(|(other, _)| *other == key);
-            if let Some(index) = index.filter(|index| now - priority < self.queue[*index].1) {
+            let new = rank(priority, now);
+            let is_better = |old: Rank| old.is_background != new.is_background || new.seconds < old.seconds;
+            if let Some(index) = index.filter(|index| is_better(self.queue[*index].1)) {
                 self.queue.remove(index);
-                self.queue.push((key, now - priority));
+                self.queue.push((key, new));
             }
         }
 
         fn take(&mut self) -> Option<(u8, i32)> {
+            let has = |lane: bool| self.queue.iter().any(|(_, rank)| rank.is_background == lane);
+            let is_mixed = has(true) && has(false);
+            let last_seven = self.taken.iter().rev().take(7);
+            let is_due = last_seven.filter(|is_background| !**is_background).count() == 7;
+            let lane = if is_mixed { is_due } else { has(true) };
+            // Takes of a single lane count only if they are from the normal lane, with keys that wait.
+            if !has(true) || lane {
+                self.taken.clear();
+            }
+            if has(true) && !lane {
+                self.taken.push(false);
+            }
             // `min_by_key` returns the first of equal elements.
-            let (index, _) = self.queue.iter().enumerate().min_by_key(|(_, (_, rank))| *rank)?;
+            let queue = self.queue.iter().enumerate().filter(|(_, (_, rank))| rank.is_background == lane);
+            let (index, _) = queue.min_by_key(|(_, (_, rank))| rank.seconds)?;
             let (key, _) = self.queue.remove(index);
             self.processing.push(key);
             let index = self.dirty.iter().position(|(other, _)| *other == key)?;
@@ -250,7 +313,7 @@ mod tests {
             }
             self.processing.retain(|other| *other != key);
             if let Some((_, priority)) = self.dirty.iter().find(|(other, _)| *other == key) {
-                self.queue.push((key, now - priority));
+                self.queue.push((key, rank(*priority, now)));
             }
         }
     }
@@ -266,9 +329,9 @@ mod tests {
     fn op() -> impl Strategy<Value = Op> {
         let priority = prop_oneof![2 => Just(0), 1 => -3..3];
         prop_oneof![
-            3 => (0..6u8, priority).prop_map(|(key, priority)| Op::Add(key, priority)),
+            3 => (0..12u8, priority).prop_map(|(key, priority)| Op::Add(key, priority)),
             2 => Just(Op::Take),
-            2 => (0..6u8).prop_map(Op::Done),
+            2 => (0..12u8).prop_map(Op::Done),
             1 => Just(Op::PassSecond),
         ]
     }
@@ -357,12 +420,23 @@ mod tests {
     }
 
     #[test]
-    fn low_priority_key_is_delayed_but_never_starves() {
-        let (mut machine, now) = with_keys(&[(1, -10)]);
-        machine.add(2, Priority::NORMAL, now + seconds(9));
-        machine.add(3, Priority::NORMAL, now + seconds(11));
-        let now = now + seconds(12);
-        assert_eq!([(); 3].map(|()| take(&mut machine, now)), [Some(2), Some(1), Some(3)]);
+    fn change_does_not_wait_for_the_list_and_the_list_does_not_starve() {
+        let (mut machine, now) = with_keys(&[(100, -100), (101, -100), (102, -100)]);
+        assert_eq!(take(&mut machine, now), Some(100), "no change waits");
+        // Long after the list, changes still precede it. One of eight keys is from the list.
+        let now = now + seconds(1000);
+        (0..20).for_each(|key| _ = machine.add(key, Priority::NORMAL, now));
+        let order: Vec<u8> = std::iter::from_fn(|| take(&mut machine, now)).collect();
+        let expected: Vec<u8> = (0..7).chain([101]).chain(7..14).chain([102]).chain(14..20).collect();
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn changed_key_of_the_list_moves_to_the_normal_lane() {
+        let (mut machine, now) = with_keys(&[(1, -100), (2, -100), (3, -100)]);
+        machine.add(4, Priority::NORMAL, now);
+        machine.add(3, Priority::NORMAL, now + seconds(200));
+        assert_eq!([(); 4].map(|()| take(&mut machine, now + seconds(200))), [4, 3, 1, 2].map(Some));
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use kube_informer::{Cached, CachedReadError, Informer, ObjectKey};
 use kube_workqueue::Item;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -28,6 +31,8 @@ pub(crate) struct Worker<T, R> {
     pub(crate) reconciler: R,
     pub(crate) leadership: Leadership,
     pub(crate) stop: CancellationToken,
+    /// Receives keys whose cached object does not contain a write of this process yet.
+    pub(crate) park: mpsc::Sender<Item<ObjectKey>>,
 }
 
 /// The reason why a worker returned.
@@ -79,23 +84,39 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             let Some(item) = item else { return WorkerExit::Stopped };
             // From here on, a shutdown waits for this key.
             let _token = self.state.reconciles.token();
-            let caught_up = tokio::select! {
-                biased;
-                caught_up = self.wait_for_writes(&item) => caught_up,
-                () = &mut stopped => return WorkerExit::Stopped,
-            };
-            if self.stop.is_cancelled() {
-                return WorkerExit::Stopped;
+            match self.wait_for_writes(&item).now_or_never() {
+                Some(Ok(())) => {}
+                Some(Err(stale)) => {
+                    self.record_stale_cache(item, stale);
+                    continue;
+                }
+                None => {
+                    let parked = tokio::select! {
+                        biased;
+                        parked = self.park.send(item) => parked,
+                        () = &mut stopped => return WorkerExit::Stopped,
+                    };
+                    if parked.is_err() {
+                        return WorkerExit::Stopped;
+                    }
+                    continue;
+                }
             }
             // After the last await before the reconcile. This reads the clock, so no task need have
             // run since the lease expired.
             if !self.leadership.is_leader() {
                 return WorkerExit::LostLeadership;
             }
-            match caught_up {
-                Ok(()) => self.run(item).await,
-                Err(stale) => self.record_stale_cache(item, stale),
-            }
+            self.run(item).await;
+        }
+    }
+
+    /// Waits until a key can be reconciled, and queues it again. Meanwhile, workers reconcile other keys.
+    /// The key stays with this item, so no other worker receives it.
+    pub(crate) async fn wait_parked(self: Arc<Self>, item: Item<ObjectKey>) {
+        match self.wait_for_writes(&item).await {
+            Ok(()) => self.state.keys.queue.add_with_priority(item.clone(), item.priority()),
+            Err(stale) => self.record_stale_cache(item, stale),
         }
     }
 
