@@ -4,35 +4,27 @@ pub(crate) mod action;
 pub(crate) mod predicate;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
+mod run;
 pub(crate) mod source;
 pub(crate) mod state;
 pub(crate) mod worker;
 
-use std::{
-    panic::resume_unwind,
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{
-    FutureExt, Stream,
-    future::{BoxFuture, join_all, select_all},
-};
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
 use kube_client::Resource;
 use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
-use kube_workqueue::{Item, ItemExponentialFailureRateLimiter, RateLimiter};
-use tokio::{sync::mpsc, task::JoinSet};
+use kube_workqueue::{ItemExponentialFailureRateLimiter, Priority, RateLimiter};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
     predicate::Predicate,
     reconcile::Reconciler,
-    source::{
-        EventSource, KeyQueue, OwnerKind, OwnerMatch, Source, SourceShutdown, StreamSource, kind_name, owners,
-    },
+    run::run,
+    source::{EventSource, OwnerKind, OwnerMatch, RequestQueue, Source, StreamSource, kind_name, owners},
     state::ControllerState,
-    worker::{Worker, WorkerExit},
+    worker::Worker,
 };
 use crate::{Leadership, observe::metrics::Metrics};
 
@@ -108,6 +100,7 @@ pub(crate) struct ControllerOptions {
     pub(crate) concurrency: usize,
     pub(crate) reconcile_timeout: Option<Duration>,
     pub(crate) requeue_after_success: Option<Duration>,
+    pub(crate) debounce: Duration,
 }
 
 impl<T: Cached> Controller<T> {
@@ -135,6 +128,7 @@ impl<T: Cached> Controller<T> {
             concurrency: 1,
             reconcile_timeout: Some(RECONCILE_TIMEOUT),
             requeue_after_success: None,
+            debounce: Duration::ZERO,
         };
         Self {
             informer: informer.clone(),
@@ -179,6 +173,15 @@ impl<T: Cached> Controller<T> {
     /// process.
     pub fn reconcile_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.options.reconcile_timeout = limit.into();
+        self
+    }
+
+    /// Delays each key of an event or of a stream, so that several changes cause only one reconcile.
+    /// The reconcile starts this time after the first change. The default is zero.
+    ///
+    /// Retries and requeues are not delayed further.
+    pub fn debounce(mut self, delay: Duration) -> Self {
+        self.options.debounce = delay;
         self
     }
 
@@ -237,8 +240,7 @@ impl<T: Cached> Controller<T> {
     ) -> Self {
         let name = format!("owned {}", kind_name(informer)).into();
         let owner = self.owner.clone();
-        let keys =
-            move |event: &Event<O>, add_key: &mut dyn FnMut(ObjectKey)| owners(event, &owner, owned, add_key);
+        let keys = move |event: &Event<O>, queue: &RequestQueue<'_>| owners(event, &owner, owned, queue);
         let informer = informer.clone();
         self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
         self
@@ -259,7 +261,7 @@ impl<T: Cached> Controller<T> {
     /// Does the same as [`watches`](Self::watches), but only for the events that the predicate
     /// accepts.
     pub fn watches_filtered<O, I>(
-        mut self,
+        self,
         informer: &Informer<O>,
         filter: Predicate<O>,
         keys: impl Fn(&Event<O>) -> I + Send + 'static,
@@ -268,10 +270,21 @@ impl<T: Cached> Controller<T> {
         O: Cached,
         I: IntoIterator<Item = ObjectKey>,
     {
+        self.watches_handler(informer, filter, move |event, queue| {
+            keys(event).into_iter().for_each(|key| queue.add(key));
+        })
+    }
+
+    /// Calls `handler` for each event of `informer` that the predicate accepts. The handler queues
+    /// keys, and selects their delay and priority. It must not block.
+    pub fn watches_handler<O: Cached>(
+        mut self,
+        informer: &Informer<O>,
+        filter: Predicate<O>,
+        handler: impl Fn(&Event<O>, &RequestQueue<'_>) + Send + 'static,
+    ) -> Self {
         let name = kind_name(informer).into();
-        let keys = move |event: &Event<O>, add_key: &mut dyn FnMut(ObjectKey)| {
-            keys(event).into_iter().for_each(add_key);
-        };
+        let keys = handler;
         let informer = informer.clone();
         self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
         self
@@ -287,7 +300,19 @@ impl<T: Cached> Controller<T> {
         name: impl Into<Arc<str>>,
         keys: impl Stream<Item = ObjectKey> + Send + 'static,
     ) -> Self {
-        self.sources.push(Box::new(StreamSource { name: name.into(), keys }));
+        self.sources.push(Box::new(StreamSource { name: name.into(), keys, priority: Priority::NORMAL }));
+        self
+    }
+
+    /// Reconciles all cached objects each time that the stream yields. Use this method after a change of
+    /// the configuration of the program, for example. The keys have the priority [`Priority::LOW`].
+    ///
+    /// The controller polls the stream only while this process is the leader.
+    pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
+        let lister = self.informer.lister();
+        let keys = trigger.map(move |()| stream::iter(lister.keys())).flatten();
+        let source = StreamSource { name: "reconcile_all_on".into(), keys, priority: Priority::LOW };
+        self.sources.push(Box::new(source));
         self
     }
 
@@ -327,7 +352,7 @@ impl<T: Cached> Controller<T> {
     pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> PreparedController {
         let Self { informer, owner, filter, mut sources, options, limiter } = self;
         let kind: Arc<str> = owner.kind.into();
-        let keys = |event: &Event<T>, add_key: &mut dyn FnMut(ObjectKey)| add_key(event.key().clone());
+        let keys = |event: &Event<T>, queue: &RequestQueue<'_>| queue.add(event.key().clone());
         let (name, primary) = (Arc::clone(&kind), informer.clone());
         sources.insert(0, Box::new(EventSource { name, informer: primary, filter, keys, is_primary: true }));
         let state = Arc::new(ControllerState::new(options, limiter, metrics));
@@ -368,110 +393,4 @@ impl PreparedController {
     pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) -> RunResult {
         (self.run)(self.sources, leadership, stop).await
     }
-}
-
-async fn run<T: Cached, R: Reconciler<T>>(
-    worker: Arc<Worker<T, R>>,
-    sources: Sources,
-    parked: mpsc::Receiver<Item<ObjectKey>>,
-) -> RunResult {
-    let mut source_failure = pin!(source_failure(&worker.state.keys, &sources));
-    let started = tokio::select! {
-        biased;
-        () = worker.stop.cancelled() => return Ok(()),
-        error = &mut source_failure => return Err(error),
-        started = start_sources(&worker, sources) => started,
-    };
-    let Some(shutdowns) = started else { return Ok(()) };
-    let ControllerOptions { name, concurrency, .. } = &worker.state.options;
-    let keys = worker.state.keys.queue.len();
-    tracing::info!(controller = %name, concurrency, keys, "controller started");
-    supervise(&worker, source_failure, parked).await;
-    worker.stop.cancel();
-    join_all(shutdowns.into_iter().map(|shutdown| shutdown.0)).await;
-    tracing::info!(controller = %name, "controller stopped");
-    worker.state.result()
-}
-
-/// Runs the workers, and returns after the last worker.
-async fn supervise<T: Cached, R: Reconciler<T>>(
-    worker: &Arc<Worker<T, R>>,
-    mut source_failure: Pin<&mut impl Future<Output = ControllerError>>,
-    mut parked: mpsc::Receiver<Item<ObjectKey>>,
-) {
-    let Worker { state, leadership, stop, .. } = &**worker;
-    let mut workers: JoinSet<WorkerExit> =
-        (0..state.options.concurrency).map(|_| Arc::clone(worker).work()).collect();
-    // If the controller stops, the waiting keys are dropped.
-    let mut waiting = JoinSet::new();
-    let mut lost = pin!(leadership.lost().fuse());
-    loop {
-        let lost_leadership = tokio::select! {
-            biased;
-            () = &mut lost => true,
-            joined = workers.join_next() => match joined {
-                None => return,
-                // A worker checks the clock, so it may notice the loss before the timer fires.
-                Some(Ok(exit)) => exit == WorkerExit::LostLeadership,
-                Some(Err(error)) => {
-                    // For example, a user's rate limiter panicked. Do not continue with fewer workers.
-                    if let Ok(panic) = error.try_into_panic() {
-                        resume_unwind(panic);
-                    }
-                    false
-                }
-            },
-            Some(item) = parked.recv() => {
-                waiting.spawn(Arc::clone(worker).wait_parked(item));
-                false
-            }
-            Some(joined) = waiting.join_next() => {
-                if let Some(panic) = joined.err().and_then(|error| error.try_into_panic().ok()) {
-                    resume_unwind(panic);
-                }
-                false
-            }
-            error = &mut source_failure, if !state.has_failed() && !stop.is_cancelled() => {
-                stop.cancel();
-                tracing::error!(controller = %state.options.name, %error, "controller stops because a source failed");
-                state.fail(error);
-                false
-            }
-        };
-        if lost_leadership {
-            // This process may become leader again before the reconciles of the old term end. Drop them.
-            stop.cancel();
-            state.record_cut_short();
-            workers.abort_all();
-        }
-    }
-}
-
-/// Waits until a source fails. Keys are then missing, or will be.
-fn source_failure(keys: &KeyQueue, sources: &Sources) -> impl Future<Output = ControllerError> + use<> {
-    let stopped = select_all(sources.iter().map(|source| source.informer_stopped()));
-    let mut panicked = keys.panicked_source.subscribe();
-    async move {
-        let panicked = async {
-            match panicked.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
-                Some(source) => source.to_string(),
-                None => std::future::pending().await, // the sender is dropped, so no source can panic
-            }
-        };
-        tokio::select! {
-            source = panicked => ControllerError::SourcePanicked(source),
-            (informer, ..) = stopped => ControllerError::InformerStopped(informer),
-        }
-    }
-}
-
-/// Waits for the caches and for leadership, then starts the sources. Returns when the existing objects
-/// are queued, or `None` if this process can no longer become leader.
-async fn start_sources<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<SourceShutdown>> {
-    join_all(sources.iter().map(|source| source.wait_for_cache())).await;
-    if !worker.leadership.acquired().await {
-        return None;
-    }
-    let start = |source: Box<dyn Source>| source.start(worker.state.keys.clone(), worker.stop.clone());
-    Some(join_all(sources.into_iter().map(start)).await)
 }

@@ -102,6 +102,7 @@ pub use controller::{
     predicate::Predicate,
     reason::{Change, Reason, Reasons},
     reconcile::{Reconciler, Request},
+    source::RequestQueue,
 };
 pub use election::{
     Election, ElectionOptions,

@@ -1,6 +1,7 @@
 //! The sources of keys: events of an informer, mapped to keys, and streams of keys.
 
 use std::{
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::Arc,
@@ -28,25 +29,59 @@ pub(crate) struct KeyQueue {
     pub(crate) reasons: Arc<Mutex<PendingReasons>>,
     /// The first source that panicked. Some of its keys are missing.
     pub(crate) panicked_source: watch::Sender<Option<Arc<str>>>,
+    /// The delay of each key of a source.
+    pub(crate) debounce: Duration,
 }
 
 impl KeyQueue {
-    /// Queues a key. Keys of the initial list and of resyncs have low priority, so that changes are
-    /// reconciled first.
-    pub(crate) fn add(&self, key: ObjectKey, reason: Reason) {
-        let priority = match reason.change {
-            Change::Listed | Change::Resynced => Priority::LOW,
-            _ => Priority::NORMAL,
-        };
+    fn add(&self, key: ObjectKey, reason: Reason, delay: Duration, priority: Priority) {
         // The reason is added before the key. A reconcile that starts in between removes the reason
         // and observes the change.
         self.reasons.lock().add(key.clone(), reason);
-        self.queue.add_with_priority(key, priority);
+        match delay.max(self.debounce) {
+            Duration::ZERO => self.queue.add_with_priority(key, priority),
+            delay => self.queue.add_after_with_priority(key, delay, priority),
+        }
     }
 
     fn record_panic(&self, source: &Arc<str>) {
         self.panicked_source
             .send_if_modified(|panicked_source| panicked_source.replace(Arc::clone(source)).is_none());
+    }
+}
+
+/// Queues keys for the event of a watched object. See
+/// [`Controller::watches_handler`](crate::Controller::watches_handler).
+pub struct RequestQueue<'a> {
+    queue: &'a KeyQueue,
+    reason: Reason,
+}
+
+impl RequestQueue<'_> {
+    /// Queues a key. Keys of the initial list and of resyncs have the priority [`Priority::LOW`], so
+    /// that changes are reconciled first. All other keys have the priority [`Priority::NORMAL`].
+    pub fn add(&self, key: ObjectKey) {
+        self.add_after(key, Duration::ZERO);
+    }
+
+    /// Queues a key after a delay. If the key is already delayed, the earlier deadline applies.
+    pub fn add_after(&self, key: ObjectKey, delay: Duration) {
+        let priority = match self.reason.change {
+            Change::Listed | Change::Resynced => Priority::LOW,
+            _ => Priority::NORMAL,
+        };
+        self.add_after_with_priority(key, delay, priority);
+    }
+
+    /// Queues a key after a delay, with a priority. The delay can be zero.
+    pub fn add_after_with_priority(&self, key: ObjectKey, delay: Duration, priority: Priority) {
+        self.queue.add(key, self.reason.clone(), delay, priority);
+    }
+}
+
+impl fmt::Debug for RequestQueue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestQueue").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
@@ -81,7 +116,7 @@ pub(crate) struct EventSource<T, F> {
 
 impl<T: Object, F> Source for EventSource<T, F>
 where
-    F: Fn(&Event<T>, &mut dyn FnMut(ObjectKey)) + Send + 'static,
+    F: Fn(&Event<T>, &RequestQueue<'_>) + Send + 'static,
 {
     fn join(&self, factory: &InformerFactory) {
         if let Err(error) = factory.adopt(&self.informer) {
@@ -129,7 +164,7 @@ where
                     let object = (!is_primary).then(|| event.key().clone());
                     let reason =
                         Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
-                    keys(event, &mut |key| queue.add(key, reason.clone()));
+                    keys(event, &RequestQueue { queue: &queue, reason });
                 };
                 if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
                     queue.record_panic(&name);
@@ -155,6 +190,7 @@ const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub(crate) struct StreamSource<S> {
     pub(crate) name: Arc<str>,
     pub(crate) keys: S,
+    pub(crate) priority: Priority,
 }
 
 impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
@@ -173,14 +209,14 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
         queue: KeyQueue,
         stop: CancellationToken,
     ) -> BoxFuture<'static, SourceShutdown> {
-        let Self { name, keys } = *self;
+        let Self { name, keys, priority } = *self;
         let source = Arc::clone(&name);
         let sender = queue.clone();
         let forward = async move {
             let reason = Reason { source, object: None, change: Change::Requested };
             let mut keys = pin!(keys.take_until(stop.cancelled_owned()));
             while let Some(key) = keys.next().await {
-                sender.add(key, reason.clone());
+                sender.add(key, reason.clone(), Duration::ZERO, priority);
             }
         };
         let task = async move {
@@ -199,19 +235,19 @@ pub(crate) fn kind_name<T: Object>(informer: &Informer<T>) -> &str {
     name.split_once(" /").map_or(name, |(kind, _)| kind)
 }
 
-/// Passes the keys of the owners of an object to `add_key`. For an update, both states are
+/// Queues the keys of the owners of an object. For an update, both states are
 /// searched.
 pub(crate) fn owners<O: Resource + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
     owned: OwnerMatch,
-    add_key: &mut dyn FnMut(ObjectKey),
+    queue: &RequestQueue<'_>,
 ) {
-    let mut add_owners = |entry: &Entry<O>| {
+    let add_owners = |entry: &Entry<O>| {
         let references = entry.meta().owner_references.as_deref().unwrap_or_default();
         for reference in references.iter().filter(|reference| owner.matches(reference, owned)) {
             let namespace = entry.key().namespace().filter(|_| owner.scope == Scope::Namespaced);
-            add_key(ObjectKey::new(namespace, &reference.name));
+            queue.add(ObjectKey::new(namespace, &reference.name));
         }
     };
     match event {

@@ -46,8 +46,13 @@ impl ControllerState {
         let metrics = metrics.for_controller(&options.name);
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
         Self {
+            keys: KeyQueue {
+                queue,
+                reasons: Arc::default(),
+                panicked_source: watch::Sender::default(),
+                debounce: options.debounce,
+            },
             options,
-            keys: KeyQueue { queue, reasons: Arc::default(), panicked_source: watch::Sender::default() },
             metrics,
             reconciles: TaskTracker::new(),
             failure: watch::Sender::default(),

@@ -219,6 +219,7 @@ mod tests {
             concurrency: 1,
             reconcile_timeout: Some(10 * LONG_RECONCILE),
             requeue_after_success: None,
+            debounce: Duration::ZERO,
         };
         let controller =
             ControllerState::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());

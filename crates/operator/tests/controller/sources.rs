@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube_client::core::{ApiResource, DynamicObject};
 use kube_informer::Scope;
-use kube_workqueue::RateLimiter;
+use kube_operator::RequestQueue;
+use kube_workqueue::{Priority, RateLimiter};
 
 use super::*;
 
@@ -49,6 +50,86 @@ async fn watches_and_streams_queue_the_mapped_keys() {
     drop(sender);
     world.create("d", "1").await;
     assert_eq!(world.runs().await.len(), 1, "the controller continues after the end of the stream");
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_selects_delay_and_priority_of_keys() {
+    let world = World::new();
+    let secrets = world.factory.informer::<Secret>().unwrap();
+    let controller = Controller::new(&world.maps()).watches_handler(
+        &secrets,
+        Predicate::always(),
+        |event: &Event<Secret>, queue: &RequestQueue<'_>| {
+            let key = |name: &str| ObjectKey::new(event.key().namespace(), name);
+            queue.add_after(key("late"), 10 * SECOND);
+            queue.add_after_with_priority(key("low"), Duration::ZERO, Priority::LOW);
+            queue.add(key("normal"));
+        },
+    );
+    let task = world.run(controller, |_| await_change());
+    world.runs().await;
+    world.create_owned("s", "none", false).await;
+    let names = |runs: Vec<RecordedReconcile>| runs.into_iter().map(|run| run.name).collect::<Vec<_>>();
+    assert_eq!(names(world.runs().await), ["normal", "low"]);
+    sleep(9 * SECOND).await;
+    assert_eq!(names(world.runs().await), [""; 0]);
+    sleep(SECOND).await;
+    let late = world.runs().await;
+    assert_eq!(late[0].reasons, ["Secret default/s was added"]);
+    assert_eq!(names(late), ["late"]);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn debounce_combines_changes_within_its_delay() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let task = world.run(Controller::new(&world.maps()).debounce(5 * SECOND), |_| await_change());
+    sleep(4 * SECOND).await;
+    for text in ["2", "3"] {
+        world.patch("a", json!({"data": {"text": text}})).await;
+    }
+    assert_eq!(world.runs().await, [], "the delay has not expired");
+    sleep(SECOND).await;
+    let runs = world.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!((runs[0].text.as_deref(), &*runs[0].reasons[1]), (Some("3"), "ConfigMap was updated"));
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn trigger_reconciles_all_objects() {
+    let world = World::new();
+    world.create("a", "1").await;
+    world.create("b", "1").await;
+    let (trigger, triggers) = tokio::sync::mpsc::channel::<()>(1);
+    let triggers = futures_util::stream::unfold(triggers, |mut triggers| async {
+        Some((triggers.recv().await?, triggers))
+    });
+    let controller = Controller::new(&world.maps()).reconcile_all_on(triggers);
+    let task = world.run(controller, |_| await_change());
+    world.runs().await;
+    trigger.send(()).await.unwrap();
+    let mut runs: Vec<_> = world.runs().await.into_iter().map(|run| (run.name, run.reasons)).collect();
+    runs.sort();
+    let reasons = vec!["reconcile_all_on requested a reconcile".to_owned()];
+    assert_eq!(runs, [("a".to_owned(), reasons.clone()), ("b".to_owned(), reasons)]);
+    world.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_filters_are_combined() {
+    let world = World::new();
+    let named =
+        |name: &'static str| Predicate::new(move |event: &Event<ConfigMap>| event.key().name() != name);
+    let task =
+        world.run(Controller::new(&world.maps()).filter(named("a")).filter(named("b")), |_| await_change());
+    for name in ["a", "b", "c"] {
+        world.create(name, "1").await;
+    }
+    let names: Vec<_> = world.runs().await.into_iter().map(|run| run.name).collect();
+    assert_eq!(names, ["c"]);
     world.end(task).await;
 }
 
