@@ -11,6 +11,7 @@
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
 //!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
 //! - An [`EventRecorder`] reports Kubernetes Events about objects.
+//! - [`ensure_crd`] installs a CRD, and waits until the server serves its objects.
 //!
 //! ```no_run
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -89,6 +90,7 @@
 //!   [`WriteError::Conflict`]. The only exception is an apply with [`Applier::force`].
 
 mod controller;
+mod crd;
 mod election;
 mod manager;
 mod observe;
@@ -104,6 +106,7 @@ pub use controller::{
     reconcile::{Reconciler, Request},
     source::RequestQueue,
 };
+pub use crd::{CrdError, ensure_crd, wait_for_crd};
 pub use election::{
     Election, ElectionOptions,
     guard::RequestTimeout,
