@@ -62,6 +62,7 @@ pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
     read_timeout: Duration,
+    field_manager: Option<Arc<str>>,
     /// The scope of the type. `None` for dynamic types.
     scope: Option<Scope>,
 }
@@ -72,6 +73,7 @@ impl<T: Cached> Clone for CachedApi<T> {
             api: Arc::clone(&self.api),
             informer: self.informer.clone(),
             read_timeout: self.read_timeout,
+            field_manager: self.field_manager.clone(),
             scope: self.scope,
         }
     }
@@ -90,6 +92,7 @@ impl<T: Cached> CachedApi<T> {
             api: Arc::new(api),
             informer: informer.clone(),
             read_timeout: DEFAULT_READ_TIMEOUT,
+            field_manager: None,
             scope: Scope::of::<T::Resource>(),
         }
     }
@@ -117,6 +120,38 @@ impl<T: Cached> CachedApi<T> {
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
+    }
+
+    /// Sets the field manager of all writes whose parameters contain none. By default, the server uses
+    /// the start of the user agent.
+    #[must_use]
+    pub fn field_manager(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.field_manager = Some(name.into());
+        self
+    }
+
+    /// Returns default parameters for a create or a replace, with the field manager.
+    pub fn post_params(&self) -> PostParams {
+        self.with_manager(&PostParams::default())
+    }
+
+    /// Returns default parameters for a patch, with the field manager.
+    pub fn patch_params(&self) -> PatchParams {
+        self.patch_with_manager(&PatchParams::default())
+    }
+
+    fn with_manager(&self, params: &PostParams) -> PostParams {
+        let field_manager = params.field_manager.clone().or_else(|| self.manager());
+        PostParams { field_manager, ..params.clone() }
+    }
+
+    fn patch_with_manager(&self, params: &PatchParams) -> PatchParams {
+        let field_manager = params.field_manager.clone().or_else(|| self.manager());
+        PatchParams { field_manager, ..params.clone() }
+    }
+
+    fn manager(&self) -> Option<String> {
+        self.field_manager.as_deref().map(str::to_owned)
     }
 
     /// Returns the `Api`, for requests that `CachedApi` does not provide.
@@ -244,7 +279,7 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.create(params, object).await, params.dry_run)
+        self.recorded(self.api.create(&self.with_manager(params), object).await, params.dry_run)
     }
 
     /// Calls [`Api::replace`] and records the write.
@@ -257,7 +292,7 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.replace(name, params, object).await, params.dry_run)
+        self.recorded(self.api.replace(name, &self.with_manager(params), object).await, params.dry_run)
     }
 
     /// Calls [`Api::replace_status`] and records the write.
@@ -270,7 +305,8 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.replace_status(name, params, object).await, params.dry_run)
+        let result = self.api.replace_status(name, &self.with_manager(params), object).await;
+        self.recorded(result, params.dry_run)
     }
 
     /// Calls [`Api::patch`] and records the write.
@@ -283,7 +319,7 @@ where
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.patch(name, params, patch).await, params.dry_run)
+        self.recorded(self.api.patch(name, &self.patch_with_manager(params), patch).await, params.dry_run)
     }
 
     /// Calls [`Api::patch_status`] and records the write.
@@ -296,7 +332,8 @@ where
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.patch_status(name, params, patch).await, params.dry_run)
+        let result = self.api.patch_status(name, &self.patch_with_manager(params), patch).await;
+        self.recorded(result, params.dry_run)
     }
 
     /// Calls [`Api::delete`] and records the deletion, except for a dry run.

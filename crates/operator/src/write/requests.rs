@@ -8,7 +8,7 @@ use http::{Method, Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::{
     Api, Error, Resource, Result,
-    api::{GetParams, Patch, PatchParams, PostParams},
+    api::{GetParams, Patch, PatchParams},
     client::Body,
     core::{Request, Status, request as core_request},
 };
@@ -49,7 +49,7 @@ pub(crate) async fn create<K>(api: &CachedApi<K>, object: &K) -> Result<K>
 where
     K: ApiObject,
 {
-    let request = request(api.api()).create(&PostParams::default(), json(object)?);
+    let request = request(api.api()).create(&api.post_params(), json(object)?);
     write(api, "create", request).await
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn replace<K>(api: &CachedApi<K>, name: &str, object: &K) -> Re
 where
     K: ApiObject,
 {
-    let request = request(api.api()).replace(name, &PostParams::default(), json(object)?);
+    let request = request(api.api()).replace(name, &api.post_params(), json(object)?);
     write(api, "replace", request).await
 }
 
@@ -65,8 +65,7 @@ pub(crate) async fn replace_status<K>(api: &CachedApi<K>, name: &str, object: &K
 where
     K: ApiObject,
 {
-    let params = PostParams::default();
-    let request = request(api.api()).replace_subresource("status", name, &params, json(object)?);
+    let request = request(api.api()).replace_subresource("status", name, &api.post_params(), json(object)?);
     write(api, "replace_status", request).await
 }
 

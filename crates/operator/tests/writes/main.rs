@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use kube_client::{
     Api, Client,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use kube_informer::{CachedApi, InformerFactory, Scope};
 use kube_operator::{
-    Applier, Failure, OperationResult, OwnerError, WriteError, Written, create_or_update,
-    set_controller_reference, update_status,
+    Action, Applier, Cleanup, Failure, Finalizer, OperationResult, OwnerError, WriteError, Written,
+    create_or_update, set_controller_reference, update_status,
 };
 use kube_testserver::{Fault, JournalMark, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
@@ -111,6 +111,39 @@ async fn create_or_update_writes_only_differences() {
         assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
         assert_eq!(world.on_server()["data"]["says"], says);
     }
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn helpers_and_cached_writes_use_the_field_manager() {
+    let world = World::new().await;
+    let maps = world.maps.clone().field_manager("site-operator");
+    let says = |says: &'static str| {
+        move |map: &mut ConfigMap| {
+            map.data = Some([("says".to_owned(), says.to_owned())].into());
+            Ok(())
+        }
+    };
+    let patch = Patch::Merge(json!({"data": {"more": "2"}}));
+    create_or_update(&maps, map("a"), says("1")).await.unwrap(); // POST
+    create_or_update(&maps, map("a"), says("2")).await.unwrap(); // PUT
+    maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    let object = maps.get("a").await.unwrap().unwrap();
+    Finalizer::new("shop.example.com/map")
+        .reconcile(&maps, object, async |_| Ok(Action::Done), async |_| Ok(Cleanup::Done))
+        .await
+        .unwrap();
+    let other = PatchParams { field_manager: Some("other".to_owned()), ..PatchParams::default() };
+    maps.patch("a", &other, &patch).await.unwrap();
+    let writes = world
+        .server
+        .journal()
+        .since(world.mark)
+        .into_iter()
+        .filter(|request| matches!(request.info.verb, Verb::Create | Verb::Update | Verb::Patch));
+    let queries: Vec<_> = writes.map(|request| request.query.replace('&', "")).collect();
+    let expected = ["site-operator", "site-operator", "site-operator", "site-operator", "other"];
+    assert_eq!(queries, expected.map(|manager| format!("fieldManager={manager}")));
     world.end().await;
 }
 

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use json_patch_of_kube::{
     AddOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf,
 };
-use kube_client::{
-    Error,
-    api::{Patch, PatchParams},
-    core::ObjectMeta,
-};
+use kube_client::{Error, api::Patch, core::ObjectMeta};
 use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use serde_json::Value;
 
@@ -75,7 +71,7 @@ where
     K: ApiObject,
 {
     let patch = Patch::<()>::Json(JsonPatch(operations));
-    match requests::patch(api, key.name(), &PatchParams::default(), &patch).await {
+    match requests::patch(api, key.name(), &api.patch_params(), &patch).await {
         Ok(object) => Ok(Arc::new(object)),
         Err(error) if is_gone(&error) => Err(PatchError::Gone),
         Err(Error::Api(status)) if status.is_invalid() || status.is_conflict() => {
