@@ -259,8 +259,9 @@ impl InformerFactory {
         self.wait_for_sync_of(timeout, |_| true).await
     }
 
-    /// Waits until the selected informers have their initial list in their stores. The method calls
-    /// `is_selected` once with the status of each informer.
+    /// Does the same as [`wait_for_sync`](Self::wait_for_sync), but only for selected informers. The
+    /// method calls `is_selected` once for each informer that exists at the first poll. If it selects
+    /// none, the method returns `Ok`.
     ///
     /// # Errors
     /// Returns the errors of [`InformerFactory::wait_for_sync`], only for the selected informers.

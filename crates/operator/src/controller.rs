@@ -148,8 +148,11 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Filters the events of the reconciled objects. The default accepts every event. After several
-    /// calls, an event must pass all predicates.
+    /// Filters the additions, updates and deletions of the reconciled objects. The default accepts every
+    /// event, so a status update of the reconciler causes another reconcile; see
+    /// [`Predicate::generation_changed`]. After several calls, an event must pass all predicates.
+    ///
+    /// The filter does not apply to owned and watched objects, streams, retries and requeues.
     pub fn filter(mut self, filter: Predicate<T>) -> Self {
         self.filter = self.filter.and(filter);
         self
@@ -176,10 +179,13 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Delays each key of an event or of a stream, so that several changes cause only one reconcile.
-    /// The reconcile starts this time after the first change. The default is zero.
+    /// Delays each key of an event or of a stream, so that several changes cause only one reconcile. A
+    /// key waits for `delay` after its first change. Further changes do not extend the delay. The default
+    /// is zero.
     ///
-    /// Retries and requeues are not delayed further.
+    /// The delay also applies to the initial list and to [`reconcile_all_on`](Self::reconcile_all_on).
+    /// If a [`RequestQueue`] selects a longer delay, the longer delay applies. Retries and requeues are
+    /// not delayed further.
     pub fn debounce(mut self, delay: Duration) -> Self {
         self.options.debounce = delay;
         self
@@ -276,7 +282,24 @@ impl<T: Cached> Controller<T> {
     }
 
     /// Calls `handler` for each event of `informer` that the predicate accepts. The handler queues
-    /// keys, and selects their delay and priority. It must not block.
+    /// keys of the reconciled type, and selects their delay and priority. It must not block, because
+    /// the cache of the informer waits for it.
+    ///
+    /// The handler receives events only while this process is the leader. If it panics, the controller
+    /// fails with [`ControllerError::SourcePanicked`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+    /// # use kube_informer::{Informer, ObjectKey};
+    /// # use kube_operator::{Controller, Predicate};
+    /// # fn example(deployments: Informer<Deployment>, secrets: Informer<Secret>) -> Controller<Deployment> {
+    /// Controller::new(&deployments).watches_handler(&secrets, Predicate::always(), |event, queue| {
+    ///     let key = ObjectKey::new(event.key().namespace(), "web");
+    ///     queue.add_after(key, Duration::from_secs(10));
+    /// })
+    /// # }
+    /// ```
     pub fn watches_handler<O: Cached>(
         mut self,
         informer: &Informer<O>,
@@ -304,10 +327,12 @@ impl<T: Cached> Controller<T> {
         self
     }
 
-    /// Reconciles all cached objects each time that the stream yields. Use this method after a change of
-    /// the configuration of the program, for example. The keys have the priority [`Priority::LOW`].
+    /// Reconciles all objects in the cache of the reconciled type each time that the stream yields. For
+    /// example, the stream yields when the configuration of the program changes. The keys have the
+    /// priority [`Priority::LOW`], and the [filter](Self::filter) does not apply.
     ///
-    /// The controller polls the stream only while this process is the leader.
+    /// The controller polls the stream only while this process is the leader. If the stream ends, the
+    /// controller continues to run.
     pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
         let lister = self.informer.lister();
         let keys = trigger.map(move |()| stream::iter(lister.keys())).flatten();

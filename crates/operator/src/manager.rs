@@ -185,12 +185,13 @@ impl Manager {
     /// Makes an informer optional, for example the informer of a CRD that may be absent, or of a
     /// remote cluster.
     ///
-    /// - The manager starts before the cache of the informer is synced. Controllers of the informer
-    ///   start when it is synced. All other controllers start without it.
+    /// - The manager starts before the cache of the informer is synced. A controller that reconciles,
+    ///   owns or watches its objects starts when it is synced. All other controllers start without it.
     /// - `/readyz` reports the state of the informer, but does not fail.
     ///
-    /// By default, all informers of the factory and of the controllers are required. Informers of
-    /// the same objects have the same name, and this method makes all of them optional.
+    /// By default, all informers of the factory and of the controllers are required. This method
+    /// selects informers by their [name](Informer::name). If an informer of another cluster has the same
+    /// name, both become optional.
     pub fn make_optional<T: Cached>(&mut self, informer: &Informer<T>) {
         self.optional_informers.add(informer.name());
     }
@@ -241,8 +242,12 @@ impl Manager {
         registry.register_collector(Box::new(collector));
     }
 
-    /// Returns a recorder of Kubernetes Events for the named controller. Calls with the same name
-    /// return the same recorder.
+    /// Returns a recorder of Kubernetes Events. `controller` becomes the reporting controller of the
+    /// Events. It must be a qualified name, such as `example.com/website-operator`, and need not be the
+    /// name of a [`Controller`]. Calls with the same name return the same recorder.
+    ///
+    /// Also declare the permission to create and patch `events` with
+    /// [`require_permissions`](Self::require_permissions).
     ///
     /// The reporting instance of the Events is the election identity. Without an election, it is
     /// the environment variable `HOSTNAME`, which in a Pod contains the name of the Pod. If

@@ -11,11 +11,11 @@
 /// however long the background lane is. The background lane receives at least one eighth of the work,
 /// so it never starves.
 ///
-/// Within a lane, a priority moves a key ahead, as if it had been added this many seconds earlier.
+/// A priority is a number of seconds. Within a lane, a key with the priority `n` is ordered as if it was
+/// added `n` seconds earlier. If a queued key is added again, the higher priority applies.
 ///
-/// controller-runtime uses the same values. For example, it queues the objects of the initial list
-/// with -100. Its queue returns all keys with a higher priority first, so keys with a low priority can
-/// starve.
+/// controller-runtime also queues the objects of the initial list with -100. There, priorities are only
+/// an order: all keys with a higher priority come first, so keys with a low priority can starve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(
     /// The number of seconds. A negative number also selects the background lane.

@@ -50,8 +50,11 @@ impl KeyQueue {
     }
 }
 
-/// Queues keys for the event of a watched object. See
+/// Queues keys for the event of a watched object. The keys are keys of the reconciled type. See
 /// [`Controller::watches_handler`](crate::Controller::watches_handler).
+///
+/// If a key is already queued, it is reconciled once. If it is being reconciled, it is reconciled again
+/// afterwards.
 pub struct RequestQueue<'a> {
     queue: &'a KeyQueue,
     reason: Reason,
@@ -64,7 +67,8 @@ impl RequestQueue<'_> {
         self.add_after(key, Duration::ZERO);
     }
 
-    /// Queues a key after a delay. If the key is already delayed, the earlier deadline applies.
+    /// Queues a key after a delay, with the priority of [`add`](Self::add). If the key is already
+    /// delayed, the earlier deadline applies.
     pub fn add_after(&self, key: ObjectKey, delay: Duration) {
         let priority = match self.reason.change {
             Change::Listed | Change::Resynced => Priority::LOW,

@@ -18,18 +18,19 @@ impl Manager {
     ///
     /// The exit code is 0 if the manager stopped after `stop`, and 1 if it failed. The failure is
     /// logged. Destructors of the program do not run. If a log subscriber writes in the background,
-    /// its last lines can be lost. A signal (SIGTERM or SIGINT) after `stop` ends the process
-    /// immediately, with the exit code 1.
+    /// its last lines can be lost. After `stop` has completed, the next SIGTERM or SIGINT ends the
+    /// process immediately, with the exit code 1. With
+    /// [`shutdown_signal`](crate::shutdown_signal), this is the second signal.
     ///
     /// A `main` that returns would wait for reconciles that block their thread. This method ends them
-    /// with the process. There are two cases:
-    /// - If other threads can still run, the manager stops, and names the blocked part in the log.
-    /// - If all threads of the runtime are blocked, nothing can stop the manager. A separate thread
-    ///   then ends the process after the lease expired. It waits until shortly before another process
-    ///   can become the leader: for the difference between
-    ///   [`lease_duration`](crate::LeaseTimes::lease_duration) and
-    ///   [`renew_deadline`](crate::LeaseTimes::renew_deadline), which is 5 s by default. Without an
-    ///   election, use a liveness probe of `/healthz`.
+    /// with the process:
+    /// - If the runtime has other threads, the manager stops after the grace period, and logs the
+    ///   blocked part.
+    /// - If all threads of the runtime are blocked, the leader cannot renew its lease. A leader acts
+    ///   until the [`renew_deadline`](crate::LeaseTimes::renew_deadline), and another process takes the
+    ///   lease after the [`lease_duration`](crate::LeaseTimes::lease_duration). By default, these are
+    ///   10 s and 15 s after the last renewal. Shortly before the second time, a separate thread ends
+    ///   the process with the exit code 1. Without an election, use a liveness probe of `/healthz`.
     ///
     /// ```no_run
     /// # use kube_operator::{Manager, ManagerOptions, shutdown_signal};

@@ -28,9 +28,10 @@ use crate::Failure;
 ///
 /// Most reconciles apply an object that is already up to date. [`Applier::apply`] sends no request
 /// if both conditions hold:
-/// - The last apply of the object had the same fields. This `Applier` remembers its applies. For
+/// - The last apply of the object had the same field names. This `Applier` remembers its applies. For
 ///   applies of an earlier process, it reads the annotation `kube-operator/applied-fields.MANAGER`,
-///   which each apply adds. The annotation contains a digest of the names of the fields.
+///   which each apply adds. The annotation contains a digest of the names of the fields. If the name
+///   of the manager is not valid in an annotation, a hash replaces it.
 /// - The cached object contains all applied fields with their values. The [`CachedApi`] ensures that
 ///   the cached object contains the earlier writes of this process.
 ///
@@ -42,7 +43,7 @@ use crate::Failure;
 /// A server may store a value in another form, for example `1` for the quantity `1000m`, or may add
 /// elements to an applied list, for example `finalizers`. The cached object then does not contain
 /// the applied value. In this case, the apply is sent after a restart and after each change of the
-/// object, which is harmless.
+/// object. Such an apply changes nothing and causes no event, so it does not repeat.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -124,7 +125,9 @@ impl Applier {
     /// `object` must contain `apiVersion`, `kind`, `metadata.name` and the desired fields. If
     /// `object` no longer contains a field of an earlier apply, the server removes this field.
     ///
-    /// The result is [`OperationResult::Created`] if the cache did not contain the object.
+    /// The result is [`OperationResult::Created`] if the cache did not contain the object. An object that
+    /// the informer does not select may have existed before. The result is
+    /// [`OperationResult::Unchanged`] if no request was necessary, or if the apply changed nothing.
     ///
     /// # Errors
     /// Returns a failure with a [`WriteError`]. It is [`WriteError::Conflict`] if another field
@@ -142,8 +145,8 @@ impl Applier {
     }
 
     /// Makes `owner` the controller of an object, and applies it like [`apply`](Self::apply). The
-    /// method never changes an object of another client, even with [`force`](Self::force):
-    /// - If the cache contains the object, `owner` must be its controller.
+    /// method never changes an object that another client created, even with [`force`](Self::force):
+    /// - If the cache contains the object, `owner` must already be its controller.
     /// - If the cache does not contain the object, it must not exist. The informer must therefore
     ///   select all objects that the program applies.
     ///

@@ -87,7 +87,8 @@ pub struct Finalizer {
 /// Describes the result of a cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// The cleanup is complete. The finalizer is removed, and the server deletes the object.
+    /// The cleanup is complete. The finalizer is removed. The server deletes the object if no other
+    /// finalizer remains.
     Done,
     /// The cleanup is not complete. The finalizer remains, and the cleanup runs again after this time,
     /// or earlier if the object or a related object changes.
@@ -183,8 +184,9 @@ impl Finalizer {
     ///
     /// - If the object is not being deleted, the method adds the finalizer if necessary, and calls
     ///   `apply`. It returns the action of `apply`.
-    /// - If the object is being deleted, the method calls `cleanup`. If the cleanup is complete, it
-    ///   removes the finalizer.
+    /// - If the object is being deleted, the method calls `cleanup`. After [`Cleanup::Done`], it removes
+    ///   the finalizer and returns [`Action::AwaitChange`]. After [`Cleanup::RetryAfter`], it returns
+    ///   [`Action::RequeueAfter`]. If `cleanup` fails, the finalizer remains.
     /// - The method calls no function if the object no longer exists, or if another object has its
     ///   name. It also calls no function if the object is being deleted without this finalizer. In
     ///   these cases, it returns [`Action::AwaitChange`].
@@ -234,12 +236,13 @@ impl Finalizer {
     }
 
     /// Removes the finalizer from an object that is not being deleted, because the operator no longer
-    /// manages the object. Clean up first: after this call, a deletion does not wait for a cleanup.
+    /// manages the object. Clean up first: after this call, a deletion does not wait for a cleanup. A
+    /// later call of [`reconcile`](Self::reconcile) adds the finalizer again.
     ///
     /// The method sends no request if `object` does not have the finalizer.
     ///
     /// # Errors
-    /// Returns a failure with a [`FinalizerError`].
+    /// Returns a failure with a [`FinalizerError`] if the server rejects the patch or does not respond.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have removed the finalizer.

@@ -117,14 +117,18 @@ pub fn set_owner_reference<O: Resource, C: Resource>(
     set(owner.meta(), owner.owner_ref(resource), child.meta_mut())
 }
 
-/// Returns whether `owner` is the controller of `child`, as `IsControlledBy` of apimachinery does.
+/// Returns whether the controller reference of `child` has the uid of `owner`, as `IsControlledBy` of
+/// apimachinery does. Returns false if `owner` has no uid.
 pub fn is_controlled_by<O: Resource, C: Resource>(child: &C, owner: &O) -> bool {
     let uid = owner.meta().uid.as_ref().filter(|uid| !uid.is_empty());
     controller(child.meta()).is_some_and(|controller| Some(&controller.uid) == uid)
 }
 
-/// Removes `owner` from the owners of `child`, as controller-runtime's `RemoveOwnerReference` does.
-/// Returns whether it was an owner. The function changes `child` in memory, and sends no request.
+/// Removes the references to `owner` from `child`, also a controller reference. Returns false if `child`
+/// had no such reference. The function changes `child` in memory, and sends no request.
+///
+/// The references are compared by the uid of `owner`. `RemoveOwnerReference` of controller-runtime
+/// compares group, kind and name.
 pub fn remove_owner_reference<O: Resource, C: Resource>(child: &mut C, owner: &O) -> bool {
     let references = &mut child.meta_mut().owner_references;
     let Some(list) = references else { return false };
