@@ -14,6 +14,8 @@ mod task_group;
 
 pub use error::ManagerError;
 pub(crate) use optional::OptionalInformers;
+#[cfg(feature = "tls")]
+pub use options::SecureServing;
 pub use options::{ManagerOptions, RunsOn};
 
 use std::{
@@ -109,7 +111,8 @@ impl Manager {
     /// immediately. All other work starts in [`Manager::run`].
     ///
     /// # Errors
-    /// Returns a [`ManagerError`] if an address cannot be bound or the election options are unsafe.
+    /// Returns a [`ManagerError`] if an address cannot be bound, the TLS certificate cannot be loaded or the
+    /// election options are unsafe.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -158,7 +161,7 @@ impl Manager {
         };
         Ok(Self {
             #[cfg(feature = "http")]
-            http: HttpServers::bind(&options)?,
+            http: HttpServers::bind(&options, &client)?,
             #[cfg(all(feature = "http", feature = "metrics"))]
             registry: Registry::default(),
             options,

@@ -101,6 +101,16 @@ where
     write(api, "patch_status", request).await
 }
 
+/// Creates a review, for example a TokenReview. The server does not store it.
+#[cfg(feature = "tls")]
+pub(crate) async fn create_review<K>(api: &Api<K>, review: &K) -> Result<K>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned,
+{
+    let request = request(api).create(&PostParams::default(), json(review)?);
+    send(api, "create", request).await
+}
+
 fn request<K: Resource>(api: &Api<K>) -> Request {
     Request::new(api.resource_url())
 }
