@@ -72,6 +72,21 @@ impl ManagerOptions {
 /// [`Manager::new`](crate::Manager::new) loads both files. If a file is missing or invalid, it returns
 /// [`ManagerError::Certificate`](crate::ManagerError::Certificate).
 ///
+/// ```
+/// use kube_operator::{ManagerOptions, SecureServing};
+///
+/// let options = ManagerOptions {
+///     bind_address: Some(([0, 0, 0, 0], 8443).into()),
+///     probe_address: Some(([0, 0, 0, 0], 8081).into()),
+///     secure_serving: Some(SecureServing {
+///         certificate: "/certs/tls.crt".into(),
+///         key: "/certs/tls.key".into(),
+///         authorize: true,
+///     }),
+///     ..ManagerOptions::default()
+/// };
+/// ```
+///
 /// The manager reloads the files after they change. When a client connects, the manager compares the
 /// modification times of the files, at most once in 10 s. If the new files are invalid, it logs a
 /// warning and serves the old certificate. Existing connections keep their certificate.

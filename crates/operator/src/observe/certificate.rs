@@ -118,23 +118,37 @@ impl ServingCertificate {
             state.modified != modified || state.failure.is_some()
         };
         let loaded = is_due.then(|| self.files.load());
-        let mut state = self.state.lock();
-        state.is_checking = false;
-        state.modified = modified;
-        match loaded {
-            None => {}
-            Some(Ok(config)) => {
-                state.config = config;
-                state.failure = None;
+        match self.state.lock().end_check(modified, loaded) {
+            Some(Ok(())) => {
                 tracing::info!(certificate = ?self.files.certificate, "TLS certificate reloaded");
             }
             Some(Err(error)) => {
-                let failure = error.to_string();
-                // The same failure is logged once, and not after each check.
-                if state.failure.as_ref() != Some(&failure) {
-                    tracing::warn!(%error, "cannot reload the TLS certificate; serving the old certificate");
-                }
-                state.failure = Some(failure);
+                tracing::warn!(%error, "cannot reload the TLS certificate; serving the old certificate");
+            }
+            None => {}
+        }
+    }
+}
+
+impl State {
+    /// Records the result of a check. `loaded` is `None` if the files did not change. Returns the result
+    /// if it must be logged. The same failure is logged once, and not after each check.
+    fn end_check(
+        &mut self,
+        modified: ModificationTimes,
+        loaded: Option<Result<Arc<ServerConfig>, CertificateError>>,
+    ) -> Option<Result<(), CertificateError>> {
+        self.is_checking = false;
+        self.modified = modified;
+        match loaded? {
+            Ok(config) => {
+                self.config = config;
+                self.failure = None;
+                Some(Ok(()))
+            }
+            Err(error) => {
+                let last = self.failure.replace(error.to_string());
+                (last != self.failure).then_some(Err(error))
             }
         }
     }
@@ -183,5 +197,53 @@ impl CertificateFiles {
         // The server supports only HTTP/1.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn serving(folder: &Path) -> ServingCertificate {
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
+        let pair = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+        ServingCertificate::load(&SecureServing { certificate, key, authorize: false }).unwrap()
+    }
+
+    #[test]
+    fn same_failure_is_logged_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = serving(folder.path());
+        let end_check = |loaded| serving.state.lock().end_check([None; 2], loaded);
+        let failed = |reason: &str| {
+            let error = CertificateError { file: PathBuf::new(), reason: reason.to_owned() };
+            end_check(Some(Err(error))).map(|logged| logged.unwrap_err().reason)
+        };
+        assert!(end_check(None).is_none());
+        assert_eq!(failed("truncated").as_deref(), Some("truncated"));
+        assert_eq!(failed("truncated"), None);
+        assert!(end_check(None).is_none());
+        assert_eq!(failed("missing").as_deref(), Some("missing"));
+        assert!(matches!(end_check(Some(serving.files.load())), Some(Ok(()))));
+        assert_eq!(failed("missing").as_deref(), Some("missing"), "a failure after a success");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_connection_checks_the_files_after_ten_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = Arc::new(serving(folder.path()));
+        assert!(!serving.begin_check());
+        advance(CHECK_INTERVAL).await;
+        assert!(serving.begin_check());
+        advance(CHECK_INTERVAL).await;
+        assert!(!serving.begin_check(), "the check of the first connection hangs");
+        serving.check();
+        assert!(serving.begin_check() && !serving.begin_check());
     }
 }

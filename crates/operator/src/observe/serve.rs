@@ -1,5 +1,5 @@
-//! Serves the pages over HTTP/1, with or without TLS. The number of connections is limited, and all connections are closed
-//! with the manager.
+//! Serves the pages over HTTP/1, with or without TLS. The number of connections is limited, and all
+//! connections are closed with the manager.
 
 use std::{
     collections::VecDeque,

@@ -51,6 +51,12 @@ fn world(certificates: &Certificates, authorize: bool) -> (World, SocketAddr, Re
     (World { server, client, manager, stop: CancellationToken::new() }, address, reviews)
 }
 
+/// Returns the certificate that the manager serves, as DER.
+async fn served(certificates: &Certificates, address: SocketAddr) -> Vec<u8> {
+    let stream = timeout(30 * SECOND, certificates.connect(address)).await.unwrap().unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
 /// Moves the clock. The sockets of the tests need a running clock before and after.
 async fn pass(time: Duration) {
     pause();
@@ -107,13 +113,13 @@ async fn replaced_certificate_is_served_and_invalid_one_is_not() {
     let mut certificates = Certificates::new();
     let (world, address, _) = world(&certificates, false);
     let (_, stop, running) = world.run();
-    let first = certificates.get(address, "/healthz", None).await.unwrap().certificate;
+    let first = served(&certificates, address).await;
 
     certificates.issue();
-    let unchecked = certificates.get(address, "/healthz", None).await.unwrap().certificate;
+    let unchecked = served(&certificates, address).await;
     assert_eq!(unchecked, first, "the files are checked at most once in 10 s");
     pass(11 * SECOND).await;
-    let second = certificates.get(address, "/healthz", None).await.unwrap().certificate;
+    let second = served(&certificates, address).await;
     assert_ne!(first, second, "the new certificate is served");
 
     let key = std::fs::read_to_string(certificates.path("tls.key")).unwrap();
@@ -124,16 +130,15 @@ async fn replaced_certificate_is_served_and_invalid_one_is_not() {
     {
         certificates.write(certificate, key);
         pass(11 * SECOND).await;
-        let served = certificates.get(address, "/healthz", None).await.unwrap().certificate;
-        assert_eq!(served, second, "the old certificate is served");
+        assert_eq!(served(&certificates, address).await, second, "the old certificate is served");
     }
     std::fs::remove_file(certificates.path("tls.key")).unwrap();
     pass(11 * SECOND).await;
-    assert_eq!(certificates.get(address, "/healthz", None).await.unwrap().certificate, second);
+    assert_eq!(served(&certificates, address).await, second);
 
     certificates.issue();
     pass(11 * SECOND).await;
-    let last = certificates.get(address, "/healthz", None).await.unwrap().certificate;
+    let last = served(&certificates, address).await;
     assert!(last != first && last != second, "a valid certificate replaces invalid files");
     stop.cancel();
     running.await.unwrap().unwrap();

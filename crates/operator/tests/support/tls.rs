@@ -18,6 +18,7 @@ use tokio::{
 };
 use tokio_rustls::{
     TlsConnector,
+    client::TlsStream,
     rustls::{
         ClientConfig, RootCertStore,
         crypto::ring,
@@ -40,8 +41,6 @@ pub(crate) struct Certificates {
 pub(crate) struct Response {
     pub(crate) code: u16,
     pub(crate) text: String,
-    /// The certificate of the server, as DER.
-    pub(crate) certificate: Vec<u8>,
 }
 
 impl Certificates {
@@ -99,6 +98,18 @@ impl Certificates {
     }
 
     async fn request(&self, address: SocketAddr, path: &str, token: Option<&str>) -> io::Result<Response> {
+        let mut stream = self.connect(address).await?;
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        let code = text.split(' ').nth(1).unwrap().parse().unwrap();
+        Ok(Response { code, text })
+    }
+
+    /// Opens a TLS connection. Trusts only the authority of these certificates.
+    pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -108,14 +119,6 @@ impl Certificates {
             .with_no_client_auth();
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("localhost").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        Ok(Response { code, text: answer, certificate })
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 }
