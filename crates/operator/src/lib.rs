@@ -40,10 +40,12 @@
 //! keys and rate limiters.
 //!
 //! # Features
-//! Both features are enabled by default.
+//! The features `http` and `metrics` are enabled by default.
 //! - `http`: metrics, health and debug pages of a [`Manager`] over HTTP.
 //! - `metrics`: metrics for Prometheus. Without `http`, a program registers the metrics in its own
 //!   registry with `Manager::register_metrics`.
+//! - `tls`: TLS and authorization for the pages, with `ManagerOptions::secure_serving`. This feature
+//!   enables `http`, and the crates rustls and ring.
 //!
 //! # Secrets in logs
 //! If a server rejects an object, its message may contain parts of the object, for example an invalid
@@ -113,6 +115,8 @@ pub use election::{
     leadership::{Leadership, LeaseExpired, NotLeading},
     lease::{ElectionError, LeaseTimes},
 };
+#[cfg(feature = "tls")]
+pub use manager::SecureServing;
 pub use manager::{
     Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };

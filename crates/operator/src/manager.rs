@@ -14,6 +14,8 @@ mod task_group;
 
 pub use error::ManagerError;
 pub(crate) use optional::OptionalInformers;
+#[cfg(feature = "tls")]
+pub use options::SecureServing;
 pub use options::{ManagerOptions, RunsOn};
 
 use std::{
@@ -109,7 +111,8 @@ impl Manager {
     /// immediately. All other work starts in [`Manager::run`].
     ///
     /// # Errors
-    /// Returns a [`ManagerError`] if an address cannot be bound or the election options are unsafe.
+    /// Returns a [`ManagerError`] if an address cannot be bound, the TLS certificate cannot be loaded or the
+    /// election options are unsafe.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -158,7 +161,7 @@ impl Manager {
         };
         Ok(Self {
             #[cfg(feature = "http")]
-            http: HttpServers::bind(&options)?,
+            http: HttpServers::bind(&options, &client)?,
             #[cfg(all(feature = "http", feature = "metrics"))]
             registry: Registry::default(),
             options,
@@ -205,22 +208,6 @@ impl Manager {
     /// process is always the leader.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
-    }
-
-    /// Returns the bound address of the metrics, health and debug pages. If
-    /// [`bind_address`](ManagerOptions::bind_address) contains port 0, the result contains the
-    /// selected port.
-    #[cfg(feature = "http")]
-    pub fn local_address(&self) -> Option<std::net::SocketAddr> {
-        self.http.local_address()
-    }
-
-    /// Returns the bound address of the probe pages. If
-    /// [`probe_address`](ManagerOptions::probe_address) contains port 0, the result contains the
-    /// selected port.
-    #[cfg(feature = "http")]
-    pub fn local_probe_address(&self) -> Option<std::net::SocketAddr> {
-        self.http.local_probe_address()
     }
 
     /// Returns the registry of the page `/metrics`. A program can register its own metrics in this
@@ -306,29 +293,6 @@ impl Manager {
         namespace: Option<&str>,
     ) {
         self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
-    }
-
-    /// Adds a check to `/readyz`. If the check returns an error, the page has the status 503, and
-    /// contains the text of the error. The check must not block.
-    #[cfg(feature = "http")]
-    pub fn add_readyz_check(
-        &mut self,
-        name: impl Into<String>,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        self.http.checks.readyz.push((name.into(), Box::new(check)));
-    }
-
-    /// Adds a check to `/healthz`. If the check returns an error, the page has the status 503, and
-    /// contains the text of the error. If this page is the liveness probe, the kubelet restarts the
-    /// container after several failures. The check must not block.
-    #[cfg(feature = "http")]
-    pub fn add_healthz_check(
-        &mut self,
-        name: impl Into<String>,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        self.http.checks.healthz.push((name.into(), Box::new(check)));
     }
 
     /// Adds a controller that runs only on the leader.

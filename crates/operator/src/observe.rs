@@ -1,5 +1,9 @@
 //! Metrics, health checks and debug pages of a manager.
 
+#[cfg(feature = "tls")]
+pub(crate) mod authorize;
+#[cfg(feature = "tls")]
+pub(crate) mod certificate;
 #[cfg(feature = "metrics")]
 pub(crate) mod collector;
 #[cfg(feature = "http")]

@@ -2,7 +2,7 @@
 
 mod backoff;
 mod event;
-mod log_throttle;
+pub(crate) mod log_throttle;
 mod rate_limit;
 mod send;
 mod series;

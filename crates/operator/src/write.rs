@@ -7,6 +7,6 @@ pub(crate) mod finalizer;
 mod json;
 pub(crate) mod owner;
 mod records;
-mod requests;
+pub(crate) mod requests;
 pub(crate) mod update;
 pub(crate) mod written;

@@ -25,6 +25,9 @@ use support::{Site, site};
 #[path = "../../informer/tests/support/logged.rs"]
 mod logged;
 mod support;
+#[cfg(feature = "tls")]
+#[path = "support/tls.rs"]
+mod tls;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -352,5 +355,40 @@ async fn missing_permission_is_logged_at_the_start() {
         "is not allowed to create leases of",
     ] {
         assert!(lines.contains(&format!("rule={rule}")), "{rule}: {lines}");
+    }
+}
+
+/// A server or a proxy may repeat the token of a TokenReview in its response. The clock is not paused,
+/// because pages are served over a socket.
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn failed_token_review_does_not_leak_the_token() {
+    for (fault, expected) in [
+        (leaking_status(422, "Invalid"), "the server responded with 422 Invalid"),
+        (response(502, CONTENTS), "the server responded with 502"),
+        (response(200, &format!("{{\"metadata\": \"{CONTENTS}\"}}")), "unexpected JSON (data, line 1,"),
+    ] {
+        let logged = Logged::begin();
+        let (certificates, server) = (tls::Certificates::new(), Server::new());
+        let options = ManagerOptions {
+            bind_address: Some(([127, 0, 0, 1], 0).into()),
+            secure_serving: Some(certificates.options(true)),
+            ..ManagerOptions::default()
+        };
+        let manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+        let address = manager.local_address().unwrap();
+        let _guard = server.faults().always(RequestMatch::verb(Verb::Create).resource("tokenreviews"), fault);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+        for _ in 0..2 {
+            let response = certificates.get(address, "/metrics", Some(CONTENTS)).await.unwrap();
+            assert!(response.code == 503 && !response.text.contains(CONTENTS), "{response:?}");
+        }
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        let lines = logged.text();
+        let warning = format!("kube_operator: error=cannot create a TokenReview: {expected}");
+        assert_eq!(lines.matches(&warning).count(), 1, "{expected}: {lines}");
+        assert!(!lines.contains(CONTENTS), "{expected}: {lines}");
     }
 }

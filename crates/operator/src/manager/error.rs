@@ -3,6 +3,8 @@
 use kube_informer::CacheSyncError;
 
 use super::task_group::TaskFailure;
+#[cfg(feature = "tls")]
+use crate::observe::certificate::CertificateError;
 use crate::{ElectionError, Failure, MissingRule, election::ElectionView};
 
 /// Reports that a manager could not start, stopped because a part failed, or did not stop in time.
@@ -17,6 +19,19 @@ pub enum ManagerError {
         address: std::net::SocketAddr,
         /// The error of the operating system.
         source: std::io::Error,
+    },
+    /// A file of [`SecureServing`](crate::SecureServing) is missing or invalid.
+    #[cfg(feature = "tls")]
+    #[error(
+        "cannot use {} for TLS: {reason}; correct the file or its path in `secure_serving`, \
+         or set `secure_serving` to `None`",
+        .file.display()
+    )]
+    Certificate {
+        /// The file that cannot be used.
+        file: std::path::PathBuf,
+        /// Why the file cannot be used.
+        reason: String,
     },
     /// The election options are unsafe.
     #[error(transparent)]
@@ -67,6 +82,13 @@ pub enum ManagerError {
         /// The error that stopped the manager; `None` after a stop signal.
         cause: Option<Box<ManagerError>>,
     },
+}
+
+#[cfg(feature = "tls")]
+impl From<CertificateError> for ManagerError {
+    fn from(CertificateError { file, reason }: CertificateError) -> Self {
+        Self::Certificate { file, reason }
+    }
 }
 
 fn caused_by(cause: Option<&ManagerError>) -> String {

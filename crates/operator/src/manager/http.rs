@@ -7,24 +7,65 @@ use std::{
 
 use axum::Router;
 use futures_util::FutureExt;
+use kube_client::Client;
 
 use super::{
-    ManagerError, ManagerOptions,
+    Manager, ManagerError, ManagerOptions,
     task_group::{TaskFn, TaskGroup},
 };
+#[cfg(feature = "tls")]
+use crate::observe::{authorize::require_authorization, certificate::ServingCertificate};
 use crate::{
     Leadership,
     observe::{
         health::Checks,
         pages::{PageState, all_pages, probe_pages},
-        serve::{listen, serve},
+        serve::{Transport, listen, serve},
     },
 };
+
+impl Manager {
+    /// Returns the bound address of the metrics, health and debug pages. If
+    /// [`bind_address`](ManagerOptions::bind_address) contains port 0, the result contains the
+    /// selected port.
+    pub fn local_address(&self) -> Option<std::net::SocketAddr> {
+        self.http.local_address()
+    }
+
+    /// Returns the bound address of the probe pages. If
+    /// [`probe_address`](ManagerOptions::probe_address) contains port 0, the result contains the
+    /// selected port.
+    pub fn local_probe_address(&self) -> Option<std::net::SocketAddr> {
+        self.http.local_probe_address()
+    }
+
+    /// Adds a check to `/readyz`. If the check returns an error, the page has the status 503, and
+    /// contains the text of the error. The check must not block.
+    pub fn add_readyz_check(
+        &mut self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.http.checks.readyz.push((name.into(), Box::new(check)));
+    }
+
+    /// Adds a check to `/healthz`. If the check returns an error, the page has the status 503, and
+    /// contains the text of the error. If this page is the liveness probe, the kubelet restarts the
+    /// container after several failures. The check must not block.
+    pub fn add_healthz_check(
+        &mut self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.http.checks.healthz.push((name.into(), Box::new(check)));
+    }
+}
 
 /// Bound sockets, and the checks that the pages run.
 pub(super) struct HttpServers {
     pages: Option<BoundSocket>,
     probes: Option<BoundSocket>,
+    security: PageSecurity,
     pub(super) checks: Checks,
 }
 
@@ -34,9 +75,49 @@ struct BoundSocket {
     address: SocketAddr,
 }
 
+/// How the pages at the bind address are protected.
+struct PageSecurity {
+    transport: Transport,
+    /// Sends the reviews of requests. `None` if requests need no token.
+    #[cfg(feature = "tls")]
+    reviewer: Option<Client>,
+}
+
+impl PageSecurity {
+    #[cfg(feature = "tls")]
+    fn new(options: &ManagerOptions, client: &Client) -> Result<Self, ManagerError> {
+        let Some(secure) = options.secure_pages() else {
+            return Ok(Self { transport: Transport::Plain, reviewer: None });
+        };
+        let certificate = ServingCertificate::load(secure)?;
+        let reviewer = secure.authorize.then(|| client.clone());
+        Ok(Self { transport: Transport::Tls(Arc::new(certificate)), reviewer })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn new(_: &ManagerOptions, _: &Client) -> Result<Self, ManagerError> {
+        Ok(Self { transport: Transport::Plain })
+    }
+
+    #[cfg(feature = "tls")]
+    fn protect(&self, router: Router) -> Router {
+        match &self.reviewer {
+            Some(client) => require_authorization(router, client.clone()),
+            None => router,
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn protect(&self, router: Router) -> Router {
+        router
+    }
+}
+
 impl HttpServers {
-    /// Binds the sockets. A wrong address is therefore an early error.
-    pub(super) fn bind(options: &ManagerOptions) -> Result<Self, ManagerError> {
+    /// Loads the TLS certificate and binds the sockets. A wrong file or address is therefore an early
+    /// error. `client` sends the reviews of requests, if `options` requires authorization.
+    pub(super) fn bind(options: &ManagerOptions, client: &Client) -> Result<Self, ManagerError> {
+        let security = PageSecurity::new(options, client)?;
         let bind = |address: Option<SocketAddr>| {
             let Some(address) = address else { return Ok(None) };
             match listen(address) {
@@ -45,7 +126,7 @@ impl HttpServers {
             }
         };
         let (pages, probes) = (bind(options.bind_address)?, bind(options.probe_address)?);
-        Ok(Self { pages, probes, checks: Checks::default() })
+        Ok(Self { pages, probes, security, checks: Checks::default() })
     }
 
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
@@ -60,21 +141,22 @@ impl HttpServers {
     pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {
-            let task = serve_task(socket, all_pages(Arc::clone(&state)));
+            let router = self.security.protect(all_pages(Arc::clone(&state)));
+            let task = serve_task(socket, self.security.transport.clone(), router);
             tasks.spawn("the HTTP server".to_owned(), Leadership::always(), task);
         }
         if let Some(socket) = self.probes.take() {
-            let task = serve_task(socket, probe_pages(state));
+            let task = serve_task(socket, Transport::Plain, probe_pages(state));
             tasks.spawn("the probe server".to_owned(), Leadership::always(), task);
         }
     }
 }
 
-fn serve_task(socket: BoundSocket, router: Router) -> TaskFn {
+fn serve_task(socket: BoundSocket, transport: Transport, router: Router) -> TaskFn {
     Box::new(move |_, stop| {
         async move {
             tracing::info!(address = %socket.address, "HTTP server started");
-            Ok(serve(socket.listener, router, stop).await?)
+            Ok(serve(socket.listener, transport, router, stop).await?)
         }
         .boxed()
     })

@@ -1,5 +1,7 @@
 //! The options of a manager.
 
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ElectionOptions;
@@ -21,6 +23,11 @@ pub struct ManagerOptions {
     /// the checks. At [`bind_address`](Self::bind_address), they also contain error texts.
     #[cfg(feature = "http")]
     pub probe_address: Option<std::net::SocketAddr>,
+    /// TLS and authorization for the pages at [`bind_address`](Self::bind_address). The default is `None`:
+    /// the pages use plain HTTP, and every client may read them. The pages at
+    /// [`probe_address`](Self::probe_address) always use plain HTTP without authorization.
+    #[cfg(feature = "tls")]
+    pub secure_serving: Option<SecureServing>,
     /// The election that decides which process is the leader. The default is `None`: every process acts
     /// as the leader.
     pub election: Option<ElectionOptions>,
@@ -42,11 +49,66 @@ impl Default for ManagerOptions {
             bind_address: Some((std::net::Ipv4Addr::LOCALHOST, 8080).into()),
             #[cfg(feature = "http")]
             probe_address: None,
+            #[cfg(feature = "tls")]
+            secure_serving: None,
             election: None,
             cache_sync_timeout: Duration::from_secs(120),
             graceful_shutdown_timeout: Duration::from_secs(20),
         }
     }
+}
+
+#[cfg(feature = "tls")]
+impl ManagerOptions {
+    /// Returns the security of the pages. `None` if the pages are disabled or use plain HTTP.
+    pub(super) fn secure_pages(&self) -> Option<&SecureServing> {
+        self.secure_serving.as_ref().filter(|_| self.bind_address.is_some())
+    }
+}
+
+/// Configures TLS and authorization for the pages at
+/// [`ManagerOptions::bind_address`]. The server supports TLS 1.2 and TLS 1.3.
+///
+/// [`Manager::new`](crate::Manager::new) loads both files. If a file is missing or invalid, it returns
+/// [`ManagerError::Certificate`](crate::ManagerError::Certificate).
+///
+/// ```
+/// use kube_operator::{ManagerOptions, SecureServing};
+///
+/// let options = ManagerOptions {
+///     bind_address: Some(([0, 0, 0, 0], 8443).into()),
+///     probe_address: Some(([0, 0, 0, 0], 8081).into()),
+///     secure_serving: Some(SecureServing {
+///         certificate: "/certs/tls.crt".into(),
+///         key: "/certs/tls.key".into(),
+///         authorize: true,
+///     }),
+///     ..ManagerOptions::default()
+/// };
+/// ```
+///
+/// The manager reloads the files after they change. When a client connects, the manager compares the
+/// modification times of the files, at most once in 10 s. If the new files are invalid, it logs a
+/// warning and serves the old certificate. Existing connections keep their certificate.
+#[cfg(feature = "tls")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureServing {
+    /// The PEM file with the certificate chain, for example `tls.crt` in a Secret of cert-manager. The
+    /// certificate of the server is the first one.
+    pub certificate: PathBuf,
+    /// The PEM file with the private key of the certificate, for example `tls.key`.
+    pub key: PathBuf,
+    /// Whether each request needs the header `Authorization: Bearer TOKEN`.
+    ///
+    /// If `true`, the manager sends a TokenReview for the token. It then sends a SubjectAccessReview: the
+    /// user of the token must be allowed to `get` the path of the request as a nonResourceURL. This
+    /// process needs permission to create both reviews, for example with the ClusterRole
+    /// `system:auth-delegator`.
+    ///
+    /// The response is 401 without a valid token, 403 without the permission, and 503 if a review fails.
+    /// The manager caches up to 1,024 decisions for 10 s. A revoked token can therefore read pages
+    /// for up to 10 s.
+    pub authorize: bool,
 }
 
 /// Selects the processes in which a controller or a task runs.

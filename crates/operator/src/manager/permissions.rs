@@ -68,6 +68,14 @@ pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<Missing
     [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
 }
 
+/// Returns the rules that the authorization of requests for the pages needs.
+#[cfg(feature = "tls")]
+pub(crate) fn rules_of_authorization() -> impl Iterator<Item = MissingRule> {
+    [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")]
+        .into_iter()
+        .flat_map(|(group, resource)| rules_of_verbs(&["create"], group, resource, None))
+}
+
 /// Returns one rule per verb.
 pub(crate) fn rules_of_verbs<'a>(
     verbs: &'a [&'a str],

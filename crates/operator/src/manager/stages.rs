@@ -75,8 +75,13 @@ impl Stages {
             .election
             .iter()
             .flat_map(|election| permissions::rules_of_election(&election.namespace, &election.name));
-        let all_rules =
-            cache_rules.iter().cloned().chain(required_permissions).chain(election_rules).collect();
+        let all_rules = cache_rules
+            .iter()
+            .cloned()
+            .chain(required_permissions)
+            .chain(election_rules)
+            .chain(rules_of_pages(&options))
+            .collect();
         self.election.start_permission_check(self.caches.client.clone(), all_rules);
         self.caches.wait_for_sync(cache_rules, options.cache_sync_timeout).await?;
         on_synced();
@@ -216,6 +221,18 @@ impl ElectionStage {
             tracing::warn!("lease was not released; other candidates wait until it expires");
         }
     }
+}
+
+/// Returns the rules that the HTTP pages need.
+#[cfg(feature = "tls")]
+fn rules_of_pages(options: &ManagerOptions) -> BTreeSet<MissingRule> {
+    let authorized = options.secure_pages().filter(|secure| secure.authorize);
+    authorized.into_iter().flat_map(|_| permissions::rules_of_authorization()).collect()
+}
+
+#[cfg(not(feature = "tls"))]
+fn rules_of_pages(_: &ManagerOptions) -> BTreeSet<MissingRule> {
+    BTreeSet::new()
 }
 
 async fn log_missing_rules(client: &Client, rules: BTreeSet<MissingRule>) {

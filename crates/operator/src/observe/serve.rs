@@ -1,5 +1,5 @@
-//! Serves the pages over HTTP/1. The number of connections is limited, and all connections are closed
-//! with the manager.
+//! Serves the pages over HTTP/1, with or without TLS. The number of connections is limited, and all
+//! connections are closed with the manager.
 
 use std::{
     collections::VecDeque,
@@ -16,6 +16,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
@@ -37,6 +38,14 @@ const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed `accept`.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// The transport of the connections of a socket.
+#[derive(Clone)]
+pub(crate) enum Transport {
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(std::sync::Arc<super::certificate::ServingCertificate>),
+}
+
 /// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address
 /// with the actual port.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
@@ -47,7 +56,12 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
 }
 
 /// Serves `router` until `stop` is cancelled, and returns when the last connection is closed.
-pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    transport: Transport,
+    router: Router,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();
     let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
@@ -62,7 +76,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
                     if by_age.len() >= MAX_CONNECTIONS && let Some(oldest) = by_age.pop_front() {
                         oldest.abort();
                     }
-                    by_age.push_back(connections.spawn(serve_connection(stream, router.clone(), stop.clone())));
+                    let served = serve_connection(stream, transport.clone(), router.clone(), stop.clone());
+                    by_age.push_back(connections.spawn(served));
                 }
                 Err(error) => {
                     // If too many files are open, an immediate retry would fail again.
@@ -77,7 +92,21 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     Ok(())
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+/// Completes the handshake of a TLS connection, and serves the connection. The handshake does not block
+/// other connections, because each connection has its own task.
+async fn serve_connection(stream: TcpStream, transport: Transport, router: Router, stop: CancellationToken) {
+    match transport {
+        Transport::Plain => serve_http(stream, router, stop).await,
+        #[cfg(feature = "tls")]
+        Transport::Tls(certificate) => match stop.run_until_cancelled(certificate.accept(stream)).await {
+            Some(Ok(stream)) => serve_http(stream, router, stop).await,
+            Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            None => {}
+        },
+    }
+}
+
+async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router, stop: CancellationToken) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)

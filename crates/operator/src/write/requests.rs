@@ -8,7 +8,7 @@ use http::{Method, Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::{
     Api, Error, Resource, Result,
-    api::{GetParams, Patch, PatchParams},
+    api::{GetParams, Patch, PatchParams, PostParams},
     client::Body,
     core::{Request, Status, request as core_request},
 };
@@ -98,6 +98,16 @@ where
 {
     let request = request(api.api()).patch_subresource("status", name, params, patch);
     write(api, "patch_status", request).await
+}
+
+/// Creates a review, for example a TokenReview. The server does not store it.
+#[cfg(feature = "tls")]
+pub(crate) async fn create_review<K>(api: &Api<K>, review: &K) -> Result<K>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned,
+{
+    let request = request(api).create(&PostParams::default(), json(review)?);
+    send(api, "create", request).await
 }
 
 fn request<K: Resource>(api: &Api<K>) -> Request {

@@ -5,7 +5,12 @@ mod failures;
 mod namespaces;
 mod optional;
 mod pages;
+#[cfg(feature = "tls")]
+mod secure;
 mod shutdown;
+#[cfg(feature = "tls")]
+#[path = "../support/tls.rs"]
+mod tls;
 
 use std::{
     sync::{

@@ -1,0 +1,249 @@
+//! The TLS certificate of the pages. It is loaded again after its files change.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    net::TcpStream,
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        self, ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        sign::{CertifiedKey, SingleCertAndKey},
+    },
+    server::TlsStream,
+};
+
+use crate::SecureServing;
+
+/// Minimum time between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Time limit for a handshake. A silent client can therefore not hold a connection.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A file that cannot be used for TLS.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", .file.display())]
+pub(crate) struct CertificateError {
+    pub(crate) file: PathBuf,
+    pub(crate) reason: String,
+}
+
+/// Accepts TLS connections with the latest valid certificate.
+pub(crate) struct ServingCertificate {
+    files: CertificateFiles,
+    state: Mutex<State>,
+}
+
+struct CertificateFiles {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// The modification times of the certificate and of the key. `None` for a file that cannot be read.
+type ModificationTimes = [Option<SystemTime>; 2];
+
+struct State {
+    config: Arc<ServerConfig>,
+    /// The times of the last load, also if it failed.
+    modified: ModificationTimes,
+    next_check: Instant,
+    /// A check may hang with its file system, and must not occupy a second thread.
+    is_checking: bool,
+    /// The reason why the last load failed.
+    failure: Option<String>,
+}
+
+impl ServingCertificate {
+    /// Loads the files. This function blocks the thread while it reads them.
+    pub(crate) fn load(options: &SecureServing) -> Result<Self, CertificateError> {
+        let files = CertificateFiles { certificate: options.certificate.clone(), key: options.key.clone() };
+        let modified = files.modification_times();
+        let state = State {
+            config: files.load()?,
+            modified,
+            next_check: Instant::now() + CHECK_INTERVAL,
+            is_checking: false,
+            failure: None,
+        };
+        Ok(Self { files, state: Mutex::new(state) })
+    }
+
+    /// Completes the handshake of a connection.
+    pub(crate) async fn accept(self: Arc<Self>, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let handshake = async { TlsAcceptor::from(self.latest().await).accept(stream).await };
+        timeout(HANDSHAKE_TIMEOUT, handshake)
+            .await
+            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "TLS handshake timed out")))
+    }
+
+    /// Returns the configuration with the latest certificate. Checks the files if a check is due.
+    async fn latest(self: &Arc<Self>) -> Arc<ServerConfig> {
+        if self.begin_check() {
+            let this = Arc::clone(self);
+            let _completed = spawn_blocking(move || this.check()).await;
+        }
+        Arc::clone(&self.state.lock().config)
+    }
+
+    /// Returns whether the caller must check the files now.
+    fn begin_check(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        if state.is_checking || now < state.next_check {
+            return false;
+        }
+        state.next_check = now + CHECK_INTERVAL;
+        state.is_checking = true;
+        true
+    }
+
+    /// Loads the files if they changed, or if the last load failed. For example, the second file may not
+    /// have been written completely at that time.
+    fn check(&self) {
+        let modified = self.files.modification_times();
+        let is_due = {
+            let state = self.state.lock();
+            state.modified != modified || state.failure.is_some()
+        };
+        let loaded = is_due.then(|| self.files.load());
+        match self.state.lock().end_check(modified, loaded) {
+            Some(Ok(())) => {
+                tracing::info!(certificate = ?self.files.certificate, "TLS certificate reloaded");
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot reload the TLS certificate; serving the old certificate");
+            }
+            None => {}
+        }
+    }
+}
+
+impl State {
+    /// Records the result of a check. `loaded` is `None` if the files did not change. Returns the result
+    /// if it must be logged. The same failure is logged once, and not after each check.
+    fn end_check(
+        &mut self,
+        modified: ModificationTimes,
+        loaded: Option<Result<Arc<ServerConfig>, CertificateError>>,
+    ) -> Option<Result<(), CertificateError>> {
+        self.is_checking = false;
+        self.modified = modified;
+        match loaded? {
+            Ok(config) => {
+                self.config = config;
+                self.failure = None;
+                Some(Ok(()))
+            }
+            Err(error) => {
+                let last = self.failure.replace(error.to_string());
+                (last != self.failure).then_some(Err(error))
+            }
+        }
+    }
+}
+
+impl CertificateFiles {
+    fn modification_times(&self) -> ModificationTimes {
+        [&self.certificate, &self.key]
+            .map(|file| fs::metadata(file).and_then(|metadata| metadata.modified()).ok())
+    }
+
+    fn load(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        let error_in = |file: &Path, reason: String| CertificateError { file: file.to_owned(), reason };
+        let read = |file: &Path| fs::read(file).map_err(|error| error_in(file, error.to_string()));
+        let of_certificate = |reason: String| error_in(&self.certificate, reason);
+        let of_key = |reason: String| error_in(&self.key, reason);
+
+        let chain = CertificateDer::pem_slice_iter(&read(&self.certificate)?)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| of_certificate("the file is not valid PEM".to_owned()))?;
+        if chain.is_empty() {
+            return Err(of_certificate("the file contains no certificate in PEM format".to_owned()));
+        }
+        // The error of the parser is omitted, because it may contain a line of the file.
+        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
+            .map_err(|_| of_key("the file contains no private key in PEM format".to_owned()))?;
+
+        // A program may link several crypto providers, so there is no default provider.
+        let provider = Arc::new(ring::default_provider());
+        let key = provider.key_provider.load_private_key(key).map_err(|error| of_key(error.to_string()))?;
+        let certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            Ok(()) => {}
+            Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+                let certificate = self.certificate.display();
+                return Err(of_key(format!("the key does not belong to the certificate in {certificate}")));
+            }
+            Err(rustls::Error::InconsistentKeys(_)) => {}
+            Err(error) => return Err(of_certificate(error.to_string())),
+        }
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| of_certificate(error.to_string()))?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        // The server supports only HTTP/1.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn serving(folder: &Path) -> ServingCertificate {
+        let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
+        let pair = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+        ServingCertificate::load(&SecureServing { certificate, key, authorize: false }).unwrap()
+    }
+
+    #[test]
+    fn same_failure_is_logged_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = serving(folder.path());
+        let end_check = |loaded| serving.state.lock().end_check([None; 2], loaded);
+        let failed = |reason: &str| {
+            let error = CertificateError { file: PathBuf::new(), reason: reason.to_owned() };
+            end_check(Some(Err(error))).map(|logged| logged.unwrap_err().reason)
+        };
+        assert!(end_check(None).is_none());
+        assert_eq!(failed("truncated").as_deref(), Some("truncated"));
+        assert_eq!(failed("truncated"), None);
+        assert!(end_check(None).is_none());
+        assert_eq!(failed("missing").as_deref(), Some("missing"));
+        assert!(matches!(end_check(Some(serving.files.load())), Some(Ok(()))));
+        assert_eq!(failed("missing").as_deref(), Some("missing"), "a failure after a success");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_connection_checks_the_files_after_ten_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = Arc::new(serving(folder.path()));
+        assert!(!serving.begin_check());
+        advance(CHECK_INTERVAL).await;
+        assert!(serving.begin_check());
+        advance(CHECK_INTERVAL).await;
+        assert!(!serving.begin_check(), "the check of the first connection hangs");
+        serving.check();
+        assert!(serving.begin_check() && !serving.begin_check());
+    }
+}
