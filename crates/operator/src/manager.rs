@@ -376,7 +376,16 @@ impl Manager {
     /// If the future is dropped, the manager stops without a graceful shutdown, as in a crash.
     /// Reconciles are dropped at their current `await`. The lease is not released, so the next
     /// leader waits until it expires.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ManagerError> {
+        self.run_until_stopped(stop, |_| ()).await
+    }
+
+    /// Calls `on_stop` with the grace period when the stop begins.
+    async fn run_until_stopped(
+        mut self,
+        stop: impl Future<Output = ()>,
+        on_stop: impl FnOnce(Duration),
+    ) -> Result<(), ManagerError> {
         // The stage is created first, because it stops the informers when it is dropped.
         let caches =
             CacheStage::new(self.factory.clone(), self.client.clone(), self.optional_informers.clone());
@@ -407,6 +416,7 @@ impl Manager {
             Ok(Some(TaskFailure::LeadershipLost)) => Duration::ZERO,
             _ => options.graceful_shutdown_timeout,
         };
+        on_stop(grace_period);
         let error_of = |failure| ManagerError::from_failure(failure, election_view.as_ref());
         let result = match outcome {
             Ok(None) => Ok(()),

@@ -117,8 +117,8 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
 
     /// Adds `key` with a priority.
     ///
-    /// If the key is already queued, the queue keeps the higher of the two priorities. The key
-    /// therefore never moves back.
+    /// If the key is already queued, the queue keeps the higher of the two priorities. A key that moves to
+    /// the normal lane is ordered by the time of its first add.
     pub fn add_with_priority(&self, key: T, priority: Priority) {
         self.change(|state, now| state.add(key, priority, now));
     }

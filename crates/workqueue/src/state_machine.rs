@@ -130,10 +130,14 @@ impl<T> StateMachine<T> {
 
     /// Creates the position of a key that is added at `now`.
     fn new_position(&mut self, priority: Priority, now: Instant) -> Position {
-        let added = i64::try_from(now.duration_since(self.created).as_nanos()).unwrap_or(i64::MAX);
-        let head_start = i64::from(priority.0) * 1_000_000_000;
         self.next_sequence += 1;
-        Position { rank: added.saturating_sub(head_start), sequence: self.next_sequence }
+        Position { rank: Self::rank(self.created, priority, now), sequence: self.next_sequence }
+    }
+
+    fn rank(created: Instant, priority: Priority, added: Instant) -> i64 {
+        let added = i64::try_from(added.duration_since(created).as_nanos()).unwrap_or(i64::MAX);
+        let head_start = i64::from(priority.0) * 1_000_000_000;
+        added.saturating_sub(head_start)
     }
 }
 
@@ -159,6 +163,11 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
             KeyState::ProcessingDirty { priority: highest, .. } => *highest = priority.max(*highest),
             KeyState::Ready(ready) if priority > ready.priority => {
                 let changes_lane = ready.priority.is_background() != priority.is_background();
+                let mut position = position;
+                if changes_lane {
+                    // In the other lane, the key is ordered by its first add.
+                    position.rank = Self::rank(self.created, priority, ready.since);
+                }
                 if changes_lane || position < ready.position {
                     self.ready.lane(ready.priority).remove(&ready.position);
                     self.ready.lane(priority).insert(position, number);
@@ -256,10 +265,11 @@ mod tests {
     struct Rank {
         is_background: bool,
         seconds: i32,
+        added: i32,
     }
 
     fn rank(priority: i32, now: i32) -> Rank {
-        Rank { is_background: priority < 0, seconds: now - priority }
+        Rank { is_background: priority < 0, seconds: now - priority, added: now }
     }
 
     impl Model {
@@ -278,10 +288,15 @@ mod tests {
             *highest = priority;
             let index = self.queue.iter().position(|(other, _)| *other == key);
             let new = rank(priority, now);
-            let is_better = |old: Rank| old.is_background != new.is_background || new.seconds < old.seconds;
-            if let Some(index) = index.filter(|index| is_better(self.queue[*index].1)) {
+            let Some(index) = index else { return };
+            let old = self.queue[index].1;
+            if old.is_background != new.is_background {
                 self.queue.remove(index);
-                self.queue.push((key, new));
+                let seconds = old.added - priority;
+                self.queue.push((key, Rank { seconds, added: old.added, ..new }));
+            } else if new.seconds < old.seconds {
+                self.queue.remove(index);
+                self.queue.push((key, Rank { added: old.added, ..new }));
             }
         }
 
@@ -434,9 +449,10 @@ mod tests {
     #[test]
     fn changed_key_of_the_list_moves_to_the_normal_lane() {
         let (mut machine, now) = with_keys(&[(1, -100), (2, -100), (3, -100)]);
-        machine.add(4, Priority::NORMAL, now);
+        machine.add(4, Priority::NORMAL, now + seconds(10));
         machine.add(3, Priority::NORMAL, now + seconds(200));
-        assert_eq!([(); 4].map(|()| take(&mut machine, now + seconds(200))), [4, 3, 1, 2].map(Some));
+        // It was added before the key 4.
+        assert_eq!([(); 4].map(|()| take(&mut machine, now + seconds(200))), [3, 4, 1, 2].map(Some));
     }
 
     #[test]

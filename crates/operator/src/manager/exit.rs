@@ -1,7 +1,9 @@
 //! `Manager::run_and_exit`: ends the process after the manager, even if a thread is blocked.
 
-use std::{future::Future, io, process, thread, time::Duration};
+use std::{future::Future, io, process, sync::Arc, thread, time::Duration};
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Manager, signals::shutdown_signal};
@@ -9,6 +11,9 @@ use crate::Leadership;
 
 /// The interval of the checks of the watchdog.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The time for the stop after the grace period. The manager needs at most 9 s.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 /// The exit code of a manager that failed.
 const FAILED: i32 = 1;
@@ -18,9 +23,9 @@ impl Manager {
     ///
     /// The exit code is 0 if the manager stopped after `stop`, and 1 if it failed. The failure is
     /// logged. Destructors of the program do not run. If a log subscriber writes in the background,
-    /// its last lines can be lost. After `stop` has completed, the next SIGTERM or SIGINT ends the
-    /// process immediately, with the exit code 1. With
-    /// [`shutdown_signal`](crate::shutdown_signal), this is the second signal.
+    /// its last lines can be lost. While the manager stops, the next SIGTERM or SIGINT ends the process
+    /// immediately, with the exit code 1. With [`shutdown_signal`](crate::shutdown_signal), this is the
+    /// second signal.
     ///
     /// A `main` that returns would wait for reconciles that block their thread. This method ends them
     /// with the process:
@@ -30,7 +35,9 @@ impl Manager {
     ///   until the [`renew_deadline`](crate::LeaseTimes::renew_deadline), and another process takes the
     ///   lease after the [`lease_duration`](crate::LeaseTimes::lease_duration). By default, these are
     ///   10 s and 15 s after the last renewal. Shortly before the second time, a separate thread ends
-    ///   the process with the exit code 1. Without an election, use a liveness probe of `/healthz`.
+    ///   the process with the exit code 1, or aborts it if the log is blocked too. The thread also ends a
+    ///   process that does not stop within 10 s after the grace period. For a blocked process without an
+    ///   election, use a liveness probe of `/healthz`.
     ///
     /// ```no_run
     /// # use kube_operator::{Manager, ManagerOptions, shutdown_signal};
@@ -43,17 +50,21 @@ impl Manager {
     /// }
     /// ```
     pub async fn run_and_exit(self, stop: impl Future<Output = ()>) -> ! {
-        if let Some(election) = &self.options.election {
-            let times = election.times;
-            let limit = times.lease_duration.saturating_sub(times.renew_deadline);
-            if let Err(error) = start_watchdog(self.leadership(), limit) {
-                tracing::error!(%error, "cannot start the thread that watches the lease; exiting");
-                process::exit(FAILED);
-            }
+        let limits = self.options.election.as_ref().map_or(Duration::MAX, |election| {
+            election.times.lease_duration.saturating_sub(election.times.renew_deadline)
+        });
+        let watchdog = Arc::new(Watchdog {
+            leadership: self.leadership(),
+            lease_limit: limits,
+            stop_deadline: Mutex::default(),
+        });
+        if let Err(error) = Arc::clone(&watchdog).start() {
+            tracing::error!(%error, "cannot start the thread that watches the manager; exiting");
+            process::exit(FAILED);
         }
         let stopping = CancellationToken::new();
-        let stop = async {
-            stop.await;
+        let on_stop = |grace_period: Duration| {
+            *watchdog.stop_deadline.lock() = Instant::now().checked_add(grace_period + STOP_MARGIN);
             stopping.cancel();
         };
         let second_signal = async {
@@ -62,7 +73,7 @@ impl Manager {
         };
         tokio::select! {
             biased;
-            result = self.run(stop) => match result {
+            result = self.run_until_stopped(stop, on_stop) => match result {
                 Ok(()) => process::exit(0),
                 Err(error) => tracing::error!(%error, "manager failed; exiting"),
             },
@@ -72,17 +83,36 @@ impl Manager {
     }
 }
 
-/// Starts a thread that ends the process if the lease expired and the process does not stop within the
-/// limit. The thread ends with the process.
-fn start_watchdog(leadership: Leadership, limit: Duration) -> io::Result<()> {
-    let watch = move || {
-        loop {
-            thread::park_timeout(CHECK_INTERVAL);
-            if leadership.expired_for().is_some_and(|elapsed| elapsed + CHECK_INTERVAL > limit) {
-                tracing::error!("lease expired, but blocked threads prevent a stop; exiting");
-                process::exit(FAILED);
+/// A thread that ends the process if blocked threads prevent the stop of the manager.
+struct Watchdog {
+    leadership: Leadership,
+    /// The time after the loss of the lease, before another process can become the leader.
+    lease_limit: Duration,
+    /// Set when the manager begins to stop.
+    stop_deadline: Mutex<Option<Instant>>,
+}
+
+impl Watchdog {
+    /// Starts the thread. It ends with the process.
+    fn start(self: Arc<Self>) -> io::Result<()> {
+        let watch = move || {
+            while !self.is_expired() {
+                thread::park_timeout(CHECK_INTERVAL);
             }
-        }
-    };
-    thread::Builder::new().name("lease watchdog".to_owned()).spawn(watch).map(drop)
+            // A blocked thread can hold the lock of the log, so another thread writes the log and exits.
+            let _exiting = thread::Builder::new().name("exit".to_owned()).spawn(|| {
+                tracing::error!("blocked threads prevent the stop of the manager; exiting");
+                process::exit(FAILED);
+            });
+            thread::park_timeout(CHECK_INTERVAL);
+            process::abort();
+        };
+        thread::Builder::new().name("watchdog".to_owned()).spawn(watch).map(drop)
+    }
+
+    fn is_expired(&self) -> bool {
+        let lease = self.leadership.expired_for();
+        let is_lost = lease.is_some_and(|elapsed| elapsed.saturating_add(CHECK_INTERVAL) > self.lease_limit);
+        is_lost || self.stop_deadline.lock().is_some_and(|deadline| Instant::now() > deadline)
+    }
 }

@@ -70,7 +70,8 @@ impl Stages {
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
         let StartPlan { options, election, required_permissions, runnables } = plan;
-        let cache_rules = self.caches.start();
+        self.caches.factory.start();
+        let cache_rules = self.caches.rules(|_| true);
         let election_rules = options
             .election
             .iter()
@@ -83,7 +84,7 @@ impl Stages {
             .chain(rules_of_pages(&options))
             .collect();
         self.election.start_permission_check(self.caches.client.clone(), all_rules);
-        self.caches.wait_for_sync(cache_rules, options.cache_sync_timeout).await?;
+        self.caches.wait_for_sync(options.cache_sync_timeout).await?;
         on_synced();
         if let Some(election) = election {
             self.election.start(election);
@@ -118,10 +119,10 @@ impl CacheStage {
         Self { factory, client, optional }
     }
 
-    /// Starts the informers and returns the rules that they need.
-    fn start(&self) -> BTreeSet<MissingRule> {
-        self.factory.start();
-        let informers = self.factory.status();
+    /// Returns the rules that the selected informers need.
+    fn rules(&self, is_selected: impl Fn(&InformerStatus) -> bool) -> BTreeSet<MissingRule> {
+        let mut informers = self.factory.status();
+        informers.retain(is_selected);
         // An informer for a single name needs a different rule than its path suggests. Adopted
         // informers may belong to another cluster.
         let checked = informers
@@ -130,19 +131,15 @@ impl CacheStage {
         permissions::rules_of_informers(checked.map(|informer| informer.path.as_str()))
     }
 
-    /// Waits until the required caches are filled. An error contains the missing rules among `required`.
-    async fn wait_for_sync(
-        &self,
-        required: BTreeSet<MissingRule>,
-        limit: Duration,
-    ) -> Result<(), ManagerError> {
+    /// Waits until the required caches are filled. An error contains the rules that they lack.
+    async fn wait_for_sync(&self, limit: Duration) -> Result<(), ManagerError> {
         let started = Instant::now();
         let is_required = |informer: &InformerStatus| !self.optional.contains(informer);
         let Err(error) = self.factory.wait_for_sync_of(limit, is_required).await else {
             self.log_synced(started);
             return Ok(());
         };
-        let check = permissions::missing_rules(&self.client, required);
+        let check = permissions::missing_rules(&self.client, self.rules(is_required));
         let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
         Err(ManagerError::CacheSync { error, missing })
     }

@@ -47,21 +47,42 @@ impl RequestMetrics {
         let send = tower::service_fn(move |request: Request<Body>| {
             let (client, metrics) = (client.clone(), metrics.clone());
             async move {
-                let (method, sent) = (method_name(request.method()), Instant::now());
+                let mut pending = PendingRequest::new(metrics, request.method());
                 let result = client.send(request).await;
-                metrics
-                    .seconds
-                    .get_or_create(&[("verb", method.into())])
-                    .observe(sent.elapsed().as_secs_f64());
-                // The text of client-go for a request without a response.
-                let code = result.as_ref().map_or(Cow::Borrowed("<error>"), |response| {
-                    response.status().as_str().to_owned().into()
-                });
-                metrics.requests.get_or_create(&[("code", code), ("method", method.into())]).inc();
+                if let Ok(response) = &result {
+                    pending.code = response.status().as_str().to_owned().into();
+                }
                 result.map_err(BoxError::from)
             }
         });
         Client::new(send, namespace)
+    }
+}
+
+/// A request without a response. It is counted when it is dropped, so that timeouts and cancelled requests
+/// count, too.
+struct PendingRequest {
+    metrics: RequestMetrics,
+    method: &'static str,
+    sent: Instant,
+    code: Cow<'static, str>,
+}
+
+impl PendingRequest {
+    fn new(metrics: RequestMetrics, method: &Method) -> Self {
+        // The text of client-go for a request without a response.
+        let code = Cow::Borrowed("<error>");
+        Self { metrics, method: method_name(method), sent: Instant::now(), code }
+    }
+}
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        let Self { metrics, method, sent, code } = self;
+        let seconds = metrics.seconds.get_or_create_owned(&[("verb", (*method).into())]);
+        seconds.observe(sent.elapsed().as_secs_f64());
+        let labels = [("code", std::mem::take(code)), ("method", (*method).into())];
+        metrics.requests.get_or_create_owned(&labels).inc();
     }
 }
 

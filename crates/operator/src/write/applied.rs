@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use kube_client::core::ObjectMeta;
+use kube_informer::ObjectKey;
 use serde_json::{Map, Value};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
@@ -17,14 +18,29 @@ const ANNOTATION: &str = "kube-operator/applied-fields.";
 /// A name of an annotation has at most this number of bytes after the `/`.
 const MAX_ANNOTATION_NAME: usize = 63;
 
-/// The last applies of all objects, by their collection.
+/// The last applies of all objects, by their type.
 #[derive(Debug, Default)]
 pub(super) struct AppliedObjects {
-    collections: HashMap<Collection, ObjectRecords<String, LastApply>>,
+    types: HashMap<(String, ObjectPart), ObjectRecords<ObjectKey, LastApply>>,
 }
 
-/// A part of the objects at the URL of a collection. The URL contains type and namespace.
-type Collection = (String, ObjectPart);
+/// Identifies an object, or the status of an object.
+#[derive(Clone, Debug)]
+pub(super) struct ApplyTarget {
+    /// The URL of the collection in all namespaces.
+    url: String,
+    part: ObjectPart,
+    key: ObjectKey,
+}
+
+impl ApplyTarget {
+    /// `url` is the URL of the collection, which can contain the namespace of the key.
+    pub(super) fn new(url: &str, part: ObjectPart, key: &ObjectKey) -> Self {
+        let namespace = key.namespace().map(|namespace| format!("/namespaces/{namespace}/"));
+        let url = namespace.map_or_else(|| url.to_owned(), |segment| url.replacen(&segment, "/", 1));
+        Self { url, part, key: key.clone() }
+    }
+}
 
 /// The last apply of an object by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,21 +67,18 @@ impl Applied {
 }
 
 impl AppliedObjects {
-    pub(super) fn get(&self, url: &str, part: ObjectPart, name: &str) -> Option<LastApply> {
-        self.collections.get(&(url.to_owned(), part))?.get(name).cloned()
+    pub(super) fn get(&self, ApplyTarget { url, part, key }: ApplyTarget) -> Option<LastApply> {
+        self.types.get(&(url, part))?.get(&key).cloned()
     }
 
-    /// Records an apply. `exists` returns whether the object with a name exists.
+    /// Records an apply. `exists` returns whether the object with a key exists.
     pub(super) fn insert(
         &mut self,
-        url: &str,
-        part: ObjectPart,
-        name: &str,
+        ApplyTarget { url, part, key }: ApplyTarget,
         apply: LastApply,
-        exists: impl Fn(&str) -> bool,
+        exists: impl Fn(&ObjectKey) -> bool,
     ) {
-        let records = self.collections.entry((url.to_owned(), part)).or_default();
-        records.insert(name.to_owned(), apply, |name| exists(name));
+        self.types.entry((url, part)).or_default().insert(key, apply, exists);
     }
 }
 
@@ -186,6 +199,27 @@ mod tests {
         }
         let long = annotation(&"x".repeat(200));
         assert!(long.split_once('/').is_some_and(|(_, name)| name.len() <= MAX_ANNOTATION_NAME), "{long}");
+    }
+
+    #[test]
+    fn records_of_all_namespaces_share_a_table() {
+        let key = ObjectKey::new(Some("shop"), "a");
+        let target = ApplyTarget::new("/api/v1/namespaces/shop/configmaps", ObjectPart::Main, &key);
+        assert_eq!(target.url, "/api/v1/configmaps");
+        let cluster = ObjectKey::new(None, "shop");
+        assert_eq!(
+            ApplyTarget::new("/api/v1/namespaces", ObjectPart::Main, &cluster).url,
+            "/api/v1/namespaces"
+        );
+        let mut applied = AppliedObjects::default();
+        for number in 0..100_000 {
+            let key = ObjectKey::new(Some(&format!("preview-{number}")), "a");
+            let url = format!("/api/v1/namespaces/preview-{number}/configmaps");
+            let target = ApplyTarget::new(&url, ObjectPart::Main, &key);
+            applied.insert(target, LastApply::Unknown, |_| false);
+        }
+        assert_eq!(applied.types.len(), 1);
+        assert!(format!("{applied:?}").matches("Unknown").count() <= 2048, "no object exists");
     }
 
     #[test]

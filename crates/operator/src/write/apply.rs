@@ -16,8 +16,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    applied::{self, Applied, AppliedObjects, LastApply},
-    json::{json_contains, json_equal},
+    applied::{self, Applied, AppliedObjects, ApplyTarget, LastApply},
+    json::json_contains,
     owner::{OwnerError, check_controller, set_controller_reference},
     requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
@@ -68,12 +68,12 @@ use crate::Failure;
 /// Another program can apply additional fields as the same field manager without the annotation.
 /// These fields remain until the next apply that is sent, which removes them.
 ///
-/// A status has no annotation. After a restart, an apply of a status is skipped only if the cached
-/// status equals the applied status. If other programs add fields to the status, the first apply is
-/// sent.
+/// A status has no annotation, so the first apply of each status after a restart is sent. To avoid these
+/// requests, use [`update_status`](crate::update_status).
 ///
 /// After etcd is restored from a backup, the server may use a resourceVersion again for another
-/// state of an object. An `Applier` may then skip a necessary apply until the object changes.
+/// state of an object. An `Applier` may then skip a necessary apply until the object changes. For a
+/// status, and without the annotation, the applied fields must also change.
 ///
 /// Do not apply the same object concurrently. Otherwise an `Applier` may record the responses in
 /// the wrong order, and skip a necessary apply. Reconciles of one key never overlap, so this can
@@ -115,6 +115,10 @@ impl Applier {
 
     /// Adds no annotation to the applied objects. After a restart, the first apply of each object is
     /// then sent.
+    ///
+    /// If another field manager applies a copy of an object with its annotation, it becomes an owner of
+    /// the annotation. An apply without [`force`](Self::force) then fails with a conflict when the fields
+    /// change. In this case, use this method or `force`.
     #[must_use]
     pub fn without_annotation(self) -> Self {
         Self { adds_annotation: false, ..self }
@@ -150,7 +154,8 @@ impl Applier {
     /// - If the cache does not contain the object, it must not exist. The informer must therefore
     ///   select all objects that the program applies.
     ///
-    /// The server also checks these conditions, so the method is correct with a stale cache.
+    /// The server rejects the apply if the object has changed since it was cached, so the method is correct
+    /// with a stale cache. The next reconcile then tries again.
     ///
     /// # Errors
     /// Returns a failure with an [`OwnerError`](crate::OwnerError) if `owner` is not the controller of
@@ -220,7 +225,7 @@ impl Applier {
             applied::annotate(&mut requested, &self.manager);
         }
         let digest = self.hasher.hash_one(requested.to_string());
-        let cached = api.get(key.name()).await?;
+        let cached = api.get(key.name()).await.map_err(WriteError::from)?;
         if let (Some(cached), Some(check)) = (&cached, check_existing) {
             check(cached)?;
         }
@@ -267,7 +272,8 @@ impl Applier {
     ) -> Result<bool, serde_json::Error> {
         let name = cached.meta().name.as_deref().unwrap_or_default();
         let now = Applied::new(digest, cached.meta());
-        let before = self.applied.lock().get(api.api().resource_url(), part, name);
+        let key = ObjectKey::new(api.api().namespace(), name);
+        let before = self.applied.lock().get(ApplyTarget::new(api.api().resource_url(), part, &key));
         let is_up_to_date = match before {
             Some(LastApply::Unknown) => false,
             Some(LastApply::Succeeded(before)) if (before.digest, &before.uid) != (digest, &now.uid) => false,
@@ -279,7 +285,8 @@ impl Applier {
             Some(LastApply::Succeeded(_)) => contains_all(cached, requested)?,
             // `requested` contains the annotation of an earlier process.
             None if part == ObjectPart::Main => self.adds_annotation && contains_all(cached, requested)?,
-            None => json_equal(&serde_json::to_value(cached)?["status"], &requested["status"]),
+            // A typed cache can lack fields of the status that an earlier version applied.
+            None => false,
         };
         if is_up_to_date {
             // The next comparison needs only the resourceVersion.
@@ -289,22 +296,20 @@ impl Applier {
     }
 
     fn record<K: ApiObject>(&self, api: &CachedApi<K>, part: ObjectPart, name: &str, apply: LastApply) {
-        let (url, namespace) = (api.api().resource_url(), api.api().namespace());
+        let key = ObjectKey::new(api.api().namespace(), name);
+        let target = ApplyTarget::new(api.api().resource_url(), part, &key);
         let lister = api.informer().lister();
-        let exists = |name: &str| lister.get_by_key(&ObjectKey::new(namespace, name)).is_some();
-        self.applied.lock().insert(url, part, name, apply, exists);
+        self.applied.lock().insert(target, apply, |key| lister.get_by_key(key).is_some());
     }
 }
 
-/// Lets the server reject the apply if the object is not the cached object, or exists and is not cached.
+/// Lets the server reject the apply if the object differs from the cached object, or exists and is not
+/// cached. For example, another client may have removed the owner.
 fn require_state(requested: &mut Value, cached: Option<&impl Resource>) {
-    let (field, value) = match cached.and_then(|cached| cached.meta().uid.clone()) {
-        Some(uid) => ("uid", uid),
-        // An apply that creates an object ignores the resourceVersion. An existing object has another
-        // resourceVersion, because 1 is the first revision of an empty etcd.
-        None => ("resourceVersion", "1".to_owned()),
-    };
-    requested["metadata"][field] = value.into();
+    let version = cached.and_then(|cached| cached.meta().resource_version.clone());
+    // An apply that creates an object ignores the resourceVersion. An existing object has another
+    // resourceVersion, because 1 is the first revision of an empty etcd.
+    requested["metadata"]["resourceVersion"] = version.unwrap_or_else(|| "1".to_owned()).into();
 }
 
 /// Returns whether the object contains all requested fields. Cached objects may lack `apiVersion`

@@ -155,9 +155,9 @@ pub enum FinalizerError {
         /// The name of the finalizer.
         finalizer: String,
     },
-    /// The cleanup was complete, but the patch that removes the finalizer failed. The next
-    /// reconcile runs the cleanup again.
-    #[error("failed to remove the finalizer {finalizer} from {key} after the cleanup")]
+    /// The patch that removes the finalizer failed. If a cleanup was complete, the next reconcile runs
+    /// the cleanup again.
+    #[error("failed to remove the finalizer {finalizer} from {key}")]
     Remove {
         /// The key of the object.
         key: ObjectKey,

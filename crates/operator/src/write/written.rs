@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube_client::{Error, Resource, core::Status};
+use kube_client::{Error, Resource};
 use kube_informer::{CachedApi, CachedReadError, Escaped, ObjectKey};
 use serde::de::DeserializeOwned;
 
@@ -83,10 +83,9 @@ pub enum WriteError {
         /// The key after the call of `mutate`.
         after: ObjectKey,
     },
-    /// The server rejected the write because of another write:
+    /// The server rejected the write with status 409, for one of these reasons:
     /// - Another client changed or created the object after it was cached. If the informer selects the
     ///   object, the next reconcile receives the new state.
-    /// - Another object with the same name has replaced the cached object.
     /// - Another field manager has set an applied field to another value. See
     ///   [`Applier::force`](crate::Applier::force).
     #[error("failed to {} {key}: conflict with another write", Escaped(operation))]
@@ -128,19 +127,10 @@ impl WriteError {
         let operation = format!("{verb} {}", plural(api.api().resource_url())).into();
         let key = key.clone();
         match &source {
-            Error::Api(status)
-                if status.is_conflict() || status.is_already_exists() || has_other_uid(status) =>
-            {
+            Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
                 Self::Conflict { operation, key, source }
             }
             _ => Self::Request { operation, key, source },
         }
     }
-}
-
-/// Returns whether the server rejected an apply because the object has another uid. The status is then
-/// 422 instead of 409.
-fn has_other_uid(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    status.is_invalid() && causes.any(|cause| cause.field == "metadata.uid")
 }

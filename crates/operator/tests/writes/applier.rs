@@ -188,6 +188,16 @@ async fn apply_owned_does_not_change_objects_of_others() {
     let written = restarted.apply_owned(&world.maps, &owner, requested("2")).await.unwrap();
     assert_eq!(written.result, Unchanged);
 
+    // Another client removes the owner, and the cache lags.
+    world.server.set_lag(Lag::Time(SECOND));
+    world
+        .server
+        .patch("v1", "ConfigMap", Some("default"), "a", &json!({"metadata": {"ownerReferences": null}}))
+        .unwrap();
+    let refused = apply("3").await.unwrap_err();
+    assert!(is_conflict(&refused), "{refused}");
+    assert_eq!(world.on_server()["metadata"]["ownerReferences"], Value::Null);
+
     // Another client replaces the object, and the cache lags.
     world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
     world.server.create(desired("theirs")).unwrap();
@@ -213,10 +223,10 @@ async fn status_and_main_applies_are_remembered_separately() {
         applier.apply(&world.sites, &spec).await.unwrap();
         assert_eq!(world.requests(), 0, "the status does not affect the main apply");
     }
-    for (said, requests) in [("bye", 0), ("hello", 1)] {
-        let restarted = Applier::new("site-operator").force();
-        restarted.apply_status(&world.sites, &status(said)).await.unwrap();
-        assert_eq!(world.requests(), requests, "after a restart: {said}");
+    let restarted = Applier::new("site-operator").force();
+    for requests in [1, 0] {
+        restarted.apply_status(&world.sites, &status("bye")).await.unwrap();
+        assert_eq!(world.requests(), requests, "a status has no annotation");
     }
     world.end().await;
 }
@@ -232,4 +242,12 @@ async fn apply_without_name_or_to_other_namespace_fails() {
     assert!(matches!(write_error(&elsewhere), Some(WriteError::NamespaceMismatch { .. })), "{elsewhere}");
     assert_eq!(world.requests(), 0);
     world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_cache_is_a_write_error() {
+    let world = World::new().await;
+    world.factory.shutdown().await;
+    let failure = Applier::new("site-operator").apply(&world.maps, &desired("1")).await.unwrap_err();
+    assert!(matches!(write_error(&failure), Some(WriteError::Stale(_))), "{failure}");
 }
