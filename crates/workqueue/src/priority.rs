@@ -8,11 +8,11 @@
 ///
 /// While both lanes contain keys, workers receive one background key after every seven normal keys. A
 /// change therefore waits for the normal keys before it, for one background key per seven of them, and
-/// for at most one more background key, however long the background lane is. The background lane receives at least one eighth of the work,
-/// so it never starves.
+/// for at most one more background key, however long the background lane is. The background lane
+/// receives at least one eighth of the work, so it never starves.
 ///
-/// A priority is a number of seconds. Within a lane, a key with the priority `n` is ordered as if it was
-/// added `n` seconds earlier. If a queued key is added again, the higher priority applies. A key
+/// A priority is a number of seconds. Within a lane, a key with the priority `n` is ordered as if it
+/// was added `n` seconds earlier. If a queued key is added again, the higher priority applies. A key
 /// that thereby moves to the normal lane is ordered by the time of its first add.
 ///
 /// controller-runtime also queues the objects of the initial list with -100. There, priorities are only
