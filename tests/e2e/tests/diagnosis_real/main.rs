@@ -1,5 +1,9 @@
 //! The texts of failures, with the messages of a real API server: each text names the cause.
 
+mod authorization;
+#[path = "../../../../crates/operator/tests/support/tls.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod tls;
 mod webhook;
 
 use std::time::Duration;
@@ -45,6 +49,7 @@ async fn failures_name_their_cause() -> Result<()> {
     absent_webhook(&factory, &client).await?;
     other_field_manager(&factory, &client).await?;
     missing_crd(&client).await?;
+    authorization::pages_require_a_token_with_the_permission(&client).await?;
     factory.shutdown().await;
     server.stop().await
 }
