@@ -50,12 +50,12 @@ impl Manager {
     /// }
     /// ```
     pub async fn run_and_exit(self, stop: impl Future<Output = ()>) -> ! {
-        let limits = self.options.election.as_ref().map_or(Duration::MAX, |election| {
+        let lease_limit = self.options.election.as_ref().map_or(Duration::MAX, |election| {
             election.times.lease_duration.saturating_sub(election.times.renew_deadline)
         });
         let watchdog = Arc::new(Watchdog {
             leadership: self.leadership(),
-            lease_limit: limits,
+            lease_limit,
             stop_deadline: Mutex::default(),
         });
         if let Err(error) = Arc::clone(&watchdog).start() {
@@ -64,7 +64,9 @@ impl Manager {
         }
         let stopping = CancellationToken::new();
         let on_stop = |grace_period: Duration| {
-            *watchdog.stop_deadline.lock() = Instant::now().checked_add(grace_period + STOP_MARGIN);
+            // Without a deadline if the grace period is too long for the clock.
+            let limit = grace_period.saturating_add(STOP_MARGIN);
+            *watchdog.stop_deadline.lock() = Instant::now().checked_add(limit);
             stopping.cancel();
         };
         let second_signal = async {

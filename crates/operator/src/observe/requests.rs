@@ -97,3 +97,34 @@ fn method_name(method: &Method) -> &'static str {
         _ => "OTHER",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prometheus_client::encoding::text;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn request_without_response_is_counted_when_it_is_dropped() {
+        let metrics = RequestMetrics::default();
+        let hanging = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, BoxError>>()
+        });
+        let client = metrics.count_requests(Client::new(hanging, "default"));
+        let request = Request::get("/version").body(Body::empty()).unwrap();
+        timeout(Duration::from_secs(3), client.send(request)).await.unwrap_err();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut encoded = String::new();
+        text::encode(&mut encoded, &registry).unwrap();
+        for line in [
+            "rest_client_requests_total{code=\"<error>\",method=\"GET\"} 1\n",
+            "rest_client_request_duration_seconds_sum{verb=\"GET\"} 3.0\n",
+        ] {
+            assert!(encoded.contains(line), "{line} is missing in\n{encoded}");
+        }
+    }
+}
