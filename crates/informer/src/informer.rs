@@ -120,7 +120,7 @@ impl<T: Object> Informer<T> {
     /// the handler first receives the cached objects as initial adds. If you drop the returned
     /// registration, the handler is removed.
     pub fn add_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
-        self.register(handler, LagPolicy::Coalesce, self.shared.config.settings.resync)
+        self.register(handler, LagPolicy::Coalesce, self.default_resync())
     }
 
     /// Registers a handler with this resync period instead of the default. With `None`, the handler
@@ -151,7 +151,7 @@ impl<T: Object> Informer<T> {
     /// that enqueues the owners of each object. If an object changes its owner twice, coalesced
     /// events omit the intermediate owner.
     pub fn add_backpressured_handler(&self, handler: impl EventHandler<T>) -> HandlerRegistration<T> {
-        self.register(handler, LagPolicy::Backpressure, self.shared.config.settings.resync)
+        self.register(handler, LagPolicy::Backpressure, self.default_resync())
     }
 
     /// Registers a handler that may block. The handler runs on a separate thread.
@@ -196,7 +196,11 @@ impl<T: Object> Informer<T> {
         EventStream::new(subscription, Arc::clone(&self.shared), self.shared.config.settings.resync)
     }
 
-    fn register(
+    pub(crate) fn default_resync(&self) -> Option<Duration> {
+        self.shared.config.settings.resync
+    }
+
+    pub(crate) fn register(
         &self,
         handler: impl EventHandler<T>,
         policy: LagPolicy,
@@ -275,6 +279,13 @@ impl<T: Object> Informer<T> {
     /// selectors. For [`Informer::from_source`], the default is the name of the type `T`.
     pub fn name(&self) -> &str {
         &self.shared.config.name
+    }
+
+    /// Returns the label selector and the field selector of the informer. Both are `None` for a source of
+    /// functions.
+    pub fn selectors(&self) -> (Option<String>, Option<String>) {
+        let coverage = self.shared.config.source.coverage().unwrap_or_default();
+        (coverage.options.label_selector, coverage.options.field_selector)
     }
 
     /// Returns whether the initial list is in the store and the informer is not stopped.

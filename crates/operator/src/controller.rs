@@ -1,45 +1,43 @@
 //! `Controller`: maps events to keys, queues the keys, and calls the reconciler for them.
 
 pub(crate) mod action;
+mod core;
+pub(crate) mod handle;
+pub(crate) mod history;
+pub(crate) mod informers;
+pub(crate) mod key_controller;
+pub(crate) mod keys;
 pub(crate) mod predicate;
 pub(crate) mod reason;
 pub(crate) mod reconcile;
 mod run;
+mod running_sources;
 pub(crate) mod source;
 pub(crate) mod state;
+mod unselected;
+mod watches;
+mod work;
 pub(crate) mod worker;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
 use kube_client::Resource;
-use kube_informer::{Cached, Event, Informer, InformerFactory, ObjectKey, Scope};
-use kube_workqueue::{ItemExponentialFailureRateLimiter, Priority, RateLimiter};
-use tokio::sync::mpsc;
+use kube_informer::{Cached, Event, ObjectKey, Scope};
+use kube_workqueue::RateLimiter;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::core::{ControllerOptions, PreparedController};
 use self::{
+    core::{ControllerCore, RunResult},
+    handle::ControllerHandle,
+    informers::Informers,
     predicate::Predicate,
+    reason::Reason,
     reconcile::Reconciler,
-    run::run,
-    source::{EventSource, OwnerKind, OwnerMatch, RequestQueue, Source, StreamSource, kind_name, owners},
-    state::ControllerState,
-    worker::Worker,
+    source::{EventSource, OwnerKind, RequestQueue},
+    work::{ObjectWork, ObserveUncached},
 };
 use crate::{Leadership, observe::metrics::Metrics};
-
-/// The delay of a key after its first failure. The delay doubles with each further failure.
-const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
-
-/// The longest delay of a key after a failure.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(1000);
-
-/// The capacity of the channel from the workers to the task that waits for parked keys. The number of
-/// parked keys is bounded by the number of keys that this process has just written.
-const PARK_CAPACITY: usize = 64;
-
-/// The default of [`Controller::reconcile_timeout`]. A reconcile that only sends requests is much faster.
-const RECONCILE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Describes the reason why a controller failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +65,7 @@ pub enum ControllerError {
 /// # use tokio_util::sync::CancellationToken;
 /// # async fn example(client: kube_client::Client, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 /// async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
-///     let Some(deployment) = request.object else { return Ok(Action::AwaitChange) }; // deleted
+///     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // deleted
 ///     // ... bring actual state closer to desired state ...
 ///     Ok(Action::RequeueAfter(Duration::from_secs(600)))
 /// }
@@ -85,58 +83,39 @@ pub enum ControllerError {
 /// ```
 #[must_use = "a controller does nothing until `run` is called or a manager runs it"]
 pub struct Controller<T: Cached> {
-    informer: Informer<T>,
+    informers: Informers<T>,
     owner: OwnerKind,
     filter: Predicate<T>,
-    sources: Vec<Box<dyn Source>>,
-    options: ControllerOptions,
-    limiter: Box<dyn RateLimiter<ObjectKey>>,
-}
-
-/// Holds the settings of a controller.
-#[derive(Clone, Debug)]
-pub(crate) struct ControllerOptions {
-    pub(crate) name: Arc<str>,
-    pub(crate) concurrency: usize,
-    pub(crate) reconcile_timeout: Option<Duration>,
-    pub(crate) requeue_after_success: Option<Duration>,
-    pub(crate) debounce: Duration,
+    observe_uncached: Option<ObserveUncached<T>>,
+    core: ControllerCore<ObjectKey>,
 }
 
 impl<T: Cached> Controller<T> {
-    /// Creates a controller that reconciles the objects of this informer. The default name of the
-    /// controller is the kind in lower case.
-    pub fn new(informer: &Informer<T>) -> Self
+    /// Creates a controller that reconciles the objects of an informer, or of several informers of one
+    /// type; see [`Informers`]. The default name of the controller is the kind in lower case.
+    pub fn new(informers: impl Into<Informers<T>>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
         <T::Resource as Resource>::Scope: 'static,
     {
         let scope = Scope::of::<T::Resource>().unwrap_or(Scope::Namespaced);
-        Self::dynamic(informer, &Default::default(), scope)
+        Self::dynamic(informers, &Default::default(), scope)
     }
 
     /// Creates a controller for a type that is known only at run time. `resource` contains the
     /// group and the kind of the objects. `scope` states whether the objects have a namespace.
     pub fn dynamic(
-        informer: &Informer<T>,
+        informers: impl Into<Informers<T>>,
         resource: &<T::Resource as Resource>::DynamicType,
         scope: Scope,
     ) -> Self {
         let kind = T::Resource::kind(resource).into_owned();
-        let options = ControllerOptions {
-            name: kind.to_lowercase().into(),
-            concurrency: 1,
-            reconcile_timeout: Some(RECONCILE_TIMEOUT),
-            requeue_after_success: None,
-            debounce: Duration::ZERO,
-        };
         Self {
-            informer: informer.clone(),
+            informers: informers.into(),
+            core: ControllerCore::new(kind.to_lowercase()),
             owner: OwnerKind { group: T::Resource::group(resource).into_owned(), kind, scope },
             filter: Predicate::always(),
-            sources: Vec::new(),
-            options,
-            limiter: Box::new(ItemExponentialFailureRateLimiter::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)),
+            observe_uncached: None,
         }
     }
 
@@ -144,7 +123,7 @@ impl<T: Cached> Controller<T> {
     /// lower case. The controllers and tasks of a [`Manager`](crate::Manager) must have unique
     /// names.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.options.name = name.into();
+        self.core.options.name = name.into();
         self
     }
 
@@ -161,7 +140,7 @@ impl<T: Cached> Controller<T> {
     /// Sets the maximum number of concurrent reconciles. Reconciles of one key never overlap. The
     /// default is 1, and 0 has the effect of 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
-        self.options.concurrency = runs.max(1);
+        self.core.options.concurrency = runs.max(1);
         self
     }
 
@@ -175,7 +154,7 @@ impl<T: Cached> Controller<T> {
     /// after its timeout, the page `/healthz` of the manager fails, and a liveness probe restarts the
     /// process.
     pub fn reconcile_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.options.reconcile_timeout = limit.into();
+        self.core.options.reconcile_timeout = limit.into();
         self
     }
 
@@ -187,7 +166,7 @@ impl<T: Cached> Controller<T> {
     /// If a [`RequestQueue`] selects a longer delay, the longer delay applies. Retries and requeues are
     /// not delayed further.
     pub fn debounce(mut self, delay: Duration) -> Self {
-        self.options.debounce = delay;
+        self.core.options.debounce = delay;
         self
     }
 
@@ -197,7 +176,7 @@ impl<T: Cached> Controller<T> {
     /// If the object or a related object changes before the delay expires, the reconcile starts
     /// earlier.
     pub fn requeue_after_success(mut self, after: Duration) -> Self {
-        self.options.requeue_after_success = Some(after);
+        self.core.options.requeue_after_success = Some(after);
         self
     }
 
@@ -210,135 +189,27 @@ impl<T: Cached> Controller<T> {
     /// [`default_rate_limiter`](crate::workqueue::default_rate_limiter). In addition, it limits the
     /// retries of all keys together to 10 per second after a burst of 100.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey>) -> Self {
-        self.limiter = Box::new(limiter);
+        self.core.limiter = Box::new(limiter);
         self
     }
 
-    /// Reconciles the controlling owner of each object of `informer` when the object changes.
+    /// Filters the keys of all sources, including owned and watched objects and streams. The
+    /// function receives the key and the reason, and returns false to skip the key. For example, it skips
+    /// [`Change::Resynced`](crate::Change::Resynced), or the keys of a namespace.
     ///
-    /// The controlling owner is the owner in the reference with `controller: true`. The controller
-    /// ignores owners of types that it does not reconcile.
-    pub fn owns<O: Cached + Resource>(self, informer: &Informer<O>) -> Self {
-        self.owns_filtered(informer, Predicate::always())
-    }
-
-    /// Does the same as [`owns`](Self::owns), but only for the events that the predicate accepts.
-    pub fn owns_filtered<O: Cached + Resource>(self, informer: &Informer<O>, filter: Predicate<O>) -> Self {
-        self.owned(OwnerMatch::Controller, informer, filter)
-    }
-
-    /// Does the same as [`owns_filtered`](Self::owns_filtered), but reconciles all owners of this
-    /// controller's type. The owner reference need not have `controller: true`. This method
-    /// corresponds to `MatchEveryOwner` in controller-runtime.
-    pub fn owns_any_reference<O: Cached + Resource>(
-        self,
-        informer: &Informer<O>,
-        filter: Predicate<O>,
-    ) -> Self {
-        self.owned(OwnerMatch::AnyReference, informer, filter)
-    }
-
-    fn owned<O: Cached + Resource>(
+    /// The filter does not apply to retries and requeues. This method corresponds to `WithEventFilter` of
+    /// controller-runtime. To filter by the objects of one type, use [`filter`](Self::filter).
+    pub fn filter_all(
         mut self,
-        owned: OwnerMatch,
-        informer: &Informer<O>,
-        filter: Predicate<O>,
+        filter: impl Fn(&ObjectKey, &Reason) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let name = format!("owned {}", kind_name(informer)).into();
-        let owner = self.owner.clone();
-        let keys = move |event: &Event<O>, queue: &RequestQueue<'_>| owners(event, &owner, owned, queue);
-        let informer = informer.clone();
-        self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
+        self.core.filter = Some(Arc::new(filter));
         self
     }
 
-    /// Reconciles the keys that `keys` returns for each event of `informer`.
-    ///
-    /// `keys` must not block. For example, it can use an index, or read a name from the object. For
-    /// an update, the event contains the old and the new state of the object.
-    pub fn watches<O, I>(self, informer: &Informer<O>, keys: impl Fn(&Event<O>) -> I + Send + 'static) -> Self
-    where
-        O: Cached,
-        I: IntoIterator<Item = ObjectKey>,
-    {
-        self.watches_filtered(informer, Predicate::always(), keys)
-    }
-
-    /// Does the same as [`watches`](Self::watches), but only for the events that the predicate
-    /// accepts.
-    pub fn watches_filtered<O, I>(
-        self,
-        informer: &Informer<O>,
-        filter: Predicate<O>,
-        keys: impl Fn(&Event<O>) -> I + Send + 'static,
-    ) -> Self
-    where
-        O: Cached,
-        I: IntoIterator<Item = ObjectKey>,
-    {
-        self.watches_handler(informer, filter, move |event, queue| {
-            keys(event).into_iter().for_each(|key| queue.add(key));
-        })
-    }
-
-    /// Calls `handler` for each event of `informer` that the predicate accepts. The handler queues
-    /// keys of the reconciled type, and selects their delay and priority. It must not block, because
-    /// the cache of the informer waits for it.
-    ///
-    /// The handler receives events only while this process is the leader. If it panics, the controller
-    /// fails with [`ControllerError::SourcePanicked`].
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
-    /// # use kube_informer::{Informer, ObjectKey};
-    /// # use kube_operator::{Controller, Predicate};
-    /// # fn example(deployments: Informer<Deployment>, secrets: Informer<Secret>) -> Controller<Deployment> {
-    /// Controller::new(&deployments).watches_handler(&secrets, Predicate::always(), |event, queue| {
-    ///     let key = ObjectKey::new(event.key().namespace(), "web");
-    ///     queue.add_after(key, Duration::from_secs(10));
-    /// })
-    /// # }
-    /// ```
-    pub fn watches_handler<O: Cached>(
-        mut self,
-        informer: &Informer<O>,
-        filter: Predicate<O>,
-        handler: impl Fn(&Event<O>, &RequestQueue<'_>) + Send + 'static,
-    ) -> Self {
-        let name = kind_name(informer).into();
-        let keys = handler;
-        let informer = informer.clone();
-        self.sources.push(Box::new(EventSource { name, informer, filter, keys, is_primary: false }));
-        self
-    }
-
-    /// Reconciles the keys that the stream yields. `name` is the source in the
-    /// [`Reason`](crate::Reason) of these reconciles.
-    ///
-    /// The controller polls the stream only while this process is the leader. If the stream ends,
-    /// the controller continues to run.
-    pub fn watches_stream(
-        mut self,
-        name: impl Into<Arc<str>>,
-        keys: impl Stream<Item = ObjectKey> + Send + 'static,
-    ) -> Self {
-        self.sources.push(Box::new(StreamSource { name: name.into(), keys, priority: Priority::NORMAL }));
-        self
-    }
-
-    /// Reconciles all objects in the cache of the reconciled type each time that the stream yields. For
-    /// example, the stream yields when the configuration of the program changes. The keys have the
-    /// priority [`Priority::LOW`], and the [filter](Self::filter) does not apply.
-    ///
-    /// The controller polls the stream only while this process is the leader. If the stream ends, the
-    /// controller continues to run.
-    pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
-        let lister = self.informer.lister();
-        let keys = trigger.map(move |()| stream::iter(lister.keys())).flatten();
-        let source = StreamSource { name: "reconcile_all_on".into(), keys, priority: Priority::LOW };
-        self.sources.push(Box::new(source));
-        self
+    /// Returns a handle that adds keys and sources while the controller runs.
+    pub fn handle(&self) -> ControllerHandle {
+        self.core.handle.clone()
     }
 
     /// Runs the controller until `stop` is cancelled or leadership is lost.
@@ -375,47 +246,17 @@ impl<T: Cached> Controller<T> {
 
     /// Combines the controller with its reconciler and erases the object type.
     pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> PreparedController {
-        let Self { informer, owner, filter, mut sources, options, limiter } = self;
+        let Self { informers, owner, filter, observe_uncached, mut core } = self;
         let kind: Arc<str> = owner.kind.into();
         let keys = |event: &Event<T>, queue: &RequestQueue<'_>| queue.add(event.key().clone());
-        let (name, primary) = (Arc::clone(&kind), informer.clone());
-        sources.insert(0, Box::new(EventSource { name, informer: primary, filter, keys, is_primary: true }));
-        let state = Arc::new(ControllerState::new(options, limiter, metrics));
-        let worker_state = Arc::clone(&state);
-        let run = move |sources, leadership, stop: CancellationToken| {
-            let (park, parked) = mpsc::channel(PARK_CAPACITY);
-            let worker = Worker {
-                state: worker_state,
-                kind,
-                informer,
-                reconciler,
-                leadership,
-                stop: stop.child_token(),
-                park,
-            };
-            run(Arc::new(worker), sources, parked).boxed()
+        let primary = EventSource {
+            name: Arc::clone(&kind),
+            informers: informers.clone(),
+            filter,
+            keys,
+            is_primary: true,
         };
-        PreparedController { state, sources, run: Box::new(run) }
-    }
-}
-
-type Sources = Vec<Box<dyn Source>>;
-type RunResult = Result<(), ControllerError>;
-
-/// Holds a controller and its reconciler before they run. The type of the objects is erased.
-pub(crate) struct PreparedController {
-    pub(crate) state: Arc<ControllerState>,
-    sources: Sources,
-    run: Box<dyn FnOnce(Sources, Leadership, CancellationToken) -> BoxFuture<'static, RunResult> + Send>,
-}
-
-impl PreparedController {
-    /// Adds the informers of the sources to the factory, which then starts, reports and stops them.
-    pub(crate) fn join(&self, factory: &InformerFactory) {
-        self.sources.iter().for_each(|source| source.join(factory));
-    }
-
-    pub(crate) async fn run(self, leadership: Leadership, stop: CancellationToken) -> RunResult {
-        (self.run)(self.sources, leadership, stop).await
+        core.sources.insert(0, Box::new(primary));
+        core.prepare(kind, ObjectWork { informers, observe_uncached, reconciler }, metrics)
     }
 }

@@ -21,7 +21,7 @@
 //! };
 //!
 //! async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
-//!     let Some(deployment) = request.object else { return Ok(Action::AwaitChange) }; // deleted
+//!     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // deleted
 //!     // Compare the Pods with `deployment`, and create or delete some.
 //!     # drop(deployment);
 //!     Ok(Action::Done)
@@ -103,9 +103,13 @@ mod write;
 pub use controller::{
     Controller, ControllerError,
     action::{Action, Failure, TerminalError},
+    handle::{ControllerHandle, ControllerStopped, Source, SourceHandle},
+    informers::Informers,
+    key_controller::KeyController,
+    keys::RequestKey,
     predicate::Predicate,
     reason::{Change, Reason, Reasons},
-    reconcile::{Reconciler, Request},
+    reconcile::{KeyRequest, Observed, Reconciler, Request, with_context},
     source::RequestQueue,
 };
 pub use crd::{CrdError, ensure_crd, wait_for_crd};

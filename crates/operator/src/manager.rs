@@ -1,5 +1,6 @@
 //! `Manager`: starts the parts of an operator in order, and stops them in the reverse order.
 
+mod controllers;
 mod error;
 mod exit;
 #[cfg(feature = "http")]
@@ -21,11 +22,10 @@ pub use options::{ManagerOptions, RunsOn};
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::Arc,
     time::Duration,
 };
 
-use futures_util::{FutureExt, TryFutureExt};
+use futures_util::FutureExt;
 use kube_client::Client;
 use kube_informer::{Cached, Informer, InformerFactory};
 use tokio::{sync::watch, time::Instant};
@@ -44,7 +44,7 @@ use crate::observe::ManagerView;
 #[cfg(feature = "http")]
 use crate::observe::pages::PageState;
 use crate::{
-    Controller, Election, EventRecorder, Failure, Leadership, Reconciler, RecorderError,
+    Election, EventRecorder, Failure, Leadership, RecorderError,
     election::hostname,
     observe::{ManagerPhase, metrics::Metrics},
 };
@@ -231,7 +231,7 @@ impl Manager {
 
     /// Returns a recorder of Kubernetes Events. `controller` becomes the reporting controller of the
     /// Events. It must be a qualified name, such as `example.com/website-operator`, and need not be the
-    /// name of a [`Controller`]. Calls with the same name return the same recorder.
+    /// name of a [`Controller`](crate::Controller). Calls with the same name return the same recorder.
     ///
     /// Also declare the permission to create and patch `events` with
     /// [`require_permissions`](Self::require_permissions).
@@ -293,34 +293,6 @@ impl Manager {
         namespace: Option<&str>,
     ) {
         self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
-    }
-
-    /// Adds a controller that runs only on the leader.
-    pub fn add_controller<T: Cached>(&mut self, controller: Controller<T>, reconciler: impl Reconciler<T>) {
-        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
-    }
-
-    /// Adds a controller. `runs_on` selects the processes that run it. The manager starts and stops
-    /// the informers of the controller, even if another factory created them.
-    pub fn add_controller_on<T: Cached>(
-        &mut self,
-        runs_on: RunsOn,
-        controller: Controller<T>,
-        reconciler: impl Reconciler<T>,
-    ) {
-        let prepared = controller.prepare(reconciler, &self.metrics);
-        prepared.join(&self.factory);
-        let state = Arc::clone(&prepared.state);
-        #[cfg(any(feature = "http", feature = "metrics"))]
-        self.view.controllers.push(Arc::clone(&state));
-        self.runnables.push(TaskSpec {
-            name: state.options.name.to_string(),
-            leadership: self.leadership_for(runs_on),
-            kind: TaskKind::Controller(state),
-            run: Box::new(move |leadership, stop| {
-                prepared.run(leadership, stop).map_err(Failure::from).boxed()
-            }),
-        });
     }
 
     /// Adds a task. A leader-only task starts when this process becomes the leader.

@@ -451,7 +451,7 @@ async fn finalizer_works_with_generation_changed_predicate() {
     let reconcile = move |request: Request<Site>| {
         let (sites, finalizer, log) = (sites.clone(), Arc::clone(&finalizer), Arc::clone(&log));
         async move {
-            let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+            let Some(site) = request.object.present() else { return Ok(Action::AwaitChange) };
             let apply = async |_| {
                 log.lock().push(false);
                 done()

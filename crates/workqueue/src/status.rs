@@ -23,6 +23,13 @@ pub struct QueueStatus<T> {
 }
 
 impl<T> QueueStatus<T> {
+    /// Converts each key, for example to text.
+    pub fn map_keys<U>(self, mut convert: impl FnMut(T) -> U) -> QueueStatus<U> {
+        let Self { ready, delayed, processing, adds, retries } = self;
+        let processing = processing.into_iter().map(|(key, duration)| (convert(key), duration)).collect();
+        QueueStatus { ready, delayed, processing, adds, retries }
+    }
+
     /// Returns the sum of the durations in `processing`.
     pub fn unfinished_work(&self) -> Duration {
         self.processing.iter().map(|(_, duration)| *duration).sum()

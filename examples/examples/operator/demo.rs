@@ -135,7 +135,7 @@ pub(super) async fn run_kubelet(client: Client, stop: CancellationToken) -> anyh
     let reconcile = move |request: Request<Deployment>| {
         let cached = cached.namespace(request.key.namespace().unwrap_or_default());
         async move {
-            let Some(deployment) = request.object else { return Ok(Action::AwaitChange) };
+            let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) };
             update_status(&cached, deployment, |deployment| {
                 let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
                 deployment.status = Some(DeploymentStatus {

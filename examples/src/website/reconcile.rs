@@ -35,7 +35,7 @@ pub(super) struct Websites {
 
 impl Reconciler<Website> for Websites {
     async fn reconcile(&self, request: Request<Website>) -> Result<Action, Failure> {
-        let Some(site) = request.object else {
+        let Some(site) = request.object.present() else {
             return Ok(Action::AwaitChange); // The garbage collector deletes the children.
         };
         let sites = self.sites.namespace(request.key.namespace().unwrap_or_default());

@@ -109,7 +109,7 @@ where
     S: Cached<Resource = Service> + Child,
 {
     async fn reconcile(&self, request: Request<Website>) -> Result<Action, Failure> {
-        let Some(website) = request.object else { return Ok(Action::AwaitChange) };
+        let Some(website) = request.object.present() else { return Ok(Action::AwaitChange) };
         let outcome = self.reconcile_children(&request.key, &website).await;
         self.counter.record(request.key.name(), &outcome);
         outcome

@@ -58,6 +58,7 @@ impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
 }
 
 /// Calls a closure with each event. [`handler_fn`] creates this handler.
+#[derive(Clone, Debug)]
 pub struct HandlerFn<F>(F);
 
 /// Creates an [`EventHandler`] from a closure that receives each event.

@@ -174,9 +174,18 @@ impl<T: Cached> CachedApi<T> {
     where
         T::Resource: Object + Serialize + DeserializeOwned,
     {
-        let coverage = self.informer.shared.config.source.coverage();
-        let covered = coverage.and_then(|coverage| covers(&coverage, object));
+        let covered = self.selects(object);
         self.informer.shared.writes.record_write(&ObjectId::from(object.id()), covered);
+    }
+
+    /// Returns whether the informer selects this object. Returns `None` if only the server can decide:
+    /// for field selectors that the type cannot evaluate, and for custom query parameters.
+    pub fn selects(&self, object: &T::Resource) -> Option<bool>
+    where
+        T::Resource: Object + Serialize + DeserializeOwned,
+    {
+        let coverage = self.informer.shared.config.source.coverage()?;
+        covers(&coverage, object)
     }
 
     /// Records that an object was removed from the server without a `CachedApi`. Later reads wait

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, iter::successors, time::Duration};
 
+use kube_workqueue::Priority;
+
 use crate::redact::{MAX_CAUSES, redact};
 
 /// Describes the next step after a successful reconcile.
@@ -19,6 +21,10 @@ pub enum Action {
     /// If the reconcile cannot continue, for example because a resource is missing, return a
     /// [`Failure`] instead. The delay after failures grows, but this delay does not.
     RequeueAfter(Duration),
+    /// Does the same as [`RequeueAfter`](Self::RequeueAfter), with another priority. Otherwise, the key
+    /// keeps the priority of this reconcile. This action corresponds to `Result.Priority` of
+    /// controller-runtime.
+    RequeueWithPriority(Duration, Priority),
     /// Reconcile the key again only if the object or a related object changes.
     ///
     /// If an earlier reconcile of the key requested a requeue, that requeue still happens, as in

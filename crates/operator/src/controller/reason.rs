@@ -1,6 +1,10 @@
 //! `Reason`: the cause of a reconcile. `PendingReasons`: the reasons of all queued keys.
 
-use std::{fmt, hash::BuildHasher, sync::Arc};
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash},
+    sync::Arc,
+};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -117,14 +121,20 @@ impl fmt::Display for Reasons {
 /// Holds the reasons of all queued keys. The number of these keys bounds its size.
 ///
 /// The table contains only pointers, so a table of many keys stays small and is cheap to search.
-#[derive(Debug, Default)]
-pub(crate) struct PendingReasons {
-    keys: HashTable<Box<(ObjectKey, Reasons)>>,
+#[derive(Debug)]
+pub(crate) struct PendingReasons<Q> {
+    keys: HashTable<Box<(Q, Reasons)>>,
     hasher: RandomState,
 }
 
-impl PendingReasons {
-    pub(crate) fn add(&mut self, key: ObjectKey, reason: Reason) {
+impl<Q> Default for PendingReasons<Q> {
+    fn default() -> Self {
+        Self { keys: HashTable::new(), hasher: RandomState::default() }
+    }
+}
+
+impl<Q: Hash + Eq> PendingReasons<Q> {
+    pub(crate) fn add(&mut self, key: Q, reason: Reason) {
         let Self { keys, hasher } = self;
         let hash = hasher.hash_one(&key);
         if let Some(known) = keys.find_mut(hash, |known| known.0 == key) {
@@ -134,14 +144,19 @@ impl PendingReasons {
         keys.insert_unique(hash, Box::new((key, reasons)), |known| hasher.hash_one(&known.0));
     }
 
+    /// Returns the keys, in no particular order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Q> {
+        self.keys.iter().map(|known| &known.0)
+    }
+
     /// Returns a copy of the reasons of a key.
-    pub(crate) fn get(&self, key: &ObjectKey) -> Reasons {
+    pub(crate) fn get(&self, key: &Q) -> Reasons {
         let known = self.keys.find(self.hasher.hash_one(key), |known| known.0 == *key);
         known.map_or_else(Reasons::default, |known| known.1.clone())
     }
 
     /// Removes and returns the reasons of a key when its reconcile starts.
-    pub(crate) fn take(&mut self, key: &ObjectKey) -> Reasons {
+    pub(crate) fn take(&mut self, key: &Q) -> Reasons {
         let known = self.keys.find_entry(self.hasher.hash_one(key), |known| known.0 == *key);
         known.map_or_else(|_| Reasons::default(), |known| known.remove().0.1)
     }

@@ -6,49 +6,62 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::{
-    FutureExt,
-    future::{join_all, select_all},
-};
-use kube_informer::{Cached, ObjectKey};
+use futures_util::FutureExt;
 use kube_workqueue::Item;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
 
 use super::{
-    ControllerError, ControllerOptions, RunResult, Sources,
-    reconcile::Reconciler,
-    source::{KeyQueue, Source, SourceShutdown},
+    ControllerError, ControllerOptions, RunResult,
+    handle::HandleReceiver,
+    keys::{KeyQueue, RequestKey},
+    running_sources::{RunningSources, SourceExit},
+    source::QueueKeys,
+    work::Work,
     worker::{Worker, WorkerExit},
 };
 
-pub(super) async fn run<T: Cached, R: Reconciler<T>>(
-    worker: Arc<Worker<T, R>>,
-    sources: Sources,
-    parked: mpsc::Receiver<Item<ObjectKey>>,
+/// The parts of a controller that arrive while it runs.
+pub(super) struct Inbox<Q: RequestKey> {
+    /// Keys whose cached object does not contain a write of this process yet.
+    pub(super) parked: mpsc::Receiver<Item<Q>>,
+    pub(super) handles: HandleReceiver<Q>,
+}
+
+pub(super) async fn run<Q: RequestKey, W: Work<Q>>(
+    worker: Arc<Worker<Q, W>>,
+    sources: Vec<Box<dyn QueueKeys<Q>>>,
+    inbox: Inbox<Q>,
 ) -> RunResult {
-    let mut source_failure = pin!(source_failure(&worker.state.keys, &sources));
+    let mut running = RunningSources::new(&worker);
+    let mut panicked = pin!(source_panicked(&worker.keys));
     let started = tokio::select! {
         biased;
-        () = worker.stop.cancelled() => return Ok(()),
-        error = &mut source_failure => return Err(error),
-        started = start_sources(&worker, sources) => started,
+        () = worker.stop.cancelled() => Ok(false),
+        error = &mut panicked => Err(error),
+        started = running.start(sources) => started,
     };
-    let Some(shutdowns) = started else { return Ok(()) };
-    let ControllerOptions { name, concurrency, .. } = &worker.state.options;
-    let keys = worker.state.keys.queue.len();
-    tracing::info!(controller = %name, concurrency, keys, "controller started");
-    supervise(&worker, source_failure, parked).await;
-    worker.stop.cancel();
-    join_all(shutdowns.into_iter().map(|shutdown| shutdown.0)).await;
-    tracing::info!(controller = %name, "controller stopped");
+    if started? {
+        let ControllerOptions { name, concurrency, .. } = &worker.state.options;
+        let keys = worker.keys.queue.len();
+        tracing::info!(controller = %name, concurrency, keys, "controller started");
+        inbox.handles.keys.get_or_init(|| worker.keys.clone());
+        supervise(&worker, &mut running, panicked, inbox).await;
+        worker.stop.cancel();
+        running.wait().await;
+        tracing::info!(controller = %name, "controller stopped");
+    }
     worker.state.result()
 }
 
 /// Runs the workers, and returns after the last worker.
-async fn supervise<T: Cached, R: Reconciler<T>>(
-    worker: &Arc<Worker<T, R>>,
-    mut source_failure: Pin<&mut impl Future<Output = ControllerError>>,
-    mut parked: mpsc::Receiver<Item<ObjectKey>>,
+async fn supervise<Q: RequestKey, W: Work<Q>>(
+    worker: &Arc<Worker<Q, W>>,
+    sources: &mut RunningSources<Q>,
+    mut panicked: Pin<&mut impl Future<Output = ControllerError>>,
+    mut inbox: Inbox<Q>,
 ) {
     let Worker { state, leadership, stop, .. } = &**worker;
     let mut workers: JoinSet<WorkerExit> =
@@ -57,72 +70,72 @@ async fn supervise<T: Cached, R: Reconciler<T>>(
     let mut waiting = JoinSet::new();
     let mut lost = pin!(leadership.lost().fuse());
     loop {
-        let lost_leadership = tokio::select! {
+        let is_running = !state.has_failed() && !stop.is_cancelled();
+        let failure = tokio::select! {
             biased;
-            () = &mut lost => true,
+            () = &mut lost => {
+                drop_reconciles(worker, &mut workers);
+                continue;
+            }
             joined = workers.join_next() => match joined {
                 None => return,
                 // A worker checks the clock, so it may notice the loss before the timer fires.
-                Some(Ok(exit)) => exit == WorkerExit::LostLeadership,
+                Some(Ok(WorkerExit::LostLeadership)) => {
+                    drop_reconciles(worker, &mut workers);
+                    continue;
+                }
+                Some(Ok(WorkerExit::Stopped)) => continue,
+                // For example, a user's rate limiter panicked. Do not continue with fewer workers.
                 Some(Err(error)) => {
-                    // For example, a user's rate limiter panicked. Do not continue with fewer workers.
-                    if let Ok(panic) = error.try_into_panic() {
-                        resume_unwind(panic);
-                    }
-                    false
+                    resume_panic(error);
+                    continue;
                 }
             },
-            Some(item) = parked.recv() => {
+            Some(item) = inbox.parked.recv() => {
                 waiting.spawn(Arc::clone(worker).wait_parked(item));
-                false
+                continue;
             }
             Some(joined) = waiting.join_next() => {
-                if let Some(panic) = joined.err().and_then(|error| error.try_into_panic().ok()) {
-                    resume_unwind(panic);
-                }
-                false
+                joined.unwrap_or_else(resume_panic);
+                continue;
             }
-            error = &mut source_failure, if !state.has_failed() && !stop.is_cancelled() => {
-                stop.cancel();
-                tracing::error!(controller = %state.options.name, %error, "controller stops because a source failed");
-                state.fail(error);
-                false
+            Some(added) = inbox.handles.added.recv(), if is_running => {
+                sources.spawn(added);
+                continue;
             }
+            error = &mut panicked, if is_running => error,
+            Some(exit) = sources.next(), if is_running => match exit {
+                SourceExit::InformerStopped(informer) => ControllerError::InformerStopped(informer),
+                SourceExit::Stopped | SourceExit::NotLeader => continue,
+            },
         };
-        if lost_leadership {
-            // This process may become leader again before the reconciles of the old term end. Drop them.
-            stop.cancel();
-            state.record_cut_short();
-            workers.abort_all();
-        }
+        stop.cancel();
+        tracing::error!(controller = %state.options.name, error = %failure, "controller stops because a source failed");
+        state.fail(failure);
     }
 }
 
-/// Waits until a source fails. Keys are then missing, or will be.
-fn source_failure(keys: &KeyQueue, sources: &Sources) -> impl Future<Output = ControllerError> + use<> {
-    let stopped = select_all(sources.iter().map(|source| source.informer_stopped()));
+/// Drops the running reconciles, because leadership is lost. This process may become leader again before
+/// the reconciles of the old term end.
+fn drop_reconciles<Q: RequestKey, W>(worker: &Worker<Q, W>, workers: &mut JoinSet<WorkerExit>) {
+    worker.stop.cancel();
+    worker.state.record_cut_short();
+    workers.abort_all();
+}
+
+fn resume_panic(error: JoinError) {
+    if let Ok(panic) = error.try_into_panic() {
+        resume_unwind(panic);
+    }
+}
+
+/// Waits until the predicate, the mapper or the stream of a source panics. Keys are then missing.
+fn source_panicked<Q: RequestKey>(keys: &KeyQueue<Q>) -> impl Future<Output = ControllerError> + use<Q> {
     let mut panicked = keys.panicked_source.subscribe();
     async move {
-        let panicked = async {
-            match panicked.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
-                Some(source) => source.to_string(),
-                None => std::future::pending().await, // the sender is dropped, so no source can panic
-            }
-        };
-        tokio::select! {
-            source = panicked => ControllerError::SourcePanicked(source),
-            (informer, ..) = stopped => ControllerError::InformerStopped(informer),
+        match panicked.wait_for(Option::is_some).await.ok().and_then(|source| source.clone()) {
+            Some(source) => ControllerError::SourcePanicked(source.to_string()),
+            None => std::future::pending().await, // the sender is dropped, so no source can panic
         }
     }
-}
-
-/// Waits for the caches and for leadership, then starts the sources. Returns when the existing objects
-/// are queued, or `None` if this process can no longer become leader.
-async fn start_sources<T: Cached, R>(worker: &Worker<T, R>, sources: Sources) -> Option<Vec<SourceShutdown>> {
-    join_all(sources.iter().map(|source| source.wait_for_cache())).await;
-    if !worker.leadership.acquired().await {
-        return None;
-    }
-    let start = |source: Box<dyn Source>| source.start(worker.state.keys.clone(), worker.stop.clone());
-    Some(join_all(sources.into_iter().map(start)).await)
 }

@@ -1,4 +1,4 @@
-//! The sources of keys: events of an informer, mapped to keys, and streams of keys.
+//! The sources of keys: events of informers, mapped to keys, and streams of keys.
 
 use std::{
     fmt,
@@ -11,65 +11,39 @@ use std::{
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Resource;
-use kube_informer::{Entry, Event, Informer, InformerFactory, Object, ObjectKey, Phase, Scope, handler_fn};
-use kube_workqueue::{Priority, WorkQueue};
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use kube_informer::{
+    Cached, Entry, Event, EventHandler, InformerFactory, Object, ObjectKey, Scope, handler_fn,
+};
+use kube_workqueue::Priority;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    informers::Informers,
+    keys::{KeyQueue, RequestKey},
     predicate::Predicate,
-    reason::{Change, PendingReasons, Reason},
+    reason::{Change, Reason},
 };
 
-/// Holds the queued keys of a controller, and their reasons.
-#[derive(Clone)]
-pub(crate) struct KeyQueue {
-    pub(crate) queue: WorkQueue<ObjectKey>,
-    pub(crate) reasons: Arc<Mutex<PendingReasons>>,
-    /// The first source that panicked. Some of its keys are missing.
-    pub(crate) panicked_source: watch::Sender<Option<Arc<str>>>,
-    /// The delay of each key of a source.
-    pub(crate) debounce: Duration,
-}
-
-impl KeyQueue {
-    fn add(&self, key: ObjectKey, reason: Reason, delay: Duration, priority: Priority) {
-        // The reason is added before the key. A reconcile that starts in between removes the reason
-        // and observes the change.
-        self.reasons.lock().add(key.clone(), reason);
-        match delay.max(self.debounce) {
-            Duration::ZERO => self.queue.add_with_priority(key, priority),
-            delay => self.queue.add_after_with_priority(key, delay, priority),
-        }
-    }
-
-    fn record_panic(&self, source: &Arc<str>) {
-        self.panicked_source
-            .send_if_modified(|panicked_source| panicked_source.replace(Arc::clone(source)).is_none());
-    }
-}
-
-/// Queues keys for the event of a watched object. The keys are keys of the reconciled type. See
+/// Queues keys for the event of a watched object. See
 /// [`Controller::watches_handler`](crate::Controller::watches_handler).
 ///
 /// If a key is already queued, it is reconciled once. If it is being reconciled, it is reconciled again
 /// afterwards.
-pub struct RequestQueue<'a> {
-    queue: &'a KeyQueue,
+pub struct RequestQueue<'a, Q: RequestKey = ObjectKey> {
+    queue: &'a KeyQueue<Q>,
     reason: Reason,
 }
 
-impl RequestQueue<'_> {
+impl<Q: RequestKey> RequestQueue<'_, Q> {
     /// Queues a key. Keys of the initial list and of resyncs have the priority [`Priority::LOW`], so
     /// that changes are reconciled first. All other keys have the priority [`Priority::NORMAL`].
-    pub fn add(&self, key: ObjectKey) {
+    pub fn add(&self, key: Q) {
         self.add_after(key, Duration::ZERO);
     }
 
     /// Queues a key after a delay, with the priority of [`add`](Self::add). If the key is already
     /// delayed, the earlier deadline applies.
-    pub fn add_after(&self, key: ObjectKey, delay: Duration) {
+    pub fn add_after(&self, key: Q, delay: Duration) {
         let priority = match self.reason.change {
             Change::Listed | Change::Resynced => Priority::LOW,
             _ => Priority::NORMAL,
@@ -78,12 +52,12 @@ impl RequestQueue<'_> {
     }
 
     /// Queues a key after a delay, with a priority. The delay can be zero.
-    pub fn add_after_with_priority(&self, key: ObjectKey, delay: Duration, priority: Priority) {
+    pub fn add_after_with_priority(&self, key: Q, delay: Duration, priority: Priority) {
         self.queue.add(key, self.reason.clone(), delay, priority);
     }
 }
 
-impl fmt::Debug for RequestQueue<'_> {
+impl<Q: RequestKey> fmt::Debug for RequestQueue<'_, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestQueue").field("reason", &self.reason).finish_non_exhaustive()
     }
@@ -91,104 +65,100 @@ impl fmt::Debug for RequestQueue<'_> {
 
 /// Queues keys for a controller. It queues none before `start`, which is called when this process
 /// is leader. The keys that a follower would collect are unbounded.
-pub(crate) trait Source: Send {
-    /// Adds the informer to the factory.
+pub(crate) trait QueueKeys<Q: RequestKey>: Send {
+    /// Adds the informers to the factory.
     fn join(&self, factory: &InformerFactory);
-    /// Starts the informer, and waits until its cache is synced.
-    fn wait_for_cache(&self) -> BoxFuture<'static, ()>;
-    /// Waits until the informer is stopped, and returns its name. A stopped informer does not
+    /// Starts the informers, and waits until their caches are synced.
+    fn wait_for_caches(&self) -> BoxFuture<'static, ()>;
+    /// Waits until an informer is stopped, and returns its name. A stopped informer does not
     /// deliver events.
     fn informer_stopped(&self) -> BoxFuture<'static, String>;
     /// Starts the source, and waits until the existing objects are queued. Dropping this future or
     /// the returned one stops the source.
-    fn start(self: Box<Self>, queue: KeyQueue, stop: CancellationToken)
-    -> BoxFuture<'static, SourceShutdown>;
+    fn start(
+        self: Box<Self>,
+        queue: KeyQueue<Q>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, SourceShutdown>;
 }
 
 /// Completes when the source queues no further keys.
 pub(crate) struct SourceShutdown(pub(crate) BoxFuture<'static, ()>);
 
-/// Maps the events of an informer to keys.
-pub(crate) struct EventSource<T, F> {
+/// Maps the events of informers to keys.
+pub(crate) struct EventSource<T: Cached, F> {
     pub(crate) name: Arc<str>,
-    pub(crate) informer: Informer<T>,
+    pub(crate) informers: Informers<T>,
     pub(crate) filter: Predicate<T>,
     pub(crate) keys: F,
-    /// The informer caches the reconciled objects.
+    /// The informers cache the reconciled objects.
     pub(crate) is_primary: bool,
 }
 
-impl<T: Object, F> Source for EventSource<T, F>
-where
-    F: Fn(&Event<T>, &RequestQueue<'_>) + Send + 'static,
-{
-    fn join(&self, factory: &InformerFactory) {
-        if let Err(error) = factory.adopt(&self.informer) {
-            tracing::warn!(%error, "cannot add an informer of a controller to the manager; the manager will not stop the informer");
-        }
+impl<T: Cached, F> EventSource<T, F> {
+    /// Creates a source of another type than the reconciled type.
+    pub(crate) fn new(informers: Informers<T>, filter: Predicate<T>, keys: F) -> Self {
+        let name = informers.kind_name().into();
+        Self { name, informers, filter, keys, is_primary: false }
     }
 
-    fn wait_for_cache(&self) -> BoxFuture<'static, ()> {
-        let informer = self.informer.clone();
-        let cached = async move {
-            informer.start();
-            while let Err(error) = informer.wait_for_sync(NO_TIMEOUT).await {
-                if error.informers.iter().any(|informer| informer.phase == Phase::Stopped) {
-                    std::future::pending::<()>().await;
+    /// Returns a handler that queues keys until `stop` is cancelled.
+    fn handler<Q: RequestKey>(
+        self,
+        queue: KeyQueue<Q>,
+        stop: CancellationToken,
+    ) -> impl EventHandler<T> + Clone
+    where
+        F: Fn(&Event<T>, &RequestQueue<'_, Q>) + Send + Sync + 'static,
+    {
+        let source = Arc::new(self);
+        handler_fn(move |event: &Event<T>| {
+            let Self { name, filter, keys, is_primary, .. } = &*source;
+            let add_keys = || {
+                if stop.is_cancelled() || !filter.passes(event) {
+                    return;
                 }
-                // The server rejects the list. The informer continues to retry.
-                tokio::time::sleep(REJECTED_RETRY).await;
+                let object = (!is_primary).then(|| event.key().clone());
+                let reason = Reason { source: Arc::clone(name), object, change: Change::from_event(event) };
+                keys(event, &RequestQueue { queue: &queue, reason });
+            };
+            if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
+                queue.record_panic(name);
             }
-        };
-        cached.boxed()
+        })
+    }
+}
+
+impl<T: Cached, Q: RequestKey, F> QueueKeys<Q> for EventSource<T, F>
+where
+    F: Fn(&Event<T>, &RequestQueue<'_, Q>) + Send + Sync + 'static,
+{
+    fn join(&self, factory: &InformerFactory) {
+        self.informers.join(factory);
+    }
+
+    fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
+        self.informers.wait_for_caches()
     }
 
     fn informer_stopped(&self) -> BoxFuture<'static, String> {
-        let mut status = self.informer.reflector_status();
-        let name = self.informer.name().to_owned();
-        let stopped = async move {
-            let _closed = status.wait_for(|status| status.phase == Phase::Stopped).await;
-            name
-        };
-        stopped.boxed()
+        self.informers.stopped()
     }
 
     fn start(
         self: Box<Self>,
-        queue: KeyQueue,
+        queue: KeyQueue<Q>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, SourceShutdown> {
-        let Self { name, informer, filter, keys, is_primary } = *self;
-        let started = async move {
-            let handler = handler_fn(move |event: &Event<T>| {
-                let add_keys = || {
-                    if stop.is_cancelled() || !filter.passes(event) {
-                        return;
-                    }
-                    let object = (!is_primary).then(|| event.key().clone());
-                    let reason =
-                        Reason { source: Arc::clone(&name), object, change: Change::from_event(event) };
-                    keys(event, &RequestQueue { queue: &queue, reason });
-                };
-                if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
-                    queue.record_panic(&name);
-                }
-            });
-            let registration = informer.add_backpressured_handler(handler);
-            if !registration.wait_for_sync(NO_TIMEOUT).await {
-                std::future::pending::<()>().await; // the informer is stopped
-            }
-            SourceShutdown(registration.remove().boxed())
-        };
-        started.boxed()
+        let informers = self.informers.clone();
+        async move {
+            let registrations = informers.register(self.handler(queue, stop));
+            registrations.wait_for_sync().await;
+            SourceShutdown(registrations.remove().boxed())
+        }
+        .boxed()
     }
 }
-
-/// The time between two looks at a list that the server rejects.
-const REJECTED_RETRY: Duration = Duration::from_secs(5);
-
-/// A timeout that never expires in practice.
-const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Queues the keys of a stream.
 pub(crate) struct StreamSource<S> {
@@ -197,10 +167,10 @@ pub(crate) struct StreamSource<S> {
     pub(crate) priority: Priority,
 }
 
-impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
+impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for StreamSource<S> {
     fn join(&self, _: &InformerFactory) {}
 
-    fn wait_for_cache(&self) -> BoxFuture<'static, ()> {
+    fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
 
@@ -210,7 +180,7 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
 
     fn start(
         self: Box<Self>,
-        queue: KeyQueue,
+        queue: KeyQueue<Q>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, SourceShutdown> {
         let Self { name, keys, priority } = *self;
@@ -230,13 +200,6 @@ impl<S: Stream<Item = ObjectKey> + Send + 'static> Source for StreamSource<S> {
         };
         async move { SourceShutdown(AbortOnDropHandle::new(tokio::spawn(task)).map(drop).boxed()) }.boxed()
     }
-}
-
-/// Returns the kind of the objects of an informer, or the name that the user assigned to the
-/// informer.
-pub(crate) fn kind_name<T: Object>(informer: &Informer<T>) -> &str {
-    let name = informer.name();
-    name.split_once(" /").map_or(name, |(kind, _)| kind)
 }
 
 /// Queues the keys of the owners of an object. For an update, both states are

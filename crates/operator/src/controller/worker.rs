@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use kube_informer::{Cached, CachedReadError, Informer, ObjectKey};
+use kube_informer::CachedReadError;
 use kube_workqueue::Item;
 use tokio::{
     sync::mpsc,
@@ -14,25 +14,26 @@ use tracing::{Instrument, Span};
 
 use super::{
     action::{Action, Failure},
+    history::LastRun,
+    keys::{KeyQueue, RequestKey},
     reason::{Change, Reason, Reasons},
-    reconcile::{Reconciler, Request},
-    state::{ControllerState, LastRun},
+    reconcile::KeyRequest,
+    state::ControllerState,
+    work::{Reconciled, Work},
 };
 use crate::{Leadership, observe::ReconcileResult};
 
-/// The maximum wait for this process's own writes of the object, before a reconcile.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The state that all workers of a controller share.
-pub(crate) struct Worker<T, R> {
+pub(crate) struct Worker<Q: RequestKey, W> {
     pub(crate) state: Arc<ControllerState>,
-    pub(crate) kind: Arc<str>,
-    pub(crate) informer: Informer<T>,
-    pub(crate) reconciler: R,
+    pub(crate) keys: KeyQueue<Q>,
+    /// The source of retries and requeues in the [`Reason`]s.
+    pub(crate) name: Arc<str>,
+    pub(crate) work: W,
     pub(crate) leadership: Leadership,
     pub(crate) stop: CancellationToken,
     /// Receives keys whose cached object does not contain a write of this process yet.
-    pub(crate) park: mpsc::Sender<Item<ObjectKey>>,
+    pub(crate) park: mpsc::Sender<Item<Q>>,
 }
 
 /// The reason why a worker returned.
@@ -64,7 +65,7 @@ impl RunOutcome {
     }
 }
 
-impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
+impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
     /// Reconciles keys until the controller stops or leadership is lost.
     pub(crate) async fn work(self: Arc<Self>) -> WorkerExit {
         let (mut stopped, mut lost) = (pin!(self.stop.cancelled()), pin!(self.leadership.lost()));
@@ -77,14 +78,14 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
             }
             let item = tokio::select! {
                 biased;
-                item = self.state.keys.queue.get() => item,
+                item = self.keys.queue.get() => item,
                 () = &mut stopped => return WorkerExit::Stopped,
                 () = &mut lost => return WorkerExit::LostLeadership,
             };
             let Some(item) = item else { return WorkerExit::Stopped };
             // From here on, a shutdown waits for this key.
             let _token = self.state.reconciles.token();
-            match self.wait_for_writes(&item).now_or_never() {
+            match self.work.ready(&item).now_or_never() {
                 Some(Ok(())) => {}
                 Some(Err(stale)) => {
                     self.record_stale_cache(item, stale);
@@ -113,102 +114,89 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     /// Waits until a key can be reconciled, and queues it again. Meanwhile, workers reconcile other keys.
     /// The key stays with this item, so no other worker receives it.
-    pub(crate) async fn wait_parked(self: Arc<Self>, item: Item<ObjectKey>) {
-        match self.wait_for_writes(&item).await {
-            Ok(()) => self.state.keys.queue.add_with_priority(item.clone(), item.priority()),
+    pub(crate) async fn wait_parked(self: Arc<Self>, item: Item<Q>) {
+        match self.work.ready(&item).await {
+            Ok(()) => self.keys.queue.add_with_priority(item.clone(), item.priority()),
             Err(stale) => self.record_stale_cache(item, stale),
         }
     }
 
-    /// Waits until the cache contains this process's own writes of the object. For other objects,
-    /// `CachedApi` waits.
-    async fn wait_for_writes(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
-        match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
-            // Reported once, for writes of the lost history. There may also be writes of the new
-            // history.
-            Err(CachedReadError::ServerRestored { .. }) => {
-                match self.informer.wait_for_writes(Some(key), READ_TIMEOUT).await {
-                    Err(CachedReadError::ServerRestored { .. }) => Ok(()),
-                    other => other,
-                }
-            }
-            other => other,
-        }
-    }
-
     /// Records a failure. The reconciler was not called, so the reasons stay queued for the retry.
-    fn record_stale_cache(&self, item: Item<ObjectKey>, stale: CachedReadError) {
-        let reasons = self.state.keys.reasons.lock().get(&item);
+    fn record_stale_cache(&self, item: Item<Q>, stale: CachedReadError) {
+        let reasons = self.keys.reasons.lock().get(&item);
         let _entered = self.span(&item, &reasons).entered();
         let (failures, outcome) = (item.num_requeues(), RunOutcome::Failed(stale.into()));
         let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
-        self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure });
-        self.finish(item, outcome, false);
+        self.keys.record_run(&item, LastRun { reasons, failures, ended, took, failure });
+        self.finish(item, outcome, true);
     }
 
-    async fn run(&self, item: Item<ObjectKey>) {
-        let request = Request {
+    async fn run(&self, item: Item<Q>) {
+        let request = KeyRequest {
             key: item.clone(),
-            object: self.informer.lister().get_by_key(&*item),
-            reasons: self.state.keys.reasons.lock().take(&item),
+            reasons: self.keys.reasons.lock().take(&item),
             failures: item.num_requeues(),
         };
         let span = self.span(&item, &request.reasons);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
-        let is_deleted = request.object.is_none();
         let started = Instant::now();
-        let outcome = self.reconcile(request, started).instrument(span.clone()).await;
+        let (outcome, exists) = self.reconcile(request, started).instrument(span.clone()).await;
         let ended = Instant::now();
         let took = ended - started;
         let _entered = span.enter();
         self.state.metrics.record_duration(took);
-        self.state.record_run(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
-        self.finish(item, outcome, is_deleted);
+        self.keys.record_run(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
+        self.finish(item, outcome, exists);
     }
 
     /// Uses the highest level, so that warnings show their controller and key even if only warnings
     /// are logged.
-    fn span(&self, key: &ObjectKey, reasons: &Reasons) -> Span {
+    fn span(&self, key: &Q, reasons: &Reasons) -> Span {
         tracing::error_span!("reconcile", controller = %self.state.options.name, %key, reason = %reasons)
     }
 
-    async fn reconcile(&self, request: Request<T>, started: Instant) -> RunOutcome {
+    /// Returns the outcome, and whether the object existed.
+    async fn reconcile(&self, request: KeyRequest<Q>, started: Instant) -> (RunOutcome, bool) {
         // The async block also catches a panic before the reconciler returns its future.
-        let run = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
+        let run = AssertUnwindSafe(async { self.work.reconcile(request).await }).catch_unwind();
         let result = match self.state.options.reconcile_timeout {
             Some(after) => timeout(after, run).await,
             None => Ok(run.await),
         };
         match result {
-            Ok(Ok(Ok(action))) => RunOutcome::Success(action),
-            Ok(Ok(Err(failure))) => RunOutcome::Failed(failure),
+            Ok(Ok(Reconciled { result: Ok(action), exists })) => (RunOutcome::Success(action), exists),
+            Ok(Ok(Reconciled { result: Err(failure), exists })) => (RunOutcome::Failed(failure), exists),
             Ok(Err(_)) => {
                 self.state.record_cut_short();
-                RunOutcome::Panicked
+                (RunOutcome::Panicked, true)
             }
             Err(_) => {
                 self.state.record_cut_short();
-                RunOutcome::TimedOut(started.elapsed())
+                (RunOutcome::TimedOut(started.elapsed()), true)
             }
         }
     }
 
     /// Decides whether and when the key is requeued.
-    fn finish(&self, item: Item<ObjectKey>, outcome: RunOutcome, is_deleted: bool) {
+    fn finish(&self, item: Item<Q>, outcome: RunOutcome, exists: bool) {
         self.record_result(&outcome);
         match outcome {
             RunOutcome::Success(action) => {
                 tracing::debug!(?action, "reconcile succeeded");
                 item.forget();
-                let requeue_after = match action {
-                    Action::Done => self.state.options.requeue_after_success.filter(|_| !is_deleted),
-                    Action::RequeueAfter(after) => Some(after),
+                // A requeued key keeps its priority: keys with low priority stay behind changes.
+                let requeue = match action {
+                    Action::Done => {
+                        let after = self.state.options.requeue_after_success.filter(|_| exists);
+                        after.map(|after| (after, item.priority()))
+                    }
+                    Action::RequeueAfter(after) => Some((after, item.priority())),
+                    Action::RequeueWithPriority(after, priority) => Some((after, priority)),
                     Action::AwaitChange => None,
                 };
-                if let Some(after) = requeue_after {
+                if let Some((after, priority)) = requeue {
                     self.add_reason(&item, Change::Requeued);
-                    // Keep the priority: keys with low priority stay behind changes.
-                    self.state.keys.queue.add_after_with_priority(item.clone(), after, item.priority());
+                    self.keys.queue.add_after_with_priority(item.clone(), after, priority);
                 }
             }
             RunOutcome::Failed(failure) if failure.is_terminal() => {
@@ -229,7 +217,9 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
 
     fn record_result(&self, outcome: &RunOutcome) {
         let result = match outcome {
-            RunOutcome::Success(Action::RequeueAfter(_)) => ReconcileResult::RequeueAfter,
+            RunOutcome::Success(Action::RequeueAfter(_) | Action::RequeueWithPriority(..)) => {
+                ReconcileResult::RequeueAfter
+            }
             RunOutcome::Success(_) => ReconcileResult::Success,
             RunOutcome::Failed(failure) if failure.is_terminal() => ReconcileResult::FailedTerminally,
             RunOutcome::Failed(_) => ReconcileResult::Failed,
@@ -239,8 +229,8 @@ impl<T: Cached, R: Reconciler<T>> Worker<T, R> {
         self.state.metrics.record_result(result);
     }
 
-    fn add_reason(&self, key: &ObjectKey, change: Change) {
-        let reason = Reason { source: Arc::clone(&self.kind), object: None, change };
-        self.state.keys.reasons.lock().add(key.clone(), reason);
+    fn add_reason(&self, key: &Q, change: Change) {
+        let reason = Reason { source: Arc::clone(&self.name), object: None, change };
+        self.keys.reasons.lock().add(key.clone(), reason);
     }
 }

@@ -46,7 +46,7 @@ impl ManagerCollector {
         gauges(encoder, "controller_runtime_active_workers", "Number of running reconciles", active)?;
 
         let queues: Vec<_> =
-            all.iter().map(|state| (queue_labels(&state.options.name), state.keys.queue.status())).collect();
+            all.iter().map(|state| (queue_labels(&state.options.name), state.keys.status())).collect();
         let depth = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.ready as f64));
         gauges(encoder, "workqueue_depth", "Number of keys that wait for a worker", depth)?;
         let unfinished =

@@ -7,12 +7,15 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use kube_informer::{Escaped, InformerStatus, ObjectKey};
+use kube_informer::{Escaped, InformerStatus};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
 use super::pages::PageState;
-use crate::{DroppedEvents, EventRecorder, Reasons, RecorderStatus, controller::state::ControllerState};
+use crate::{
+    DroppedEvents, EventRecorder, Reasons, RecorderStatus,
+    controller::{keys::KeyStatus, state::ControllerState},
+};
 
 /// Limit for each list of keys on a page.
 const MAX_LISTED_KEYS: usize = 100;
@@ -60,16 +63,16 @@ pub(crate) async fn queues(State(state): State<Arc<PageState>>) -> Response {
 }
 
 fn queue_json(controller: &ControllerState) -> Value {
-    let queue = controller.keys.queue.status();
+    let queue = controller.keys.status();
     let running = queue
         .processing
         .iter()
         .take(MAX_LISTED_KEYS)
-        .map(|(key, elapsed)| json!({"key": key.to_string(), "seconds": seconds(*elapsed)}));
-    let failures = controller.failures();
-    let failed = failures.iter().take(MAX_LISTED_KEYS).map(|(key, failure)| {
-        json!({"key": key.to_string(), "failures": controller.keys.queue.num_requeues(key), "error": failure})
-    });
+        .map(|(key, elapsed)| json!({"key": key, "seconds": seconds(*elapsed)}));
+    let (_, failures) = controller.keys.failures(MAX_LISTED_KEYS);
+    let failed = failures
+        .iter()
+        .map(|failed| json!({"key": failed.key, "failures": failed.failures, "error": failed.error}));
     json!({
         "controller": &*controller.options.name,
         "concurrency": controller.options.concurrency,
@@ -129,17 +132,14 @@ pub(crate) async fn why(
         let text = format!("unknown controller {}; use one of: {}\n", Escaped(&name), names.join(", "));
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    let Ok(key) = key.parse::<ObjectKey>() else {
-        return (
-            StatusCode::BAD_REQUEST,
-            "invalid key; use NAMESPACE/NAME, or NAME for a cluster-scoped object\n",
-        )
-            .into_response();
+    let Some(KeyStatus { waiting, running, failures, last }) = controller.keys.key_status(&key) else {
+        let text = format!(
+            "the key {} is not queued, and is not one of the last reconciled keys; use NAMESPACE/NAME, or NAME for a cluster-scoped object\n",
+            Escaped(&key)
+        );
+        return (StatusCode::NOT_FOUND, text).into_response();
     };
-    let queue = controller.keys.queue.status();
-    let running =
-        queue.processing.iter().find(|(running, _)| *running == key).map(|(_, elapsed)| seconds(*elapsed));
-    let last = controller.last_run(&key).map(|run| {
+    let last = last.map(|run| {
         json!({
             "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
             "tookSeconds": seconds(run.took),
@@ -150,10 +150,10 @@ pub(crate) async fn why(
     });
     json_page(&json!({
         "controller": name,
-        "key": key.to_string(),
-        "waitsBecause": reasons_json(&controller.keys.reasons.lock().get(&key)),
-        "runningForSeconds": running,
-        "failures": controller.keys.queue.num_requeues(&key),
+        "key": key,
+        "waitsBecause": reasons_json(&waiting),
+        "runningForSeconds": running.map(seconds),
+        "failures": failures,
         "lastRun": last,
     }))
 }

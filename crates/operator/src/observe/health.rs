@@ -11,7 +11,7 @@ use kube_informer::{ErrorClass, InformerStatus, Phase};
 
 use super::{ManagerPhase, pages::PageState};
 use crate::{
-    controller::state::{ControllerState, MAX_REMEMBERED_RUNS},
+    controller::{history::MAX_REMEMBERED_RUNS, keys::FailedKey, state::ControllerState},
     election::ElectionView,
     redact::single_line,
 };
@@ -137,15 +137,15 @@ fn check_readiness(state: &PageState) -> CheckReport {
 }
 
 fn controller_line(controller: &ControllerState) -> String {
-    let failures = controller.failures();
-    let mut text = match failures.first() {
+    let (count, latest) = controller.keys.failures(1);
+    let mut text = match latest.first() {
         None => "no failed keys".to_owned(),
-        Some((key, failure)) => {
-            let or_more = if failures.len() < MAX_REMEMBERED_RUNS { "" } else { " or more" };
-            format!("failed keys: {}{or_more}; latest: {key}: {failure}", failures.len())
+        Some(FailedKey { key, error, .. }) => {
+            let or_more = if count < MAX_REMEMBERED_RUNS { "" } else { " or more" };
+            format!("failed keys: {count}{or_more}; latest: {key}: {error}")
         }
     };
-    if let Some((key, elapsed)) = controller.keys.queue.longest_processing()
+    if let Some((key, elapsed)) = controller.keys.longest_processing()
         && elapsed > LONG_RECONCILE
     {
         let seconds = elapsed.as_secs();
@@ -159,7 +159,7 @@ fn stuck_line(controller: &ControllerState) -> Result<String, String> {
     let Some(limit) = controller.options.reconcile_timeout else {
         return Ok("ok; reconciles have no timeout".to_owned());
     };
-    match controller.keys.queue.longest_processing() {
+    match controller.keys.longest_processing() {
         Some((key, elapsed)) if elapsed > limit.saturating_add(STUCK_AFTER_TIMEOUT) => Err(format!(
             "the reconcile of {key} has been running for {} s, but its timeout is {limit:?}; it blocks its thread",
             elapsed.as_secs()
@@ -221,10 +221,10 @@ mod tests {
             requeue_after_success: None,
             debounce: Duration::ZERO,
         };
-        let controller =
-            ControllerState::new(options, kube_workqueue::default_rate_limiter(), &Metrics::default());
-        controller.keys.queue.add("shop/web".parse().unwrap());
-        let _item = controller.keys.queue.get().await.unwrap();
+        let limiter = kube_workqueue::default_rate_limiter();
+        let (controller, keys) = ControllerState::new(options, limiter, None, &Metrics::default());
+        keys.queue.add("shop/web".to_owned());
+        let _item = keys.queue.get().await.unwrap();
         sleep(LONG_RECONCILE).await;
         assert_eq!(controller_line(&controller), "no failed keys");
         sleep(LONG_RECONCILE).await;

@@ -31,7 +31,7 @@ const MAX_PATCH_RETRIES: usize = 3;
 ///
 /// impl Reconciler<ConfigMap> for Buckets {
 ///     async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Action, Failure> {
-///         let Some(map) = request.object else { return Ok(Action::AwaitChange) };
+///         let Some(map) = request.object.present() else { return Ok(Action::AwaitChange) };
 ///         let maps = self.maps.namespace(request.key.namespace().unwrap_or_default());
 ///         self.finalizer.reconcile(&maps, map, make_bucket, delete_bucket).await
 ///     }

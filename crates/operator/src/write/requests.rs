@@ -128,11 +128,13 @@ where
     Ok(object)
 }
 
-type BuiltRequest = Result<HttpRequest<Vec<u8>>, core_request::Error>;
+pub(crate) type BuiltRequest = Result<HttpRequest<Vec<u8>>, core_request::Error>;
 
-async fn send<K>(api: &Api<K>, name: &'static str, request: BuiltRequest) -> Result<K>
+/// Sends a request for the resource of the `Api`. `name` is the name of the request in traces.
+pub(crate) async fn send<K, R>(api: &Api<K>, name: &'static str, request: BuiltRequest) -> Result<R>
 where
-    K: Resource + Clone + DeserializeOwned,
+    K: Resource + Clone,
+    R: DeserializeOwned,
 {
     let mut request = request.map_err(Error::BuildRequest)?;
     let no_response =

@@ -54,7 +54,7 @@ impl Operator {
     }
 
     async fn reconcile_site(&self, request: Request<Site>) -> Result<Action, Failure> {
-        let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+        let Some(site) = request.object.present() else { return Ok(Action::AwaitChange) };
         let clean_up = async |_| {
             self.work().await;
             Ok(Cleanup::Done)

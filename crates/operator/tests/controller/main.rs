@@ -1,8 +1,10 @@
 //! Tests of controllers with a test server, under a paused clock: causes, results and concurrency
 //! of reconciles.
 
+mod informers;
 mod sources;
 mod terms;
+mod unselected;
 
 use std::{
     sync::{
@@ -102,7 +104,8 @@ impl World {
     {
         let (runs, started) = (Arc::clone(&self.runs), self.started);
         let reconcile = move |request: Request<ConfigMap>| {
-            let text = request.object.map(|map| map.data.clone().unwrap_or_default()["text"].clone());
+            let text =
+                request.object.present().map(|map| map.data.clone().unwrap_or_default()["text"].clone());
             let mut runs = runs.lock();
             runs.push(RecordedReconcile {
                 name: request.key.name().to_owned(),

@@ -69,7 +69,7 @@ impl Operator {
     }
 
     async fn reconcile_site(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
-        let Some(site) = request.object else { return Ok(Action::AwaitChange) };
+        let Some(site) = request.object.present() else { return Ok(Action::AwaitChange) };
         let (apply, clean_up) = (|site| self.apply(site), |site| self.clean_up(site));
         self.finalizer.reconcile(&self.sites, site, apply, clean_up).await
     }

@@ -1,0 +1,124 @@
+//! `RunHistory`: the last reconciles of a controller. It holds keys and messages, never objects.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+    time::Duration,
+};
+
+use foldhash::quality::RandomState;
+use tokio::time::Instant;
+
+use super::reason::Reasons;
+
+/// The number of keys whose last reconcile is remembered: this many successes, and this many
+/// failures.
+pub(crate) const MAX_REMEMBERED_RUNS: usize = 1024;
+
+/// A completed reconcile.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
+pub(crate) struct LastRun {
+    pub(crate) reasons: Reasons,
+    /// The number of consecutive failures before this reconcile.
+    pub(crate) failures: u32,
+    pub(crate) ended: Instant,
+    pub(crate) took: Duration,
+    /// The error message; `None` after a success.
+    pub(crate) failure: Option<String>,
+}
+
+/// Remembers the last reconcile of recently reconciled keys, each with a sequence number.
+pub(crate) struct RunHistory<Q> {
+    by_key: HashMap<Q, (u64, LastRun), RandomState>,
+    succeeded: BTreeMap<u64, Q>,
+    /// Separate from `succeeded`, so that successes do not evict failures.
+    failed: BTreeMap<u64, Q>,
+    runs: u64,
+}
+
+impl<Q> Default for RunHistory<Q> {
+    fn default() -> Self {
+        let (succeeded, failed) = (BTreeMap::new(), BTreeMap::new());
+        Self { by_key: HashMap::default(), succeeded, failed, runs: 0 }
+    }
+}
+
+impl<Q: Eq + Hash + Clone> RunHistory<Q> {
+    pub(crate) fn add(&mut self, key: &Q, run: LastRun) {
+        self.runs += 1;
+        let has_failed = run.failure.is_some();
+        if let Some((before, _)) = self.by_key.insert(key.clone(), (self.runs, run)) {
+            self.succeeded.remove(&before);
+            self.failed.remove(&before);
+        }
+        let same_result = if has_failed { &mut self.failed } else { &mut self.succeeded };
+        same_result.insert(self.runs, key.clone());
+        if same_result.len() > MAX_REMEMBERED_RUNS
+            && let Some((_, oldest)) = same_result.pop_first()
+        {
+            self.by_key.remove(&oldest);
+        }
+    }
+
+    /// Returns the last reconcile of the key, if it is remembered.
+    pub(crate) fn last_run(&self, key: &Q) -> Option<&LastRun> {
+        self.by_key.get(key).map(|(_, run)| run)
+    }
+
+    /// Returns the remembered keys, in no particular order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Q> {
+        self.by_key.keys()
+    }
+
+    /// Returns the keys whose last reconcile failed, with the error message, latest first. At most
+    /// [`MAX_REMEMBERED_RUNS`].
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (&Q, &str)> {
+        self.failed.values().rev().filter_map(|key| Some((key, self.last_run(key)?.failure.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_informer::ObjectKey;
+
+    use super::*;
+
+    fn run(failure: Option<&str>) -> LastRun {
+        let (ended, took) = (Instant::now(), Duration::ZERO);
+        LastRun { reasons: Reasons::default(), failures: 0, ended, took, failure: failure.map(str::to_owned) }
+    }
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new(Some("shop"), &format!("web-{number}"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn history_keeps_the_most_recently_reconciled_keys() {
+        let mut history = RunHistory::default();
+        (0..MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(None)));
+        history.add(&key(0), run(None));
+        history.add(&key(MAX_REMEMBERED_RUNS), run(None));
+
+        assert_eq!(
+            (history.by_key.len(), history.succeeded.len()),
+            (MAX_REMEMBERED_RUNS, MAX_REMEMBERED_RUNS)
+        );
+        assert!(!history.by_key.contains_key(&key(1)), "the oldest one");
+        assert!(history.by_key.contains_key(&key(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn successes_do_not_evict_failures_from_history() {
+        let mut history = RunHistory::default();
+        history.add(&key(0), run(Some("no")));
+        (1..=2 * MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(None)));
+        assert_eq!(history.by_key[&key(0)].1.failure.as_deref(), Some("no"));
+        assert_eq!((history.failed.len(), history.by_key.len()), (1, MAX_REMEMBERED_RUNS + 1));
+
+        history.add(&key(0), run(None));
+        assert_eq!((history.failed.len(), history.by_key.len()), (0, MAX_REMEMBERED_RUNS));
+        (0..=MAX_REMEMBERED_RUNS).for_each(|number| history.add(&key(number), run(Some("no"))));
+        assert_eq!(history.failed.len(), MAX_REMEMBERED_RUNS, "the number of failures is bounded");
+    }
+}

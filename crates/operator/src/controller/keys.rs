@@ -1,0 +1,152 @@
+//! `KeyQueue`: the queued keys of a controller, their reasons, and their last reconciles.
+
+use std::{fmt, hash::Hash, sync::Arc, time::Duration};
+
+use kube_workqueue::{Priority, QueueStatus, WorkQueue};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{
+    history::{LastRun, RunHistory},
+    reason::{PendingReasons, Reason, Reasons},
+};
+
+/// Combines the bounds of a key of a [`KeyController`](crate::KeyController).
+///
+/// A blanket implementation covers every type with these bounds, for example `ObjectKey` and `String`.
+/// `Display` is the text of the key in logs and on debug pages. Different keys must have different texts.
+pub trait RequestKey: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static {}
+
+impl<Q: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static> RequestKey for Q {}
+
+/// Decides whether a key is queued for a reason.
+pub(crate) type KeyFilter<Q> = Arc<dyn Fn(&Q, &Reason) -> bool + Send + Sync>;
+
+/// Holds the queued keys of a controller.
+#[derive(Clone)]
+pub(crate) struct KeyQueue<Q: RequestKey> {
+    pub(crate) queue: WorkQueue<Q>,
+    pub(crate) reasons: Arc<Mutex<PendingReasons<Q>>>,
+    history: Arc<Mutex<RunHistory<Q>>>,
+    /// The first source that panicked. Some of its keys are missing.
+    pub(crate) panicked_source: watch::Sender<Option<Arc<str>>>,
+    /// The delay of each key of a source.
+    debounce: Duration,
+    filter: Option<KeyFilter<Q>>,
+}
+
+impl<Q: RequestKey> KeyQueue<Q> {
+    pub(crate) fn new(queue: WorkQueue<Q>, debounce: Duration, filter: Option<KeyFilter<Q>>) -> Self {
+        Self {
+            queue,
+            reasons: Arc::default(),
+            history: Arc::default(),
+            panicked_source: watch::Sender::default(),
+            debounce,
+            filter,
+        }
+    }
+
+    /// Queues a key of a source, unless the filter rejects it.
+    pub(crate) fn add(&self, key: Q, reason: Reason, delay: Duration, priority: Priority) {
+        if self.filter.as_ref().is_some_and(|filter| !filter(&key, &reason)) {
+            return;
+        }
+        // The reason is added before the key. A reconcile that starts in between removes the reason
+        // and observes the change.
+        self.reasons.lock().add(key.clone(), reason);
+        match delay.max(self.debounce) {
+            Duration::ZERO => self.queue.add_with_priority(key, priority),
+            delay => self.queue.add_after_with_priority(key, delay, priority),
+        }
+    }
+
+    pub(crate) fn record_panic(&self, source: &Arc<str>) {
+        self.panicked_source
+            .send_if_modified(|panicked_source| panicked_source.replace(Arc::clone(source)).is_none());
+    }
+
+    pub(crate) fn record_run(&self, key: &Q, run: LastRun) {
+        self.history.lock().add(key, run);
+    }
+
+    /// Returns the key with this text, if it is being reconciled, has waiting reasons, or was
+    /// reconciled recently.
+    fn find(&self, text: &str) -> Option<Q> {
+        let is_wanted = |key: &&Q| key.to_string() == text;
+        if let Some(key) = self.history.lock().keys().find(is_wanted) {
+            return Some(key.clone());
+        }
+        if let Some(key) = self.reasons.lock().keys().find(is_wanted) {
+            return Some(key.clone());
+        }
+        let running = self.queue.status().processing.into_iter();
+        running.map(|(key, _)| key).find(|key| is_wanted(&key))
+    }
+}
+
+/// A key whose last reconcile failed.
+pub(crate) struct FailedKey {
+    pub(crate) key: String,
+    /// The number of consecutive failures.
+    pub(crate) failures: u32,
+    pub(crate) error: String,
+}
+
+/// The next, the current and the last reconcile of a key.
+pub(crate) struct KeyStatus {
+    pub(crate) waiting: Reasons,
+    pub(crate) running: Option<Duration>,
+    /// The number of consecutive failures.
+    pub(crate) failures: u32,
+    pub(crate) last: Option<LastRun>,
+}
+
+/// The keys of a controller, for metrics and pages. The type of the keys is erased.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages call all methods"))]
+pub(crate) trait KeyView: Send + Sync {
+    fn status(&self) -> QueueStatus<String>;
+    fn longest_processing(&self) -> Option<(String, Duration)>;
+    /// Returns the number of failed keys, and the latest failed keys. The number is bounded by
+    /// [`MAX_REMEMBERED_RUNS`](super::history::MAX_REMEMBERED_RUNS).
+    fn failures(&self, limit: usize) -> (usize, Vec<FailedKey>);
+    /// Returns the status of the key with this text, or `None` if the key is neither queued nor
+    /// remembered.
+    fn key_status(&self, key: &str) -> Option<KeyStatus>;
+}
+
+impl<Q: RequestKey> KeyView for KeyQueue<Q> {
+    fn status(&self) -> QueueStatus<String> {
+        self.queue.status().map_keys(|key| key.to_string())
+    }
+
+    fn longest_processing(&self) -> Option<(String, Duration)> {
+        self.queue.longest_processing().map(|(key, elapsed)| (key.to_string(), elapsed))
+    }
+
+    fn failures(&self, limit: usize) -> (usize, Vec<FailedKey>) {
+        let (count, latest): (usize, Vec<(Q, String)>) = {
+            let history = self.history.lock();
+            let latest = history.failures().take(limit).map(|(key, error)| (key.clone(), error.to_owned()));
+            (history.failures().count(), latest.collect())
+        };
+        // Without the lock, because this calls the rate limiter of the user.
+        let failed = |(key, error): (Q, String)| FailedKey {
+            key: key.to_string(),
+            failures: self.queue.num_requeues(&key),
+            error,
+        };
+        (count, latest.into_iter().map(failed).collect())
+    }
+
+    fn key_status(&self, key: &str) -> Option<KeyStatus> {
+        let key = self.find(key)?;
+        let mut processing = self.queue.status().processing.into_iter();
+        Some(KeyStatus {
+            waiting: self.reasons.lock().get(&key),
+            running: processing.find(|(running, _)| *running == key).map(|(_, elapsed)| elapsed),
+            failures: self.queue.num_requeues(&key),
+            last: self.history.lock().last_run(&key).cloned(),
+        })
+    }
+}

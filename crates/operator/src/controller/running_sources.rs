@@ -1,0 +1,125 @@
+//! `RunningSources`: the tasks of the sources of a running controller.
+
+use std::panic::resume_unwind;
+
+use futures_util::future::join_all;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ControllerError,
+    handle::AddedSource,
+    keys::{KeyQueue, RequestKey},
+    source::{QueueKeys, SourceShutdown},
+    worker::Worker,
+};
+use crate::Leadership;
+
+/// The reason why the task of a source returned.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SourceExit {
+    /// The source or the controller was stopped.
+    Stopped,
+    /// This process can no longer become leader.
+    NotLeader,
+    /// An informer of the source is stopped. Keys are missing.
+    InformerStopped(String),
+}
+
+/// Owns the tasks of the sources. Dropping it stops the sources.
+pub(super) struct RunningSources<Q: RequestKey> {
+    tasks: JoinSet<SourceExit>,
+    keys: KeyQueue<Q>,
+    leadership: Leadership,
+    /// The token of the controller.
+    stop: CancellationToken,
+}
+
+impl<Q: RequestKey> RunningSources<Q> {
+    pub(super) fn new<W>(worker: &Worker<Q, W>) -> Self {
+        let (leadership, stop) = (worker.leadership.clone(), worker.stop.clone());
+        Self { tasks: JoinSet::new(), keys: worker.keys.clone(), leadership, stop }
+    }
+
+    /// Starts the sources of a controller that does not run yet. Returns true when the existing objects
+    /// are queued, and false if this process can no longer become leader.
+    pub(super) async fn start(
+        &mut self,
+        sources: Vec<Box<dyn QueueKeys<Q>>>,
+    ) -> Result<bool, ControllerError> {
+        let all_started = sources.into_iter().map(|source| {
+            let (added, is_started, _) = AddedSource::new(source);
+            self.spawn(added);
+            is_started
+        });
+        let all_started = join_all(all_started.collect::<Vec<_>>());
+        tokio::select! {
+            biased;
+            Some(exit) = self.next() => match exit {
+                SourceExit::InformerStopped(informer) => Err(ControllerError::InformerStopped(informer)),
+                SourceExit::Stopped | SourceExit::NotLeader => Ok(false),
+            },
+            _ = all_started => Ok(true),
+        }
+    }
+
+    /// Starts a source.
+    pub(super) fn spawn(&mut self, added: AddedSource<Q>) {
+        let (keys, leadership) = (self.keys.clone(), self.leadership.clone());
+        self.tasks.spawn(run_source(added, keys, leadership, self.stop.child_token()));
+    }
+
+    /// Waits for the next task that returns. Returns `None` if there are no tasks.
+    pub(super) async fn next(&mut self) -> Option<SourceExit> {
+        Some(self.tasks.join_next().await?.unwrap_or_else(resume_panic))
+    }
+
+    /// Waits until all sources are stopped.
+    pub(super) async fn wait(&mut self) {
+        while self.next().await.is_some() {}
+    }
+}
+
+fn resume_panic(error: JoinError) -> SourceExit {
+    match error.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(_) => SourceExit::Stopped, // the runtime shuts down
+    }
+}
+
+/// Waits for the caches and for leadership, then queues keys until the source is stopped.
+async fn run_source<Q: RequestKey>(
+    added: AddedSource<Q>,
+    keys: KeyQueue<Q>,
+    leadership: Leadership,
+    stop: CancellationToken,
+) -> SourceExit {
+    let AddedSource { source, removed, started, running } = added;
+    let _running = running; // dropped when this task returns
+    let mut informer_stopped = source.informer_stopped();
+    let start = async {
+        source.wait_for_caches().await;
+        if !leadership.acquired().await {
+            return None;
+        }
+        Some(source.start(keys, stop.clone()).await)
+    };
+    let source = tokio::select! {
+        biased;
+        () = stop.cancelled() => return SourceExit::Stopped,
+        () = removed.cancelled() => return SourceExit::Stopped,
+        informer = &mut informer_stopped => return SourceExit::InformerStopped(informer),
+        source = start => source,
+    };
+    let Some(SourceShutdown(shutdown)) = source else { return SourceExit::NotLeader };
+    let _dropped = started.send(());
+    let exit = tokio::select! {
+        biased;
+        () = stop.cancelled() => SourceExit::Stopped,
+        () = removed.cancelled() => SourceExit::Stopped,
+        informer = informer_stopped => SourceExit::InformerStopped(informer),
+    };
+    stop.cancel();
+    shutdown.await;
+    exit
+}

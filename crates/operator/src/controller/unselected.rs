@@ -1,0 +1,177 @@
+//! Objects that exist on the server, but that the informer of a controller does not select.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, Stream, StreamExt, stream};
+use kube_client::{
+    Error,
+    api::{GetParams, ListParams},
+    core::{ObjectList, ObjectMeta, PartialObjectMeta, Request},
+};
+use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey};
+use kube_workqueue::Priority;
+use tokio::time::sleep;
+
+use super::{Controller, action::Failure, reconcile::Observed, source::StreamSource};
+use crate::write::requests::send;
+
+/// The number of objects per page of a list.
+const PAGE_SIZE: u32 = 500;
+
+/// The delay before a failed list is repeated.
+const LIST_RETRY: Duration = Duration::from_secs(10);
+
+/// The maximum wait for an object that the cache does not contain yet.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An object that the informer selects is not in its cache.
+#[derive(Debug, thiserror::Error)]
+#[error("the cache of the informer {informer} does not contain {key} yet, although the informer selects it")]
+struct CacheBehind {
+    informer: String,
+    key: ObjectKey,
+}
+
+impl<K> Controller<K>
+where
+    K: Cached<Resource = K> + ApiObject,
+{
+    /// Includes objects that have the finalizer `finalizer`, but that the informer does not select.
+    /// The informer must be the informer of `api`, with a label selector or a field selector.
+    ///
+    /// An object can leave the selection without being deleted, for example because a label is removed. By
+    /// default, the reconciler then observes [`Observed::Absent`], as after a deletion. With this
+    /// setting, it observes [`Observed::Unselected`] with the object on the server, and can clean up. See
+    /// [`Finalizer::reconcile`](crate::Finalizer::reconcile).
+    ///
+    /// - If a key is not in the cache, the controller reads the object from the server before the
+    ///   reconcile. This requires the permission to get the object.
+    /// - When the controller starts as the leader, it lists the metadata of all objects once, in pages of
+    ///   500. It finds the objects that left the selection while no process was the leader.
+    ///
+    /// `api` must cover the namespaces of the informer.
+    pub fn reconcile_unselected(mut self, api: &CachedApi<K>, finalizer: impl Into<String>) -> Self {
+        let reader = api.clone();
+        self.observe_uncached = Some(Arc::new(move |key| {
+            let api = reader.clone();
+            async move { observe(&api, &key).await }.boxed()
+        }));
+        let finalizer = finalizer.into();
+        let name = format!("finalizer {finalizer}").into();
+        let keys = objects_with(api.clone(), finalizer);
+        self.core.sources.push(Box::new(StreamSource { name, keys, priority: Priority::LOW }));
+        self
+    }
+}
+
+/// Observes an object that is not in the cache.
+async fn observe<K: Cached<Resource = K> + ApiObject>(
+    api: &CachedApi<K>,
+    key: &ObjectKey,
+) -> Result<Observed<K>, Failure> {
+    let url = collection_url(api.api().resource_url(), key);
+    let request = Request::new(url.clone()).get(key.name(), &GetParams::default());
+    let object: K = match send(api.api(), "get", request).await {
+        Ok(object) => object,
+        Err(Error::Api(status)) if status.is_not_found() => return Ok(Observed::Absent),
+        Err(error) => return Err(error.into()),
+    };
+    if !is_selected(api, &url, &object).await? {
+        return Ok(Observed::Unselected(Arc::new(object)));
+    }
+    // The cache is behind the server. Wait for the object, as after a write of this process.
+    api.record_write(&object);
+    api.informer().wait_for_writes(Some(key), READ_TIMEOUT).await?;
+    match api.informer().lister().get_by_key(key) {
+        Some(object) => Ok(Observed::Present(object)),
+        // The object was deleted or left the selection during the wait. The retry reads it again.
+        None => Err(CacheBehind { informer: api.informer().name().to_owned(), key: key.clone() }.into()),
+    }
+}
+
+/// Returns whether the informer selects the object. If the selectors are not simple, the server decides.
+async fn is_selected<K>(api: &CachedApi<K>, url: &str, object: &K) -> kube_client::Result<bool>
+where
+    K: Cached<Resource = K> + ApiObject,
+{
+    if let Some(selects) = api.selects(object) {
+        return Ok(selects);
+    }
+    let (labels, fields) = api.informer().selectors();
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    let fields: Vec<String> = fields.into_iter().chain([format!("metadata.name={name}")]).collect();
+    let params = ListParams { label_selector: labels, ..ListParams::default().fields(&fields.join(",")) };
+    let list: ObjectList<PartialObjectMeta<K>> =
+        send(api.api(), "list", Request::new(url).list_metadata(&params)).await?;
+    Ok(!list.items.is_empty())
+}
+
+/// Lists the keys of the objects that have a finalizer and are not in the cache.
+fn objects_with<K>(api: CachedApi<K>, finalizer: String) -> impl Stream<Item = ObjectKey> + Send
+where
+    K: Cached<Resource = K> + ApiObject,
+{
+    let pages = stream::unfold((api, Some(None)), |(api, next): (_, Option<Option<String>>)| async {
+        let token = next?;
+        let (items, next) = page(&api, token).await;
+        let lister = api.informer().lister();
+        Some((stream::iter(items.into_iter().map(move |meta| (meta, lister.clone()))), (api, next)))
+    });
+    pages.flatten().filter_map(move |(meta, lister)| {
+        let has_finalizer = meta.finalizers.iter().flatten().any(|name| *name == finalizer);
+        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+        let is_wanted = has_finalizer && lister.get_by_key(&key).is_none();
+        std::future::ready(is_wanted.then_some(key))
+    })
+}
+
+/// Returns a page of the list, and the token of the next page. Retries until the server responds. If the
+/// token expired, returns the first page again.
+async fn page<K>(api: &CachedApi<K>, mut token: Option<String>) -> (Vec<ObjectMeta>, Option<Option<String>>)
+where
+    K: Cached<Resource = K> + ApiObject,
+{
+    loop {
+        let params =
+            ListParams { limit: Some(PAGE_SIZE), continue_token: token.clone(), ..Default::default() };
+        let request = Request::new(api.api().resource_url()).list_metadata(&params);
+        match send::<K, ObjectList<PartialObjectMeta<K>>>(api.api(), "list", request).await {
+            Ok(list) => {
+                let next = list.metadata.continue_.filter(|token| !token.is_empty());
+                let items = list.items.into_iter().map(|item| item.metadata).collect();
+                return (items, next.map(Some));
+            }
+            Err(Error::Api(status)) if status.code == 410 && token.is_some() => token = None,
+            Err(error) => {
+                let error = Failure::from(error);
+                let informer = api.informer().name();
+                tracing::warn!(informer, %error, "failed to list objects that the informer does not select; retrying");
+                sleep(LIST_RETRY).await;
+            }
+        }
+    }
+}
+
+/// Returns the URL of the collection that contains the object.
+fn collection_url(url: &str, key: &ObjectKey) -> String {
+    match (key.namespace(), url.rsplit_once('/')) {
+        (Some(namespace), Some((parent, plural))) if !url.contains("/namespaces/") => {
+            format!("{parent}/namespaces/{namespace}/{plural}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_of_a_collection_contains_the_namespace_of_the_object() {
+        let (namespaced, cluster) = (ObjectKey::new(Some("shop"), "a"), ObjectKey::new(None, "a"));
+        assert_eq!(collection_url("/api/v1/secrets", &namespaced), "/api/v1/namespaces/shop/secrets");
+        let url = "/apis/apps/v1/namespaces/shop/deployments";
+        assert_eq!(collection_url(url, &namespaced), url);
+        assert_eq!(collection_url("/api/v1/nodes", &cluster), "/api/v1/nodes");
+    }
+}

@@ -1,0 +1,76 @@
+//! Adds controllers to a `Manager`.
+
+use std::sync::Arc;
+
+use futures_util::{FutureExt, TryFutureExt};
+use kube_informer::Cached;
+
+use super::{
+    Manager, RunsOn,
+    runnables::{TaskKind, TaskSpec},
+};
+use crate::{
+    Action, Controller, Failure, KeyController, KeyRequest, Reconciler, RequestKey,
+    controller::PreparedController,
+};
+
+impl Manager {
+    /// Adds a controller that runs only on the leader.
+    pub fn add_controller<T: Cached>(&mut self, controller: Controller<T>, reconciler: impl Reconciler<T>) {
+        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
+    }
+
+    /// Adds a controller. `runs_on` selects the processes that run it. The manager starts and stops
+    /// the informers of the controller, even if another factory created them.
+    pub fn add_controller_on<T: Cached>(
+        &mut self,
+        runs_on: RunsOn,
+        controller: Controller<T>,
+        reconciler: impl Reconciler<T>,
+    ) {
+        let prepared = controller.prepare(reconciler, &self.metrics);
+        self.add_prepared(runs_on, prepared);
+    }
+
+    /// Adds a controller for keys of the program's own type that runs only on the leader.
+    pub fn add_key_controller<Q, F, R, E>(&mut self, controller: KeyController<Q>, reconcile: F)
+    where
+        Q: RequestKey,
+        F: Fn(KeyRequest<Q>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<Failure> + 'static,
+    {
+        self.add_key_controller_on(RunsOn::LeaderOnly, controller, reconcile);
+    }
+
+    /// Adds a controller for keys of the program's own type. `runs_on` selects the processes that run it.
+    pub fn add_key_controller_on<Q, F, R, E>(
+        &mut self,
+        runs_on: RunsOn,
+        controller: KeyController<Q>,
+        reconcile: F,
+    ) where
+        Q: RequestKey,
+        F: Fn(KeyRequest<Q>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<Failure> + 'static,
+    {
+        let prepared = controller.prepare(reconcile, &self.metrics);
+        self.add_prepared(runs_on, prepared);
+    }
+
+    fn add_prepared(&mut self, runs_on: RunsOn, prepared: PreparedController) {
+        prepared.join(&self.factory);
+        let state = Arc::clone(&prepared.state);
+        #[cfg(any(feature = "http", feature = "metrics"))]
+        self.view.controllers.push(Arc::clone(&state));
+        self.runnables.push(TaskSpec {
+            name: state.options.name.to_string(),
+            leadership: self.leadership_for(runs_on),
+            kind: TaskKind::Controller(state),
+            run: Box::new(move |leadership, stop| {
+                prepared.run(leadership, stop).map_err(Failure::from).boxed()
+            }),
+        });
+    }
+}
