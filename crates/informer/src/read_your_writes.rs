@@ -14,6 +14,7 @@ mod error;
 mod pending_writes;
 mod tracker;
 mod wait;
+mod write_settings;
 
 pub use api_object::ApiObject;
 pub use cached_api::CachedApi;

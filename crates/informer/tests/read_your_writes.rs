@@ -147,6 +147,32 @@ async fn dry_run_is_not_recorded_as_write() {
     factory.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn dry_run_of_all_writes_changes_nothing_and_delays_no_read() {
+    let server = Server::new();
+    let (factory, maps) = started(&server, "").await;
+    let (post, patch) = (PostParams::default(), PatchParams::default());
+    let stored = maps.create(&post, &map("a", "web")).await.unwrap();
+    maps.get("a").await.unwrap();
+    let mark = server.journal().mark();
+    let dry = maps.clone().dry_run().namespace("default");
+    dry.create(&post, &map("b", "web")).await.unwrap();
+    let changed = ConfigMap { data: Some([("k".to_owned(), "1".to_owned())].into()), ..stored.clone() };
+    assert_eq!(dry.replace("a", &post, &changed).await.unwrap().data, changed.data);
+    let patched = dry.patch("a", &patch, &merge(json!({"data": {"k": "2"}}))).await.unwrap();
+    assert_eq!(patched.data.unwrap()["k"], "2");
+    assert!(dry.create(&post, &stored).await.is_err(), "the server checks a dry run");
+    dry.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(server.journal().count_since(mark, |request| request.info.verb != Verb::Watch), 5);
+    let start = Instant::now();
+    assert_eq!(maps.get("a").await.unwrap().unwrap().data, None);
+    assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(server.get("v1", "ConfigMap", Some("default"), "b").is_err());
+    assert_eq!(server.get("v1", "ConfigMap", Some("default"), "a").unwrap()["data"], serde_json::Value::Null);
+    factory.shutdown().await;
+}
+
 /// The watch never reports an object outside of the selection.
 #[tokio::test(start_paused = true)]
 async fn write_outside_selection_does_not_delay_reads() {

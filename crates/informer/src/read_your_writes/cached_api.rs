@@ -3,16 +3,17 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use either::Either;
+use http::Request;
 use kube_client::{
-    Api, Resource,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-    core::{NamespaceResourceScope, Status},
+    Api, Error, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams, ValidationDirective},
+    core::{NamespaceResourceScope, Request as RequestBuilder, Status, request as core_request},
 };
 use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
 use kube_store::{LabelSelector, Lister};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{api_object::ApiObject, coverage::covers, error::CachedReadError};
+use super::{api_object::ApiObject, coverage::covers, error::CachedReadError, write_settings::WriteSettings};
 use crate::{Informer, Scope};
 
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,7 +63,7 @@ pub struct CachedApi<T: Cached> {
     api: Arc<Api<T::Resource>>,
     informer: Informer<T>,
     read_timeout: Duration,
-    field_manager: Option<Arc<str>>,
+    settings: WriteSettings,
     /// The scope of the type. `None` for dynamic types.
     scope: Option<Scope>,
 }
@@ -73,7 +74,7 @@ impl<T: Cached> Clone for CachedApi<T> {
             api: Arc::clone(&self.api),
             informer: self.informer.clone(),
             read_timeout: self.read_timeout,
-            field_manager: self.field_manager.clone(),
+            settings: self.settings.clone(),
             scope: self.scope,
         }
     }
@@ -92,7 +93,7 @@ impl<T: Cached> CachedApi<T> {
             api: Arc::new(api),
             informer: informer.clone(),
             read_timeout: DEFAULT_READ_TIMEOUT,
-            field_manager: None,
+            settings: WriteSettings::default(),
             scope: Scope::of::<T::Resource>(),
         }
     }
@@ -126,32 +127,55 @@ impl<T: Cached> CachedApi<T> {
     /// the start of the user agent.
     #[must_use]
     pub fn field_manager(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.field_manager = Some(name.into());
+        self.settings.field_manager = Some(name.into());
         self
     }
 
-    /// Returns default parameters for a create or a replace, with the field manager.
+    /// Makes all writes a dry run, as controller-runtime's `NewDryRunClient` does. The server checks
+    /// each write and responds as usual, but does not store it.
+    ///
+    /// A dry run is not recorded. Later reads therefore return the state without the write.
+    ///
+    /// Requests through [`CachedApi::api`] are not a dry run. The functions that a program passes to a
+    /// helper run as usual, for example the cleanup of a `Finalizer`.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.settings.dry_run = true;
+        self
+    }
+
+    /// Returns whether all writes are a dry run.
+    pub fn is_dry_run(&self) -> bool {
+        self.settings.dry_run
+    }
+
+    /// Sets the field validation of all creates, replaces and patches whose parameters contain none,
+    /// as controller-runtime's `WithFieldValidation` does.
+    ///
+    /// With [`ValidationDirective::Strict`], the server rejects an object with an unknown or repeated
+    /// field. By default, the server ignores such fields and sends warnings, which kube-client does not
+    /// show. For example, `Strict` reveals that the schema of a CRD lacks a field of the Rust type.
+    #[must_use]
+    pub fn field_validation(mut self, directive: ValidationDirective) -> Self {
+        self.settings.field_validation = Some(directive);
+        self
+    }
+
+    /// Returns default parameters for a create or a replace, with the field manager and the dry run.
+    /// To add the field validation to a request, call [`CachedApi::add_field_validation`].
     pub fn post_params(&self) -> PostParams {
-        self.with_manager(&PostParams::default())
+        self.settings.post(&PostParams::default())
     }
 
-    /// Returns default parameters for a patch, with the field manager.
+    /// Returns default parameters for a patch, with the settings of this `CachedApi`.
     pub fn patch_params(&self) -> PatchParams {
-        self.patch_with_manager(&PatchParams::default())
+        self.settings.patch(&PatchParams::default())
     }
 
-    fn with_manager(&self, params: &PostParams) -> PostParams {
-        let field_manager = params.field_manager.clone().or_else(|| self.manager());
-        PostParams { field_manager, ..params.clone() }
-    }
-
-    fn patch_with_manager(&self, params: &PatchParams) -> PatchParams {
-        let field_manager = params.field_manager.clone().or_else(|| self.manager());
-        PatchParams { field_manager, ..params.clone() }
-    }
-
-    fn manager(&self) -> Option<String> {
-        self.field_manager.as_deref().map(str::to_owned)
+    /// Adds the field validation to a create or a replace that the program builds itself. The
+    /// parameters of these requests cannot contain it.
+    pub fn add_field_validation(&self, request: &mut Request<Vec<u8>>) {
+        self.settings.add_field_validation(request);
     }
 
     /// Returns the `Api`, for requests that `CachedApi` does not provide.
@@ -288,7 +312,9 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.create(&self.with_manager(params), object).await, params.dry_run)
+        let params = self.settings.post(params);
+        let request = self.builder().create(&params, json(object)?);
+        self.recorded(self.send("create", request).await, params.dry_run)
     }
 
     /// Calls [`Api::replace`] and records the write.
@@ -301,7 +327,9 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.replace(name, &self.with_manager(params), object).await, params.dry_run)
+        let params = self.settings.post(params);
+        let request = self.builder().replace(name, &params, json(object)?);
+        self.recorded(self.send("replace", request).await, params.dry_run)
     }
 
     /// Calls [`Api::replace_status`] and records the write.
@@ -314,8 +342,9 @@ where
         params: &PostParams,
         object: &T::Resource,
     ) -> kube_client::Result<T::Resource> {
-        let result = self.api.replace_status(name, &self.with_manager(params), object).await;
-        self.recorded(result, params.dry_run)
+        let params = self.settings.post(params);
+        let request = self.builder().replace_subresource("status", name, &params, json(object)?);
+        self.recorded(self.send("replace_status", request).await, params.dry_run)
     }
 
     /// Calls [`Api::patch`] and records the write.
@@ -328,7 +357,8 @@ where
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> kube_client::Result<T::Resource> {
-        self.recorded(self.api.patch(name, &self.patch_with_manager(params), patch).await, params.dry_run)
+        let params = self.settings.patch(params);
+        self.recorded(self.api.patch(name, &params, patch).await, params.dry_run)
     }
 
     /// Calls [`Api::patch_status`] and records the write.
@@ -341,8 +371,8 @@ where
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> kube_client::Result<T::Resource> {
-        let result = self.api.patch_status(name, &self.patch_with_manager(params), patch).await;
-        self.recorded(result, params.dry_run)
+        let params = self.settings.patch(params);
+        self.recorded(self.api.patch_status(name, &params, patch).await, params.dry_run)
     }
 
     /// Calls [`Api::delete`] and records the deletion, except for a dry run.
@@ -358,7 +388,8 @@ where
         name: &str,
         params: &DeleteParams,
     ) -> kube_client::Result<Either<T::Resource, Status>> {
-        let response = self.api.delete(name, params).await?;
+        let params = self.settings.delete(params);
+        let response = self.api.delete(name, &params).await?;
         if params.dry_run {
             return Ok(response);
         }
@@ -379,6 +410,23 @@ where
         Ok(response)
     }
 
+    fn builder(&self) -> RequestBuilder {
+        RequestBuilder::new(self.api.resource_url())
+    }
+
+    /// Sends a create or a replace as [`Api`] does, with the field validation.
+    async fn send(
+        &self,
+        name: &'static str,
+        request: Result<Request<Vec<u8>>, core_request::Error>,
+    ) -> kube_client::Result<T::Resource> {
+        let mut request = request.map_err(Error::BuildRequest)?;
+        self.settings.add_field_validation(&mut request);
+        // kube-client uses this as the name of the span.
+        request.extensions_mut().insert(name);
+        Api::clone(&self.api).into_client().request(request).await
+    }
+
     fn recorded(
         &self,
         response: kube_client::Result<T::Resource>,
@@ -389,6 +437,10 @@ where
         }
         response
     }
+}
+
+fn json(object: &impl Serialize) -> kube_client::Result<Vec<u8>> {
+    serde_json::to_vec(object).map_err(Error::SerdeError)
 }
 
 /// Returns whether a finalizer or a grace period holds a deleted object.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{
     applied::{self, Applied, AppliedObjects, ApplyTarget, LastApply},
-    json::json_contains,
+    json::{json_contains, json_equal},
     owner::{OwnerError, check_controller, set_controller_reference},
     requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
@@ -78,6 +78,8 @@ use crate::Failure;
 /// Do not apply the same object concurrently. Otherwise an `Applier` may record the responses in
 /// the wrong order, and skip a necessary apply. Reconciles of one key never overlap, so this can
 /// only happen if several keys or controllers apply the same object.
+///
+/// An `Applier` does not remember the applies of a [`CachedApi::dry_run`].
 ///
 /// Use an `Applier` only for objects of one cluster, because the recorded applies do not identify
 /// the cluster.
@@ -238,17 +240,16 @@ impl Applier {
         if check_existing.is_some() {
             require_state(&mut requested, cached.as_deref());
         }
-        // From here until the response, the last applied fields are unknown.
-        self.record(api, part, key.name(), LastApply::Unknown);
-        let params = PatchParams { force: self.force, ..PatchParams::apply(&self.manager) };
-        let patch = Patch::Apply(&requested);
-        let (verb, response) = match part {
-            ObjectPart::Main => ("apply", requests::patch(api, key.name(), &params, &patch).await),
-            ObjectPart::Status => {
-                ("apply the status of", requests::patch_status(api, key.name(), &params, &patch).await)
-            }
-        };
-        let response = response.map_err(|error| WriteError::request(api, verb, &key, error))?;
+        if !api.is_dry_run() {
+            // From here until the response, the last applied fields are unknown.
+            self.record(api, part, key.name(), LastApply::Unknown);
+        }
+        let response = self.request(api, part, &key, &requested).await?;
+        if api.is_dry_run() {
+            let result = result_of_dry_run(cached.as_deref(), &response);
+            let result = result.map_err(|source| serialize_error(&key, source))?;
+            return Ok(Written { result, object: Arc::new(response) });
+        }
         let applied = LastApply::Succeeded(Applied::new(digest, response.meta()));
         self.record(api, part, key.name(), applied);
         let result = match cached {
@@ -259,6 +260,25 @@ impl Applier {
             Some(_) => OperationResult::Updated,
         };
         Ok(Written { result, object: Arc::new(response) })
+    }
+
+    async fn request<K: ApiObject>(
+        &self,
+        api: &CachedApi<K>,
+        part: ObjectPart,
+        key: &ObjectKey,
+        requested: &Value,
+    ) -> Result<K, WriteError> {
+        let field_manager = Some(self.manager.clone());
+        let params = PatchParams { force: self.force, field_manager, ..api.patch_params() };
+        let patch = Patch::Apply(requested);
+        let (verb, response) = match part {
+            ObjectPart::Main => ("apply", requests::patch(api, key.name(), &params, &patch).await),
+            ObjectPart::Status => {
+                ("apply the status of", requests::patch_status(api, key.name(), &params, &patch).await)
+            }
+        };
+        response.map_err(|error| WriteError::request(api, verb, key, error))
     }
 
     /// Returns whether the same fields were applied before, and the object still contains them.
@@ -310,6 +330,25 @@ fn require_state(requested: &mut Value, cached: Option<&impl Resource>) {
     // An apply that creates an object ignores the resourceVersion. An existing object has another
     // resourceVersion, because 1 is the first revision of an empty etcd.
     requested["metadata"]["resourceVersion"] = version.unwrap_or_else(|| "1".to_owned()).into();
+}
+
+/// Compares the cached object with the response to a dry run, which has the resourceVersion of the stored
+/// object even if it differs from the stored object.
+fn result_of_dry_run<K: ApiObject>(
+    cached: Option<&K>,
+    response: &K,
+) -> Result<OperationResult, serde_json::Error> {
+    let Some(cached) = cached else { return Ok(OperationResult::Created) };
+    let comparable = |object: &K| {
+        let mut object = object.clone();
+        object.meta_mut().managed_fields = None; // caches do not contain them
+        serde_json::to_value(object)
+    };
+    Ok(if json_equal(&comparable(cached)?, &comparable(response)?) {
+        OperationResult::Unchanged
+    } else {
+        OperationResult::Updated
+    })
 }
 
 /// Returns whether the object contains all requested fields. Cached objects may lack `apiVersion`

@@ -118,13 +118,20 @@ fn json(object: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(object).map_err(Error::SerdeError)
 }
 
-/// Sends a write and records the response, so that reads of the cache wait for it.
+/// Sends a write and records the response, so that reads of the cache wait for it. A dry run is not
+/// recorded.
 async fn write<K>(api: &CachedApi<K>, name: &'static str, request: BuiltRequest) -> Result<K>
 where
     K: ApiObject,
 {
-    let object = send(api.api(), name, request).await?;
-    api.record_write(&object);
+    let mut request = request.map_err(Error::BuildRequest)?;
+    if request.method() != Method::PATCH {
+        api.add_field_validation(&mut request); // the parameters of a patch contain it already
+    }
+    let object = send(api.api(), name, Ok(request)).await?;
+    if !api.is_dry_run() {
+        api.record_write(&object);
+    }
     Ok(object)
 }
 
