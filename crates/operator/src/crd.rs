@@ -14,7 +14,7 @@ use kube_client::{
 };
 use kube_informer::{Informer, InformerFactory, ObjectKey};
 
-use crate::redact::redact;
+use crate::{conditions::is_crd_established, redact::redact};
 
 /// Describes the reason why a CRD is not served.
 #[derive(Debug, thiserror::Error)]
@@ -153,18 +153,15 @@ async fn wait(
 }
 
 fn is_established(crd: &CustomResourceDefinition) -> bool {
-    condition(crd, "Established").is_some_and(|condition| condition.status == "True")
+    is_crd_established()(Some(crd))
 }
 
 /// Returns the message of the server if it does not accept the names of the CRD.
 fn refusal(crd: &CustomResourceDefinition) -> Option<&str> {
-    let condition = condition(crd, "NamesAccepted").filter(|condition| condition.status == "False")?;
+    let mut conditions = crd.status.as_ref()?.conditions.iter().flatten();
+    let is_refusal = |condition: &&CustomResourceDefinitionCondition| {
+        condition.type_ == "NamesAccepted" && condition.status == "False"
+    };
+    let condition = conditions.find(is_refusal)?;
     Some(condition.message.as_deref().unwrap_or("no message"))
-}
-
-fn condition<'a>(
-    crd: &'a CustomResourceDefinition,
-    type_: &str,
-) -> Option<&'a CustomResourceDefinitionCondition> {
-    crd.status.as_ref()?.conditions.iter().flatten().find(|condition| condition.type_ == type_)
 }

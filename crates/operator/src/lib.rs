@@ -11,6 +11,7 @@
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
 //!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
 //! - An [`EventRecorder`] reports Kubernetes Events about objects.
+//! - [`await_condition`] waits until a cached object meets a condition, without requests.
 //! - [`ensure_crd`] installs a CRD, and waits until the server serves its objects.
 //!
 //! ```no_run
@@ -98,6 +99,7 @@ mod manager;
 mod observe;
 mod recorder;
 mod redact;
+mod wait;
 mod write;
 
 pub use controller::{
@@ -125,6 +127,7 @@ pub use manager::{
     Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
+pub use wait::{AwaitConditionError, await_condition, conditions};
 pub use write::{
     apply::Applier,
     conditions::{find_condition, is_condition_true, new_condition, remove_condition, set_condition},
@@ -132,6 +135,7 @@ pub use write::{
     owner::{
         OwnerError, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
     },
+    retry::retry_on_conflict,
     update::{create_or_update, update_status},
     written::{OperationResult, WriteError, Written},
 };

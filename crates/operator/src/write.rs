@@ -8,5 +8,6 @@ mod json;
 pub(crate) mod owner;
 mod records;
 pub(crate) mod requests;
+pub(crate) mod retry;
 pub(crate) mod update;
 pub(crate) mod written;

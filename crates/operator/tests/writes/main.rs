@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use support::{Site, SiteStatus, VERSION, site};
 
 mod applier;
+mod conflicts;
 mod settings;
 #[path = "../support/mod.rs"]
 mod support;
