@@ -133,7 +133,8 @@ pub use write::{
     conditions::{find_condition, is_condition_true, new_condition, remove_condition, set_condition},
     finalizer::{Cleanup, Finalizer, FinalizerError},
     owner::{
-        OwnerError, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
+        OwnerError, has_controller_reference, is_controlled_by, remove_owner_reference,
+        set_controller_reference, set_owner_reference,
     },
     retry::retry_on_conflict,
     update::{create_or_update, update_status},

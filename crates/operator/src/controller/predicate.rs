@@ -111,6 +111,21 @@ impl<K: Resource + Object> Predicate<K> {
     pub fn annotations_changed() -> Self {
         Self::updates(|old, new| old.meta().annotations != new.meta().annotations)
     }
+
+    /// Accepts updates that change the finalizers, and all additions and deletions.
+    pub fn finalizers_changed() -> Self {
+        Self::updates(|old, new| old.meta().finalizers != new.meta().finalizers)
+    }
+
+    /// Accepts updates that set `deletionTimestamp`, and all additions and deletions.
+    ///
+    /// If a finalizer holds an object, its deletion starts with such an update. For types with a
+    /// generation, [`generation_changed`](Self::generation_changed) also accepts this update.
+    pub fn deletion_started() -> Self {
+        Self::updates(|old, new| {
+            old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some()
+        })
+    }
 }
 
 #[cfg(test)]
@@ -146,21 +161,39 @@ mod tests {
         let generation = updated(json!({"generation": 1}), json!({"generation": 2}));
         let labels = updated(json!({"labels": {"a": "1"}}), json!({"labels": {"a": "2"}}));
         let annotations = updated(json!({}), json!({"annotations": {"a": "2"}}));
+        let finalizers = updated(json!({"finalizers": ["a"]}), json!({"finalizers": ["a", "b"]}));
+        let deletion = updated(json!({}), json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
         let resync = {
             let same = map("1", json!({}));
             Event::Updated { old: same.clone(), new: same }
         };
         for (predicate, expected) in [
-            (Predicate::always(), [true, true, true, true]),
-            (Predicate::resource_version_changed(), [true, true, true, false]),
-            (Predicate::generation_changed(), [true, false, false, false]),
-            (Predicate::labels_changed(), [false, true, false, false]),
-            (Predicate::annotations_changed(), [false, false, true, false]),
+            (Predicate::always(), "generation labels annotations finalizers deletion resync"),
+            (Predicate::resource_version_changed(), "generation labels annotations finalizers deletion"),
+            (Predicate::generation_changed(), "generation"),
+            (Predicate::labels_changed(), "labels"),
+            (Predicate::annotations_changed(), "annotations"),
+            (Predicate::finalizers_changed(), "finalizers"),
+            (Predicate::deletion_started(), "deletion"),
         ] {
-            let passes = [&generation, &labels, &annotations, &resync].map(|event| predicate.passes(event));
-            assert_eq!(passes, expected);
+            let events = [
+                ("generation", &generation),
+                ("labels", &labels),
+                ("annotations", &annotations),
+                ("finalizers", &finalizers),
+                ("deletion", &deletion),
+                ("resync", &resync),
+            ];
+            let passed = events.iter().filter(|(_, event)| predicate.passes(event));
+            assert_eq!(passed.map(|(name, _)| *name).collect::<Vec<_>>().join(" "), expected);
             assert_eq!(other_events().map(|event| predicate.passes(&event)), [true, true]);
         }
+    }
+
+    #[test]
+    fn deletion_starts_once() {
+        let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert!(!Predicate::deletion_started().passes(&updated(deleted.clone(), deleted)));
     }
 
     #[test]

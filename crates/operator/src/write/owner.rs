@@ -124,6 +124,12 @@ pub fn is_controlled_by<O: Resource, C: Resource>(child: &C, owner: &O) -> bool 
     controller(child.meta()).is_some_and(|controller| Some(&controller.uid) == uid)
 }
 
+/// Returns whether `child` has a controller reference to any owner, as controller-runtime's
+/// `HasControllerReference` does.
+pub fn has_controller_reference<C: Resource>(child: &C) -> bool {
+    controller(child.meta()).is_some()
+}
+
 /// Removes the references to `owner` from `child`, also a controller reference. Returns false if `child`
 /// had no such reference. The function changes `child` in memory, and sends no request.
 ///
@@ -292,6 +298,7 @@ mod tests {
         set_owner_reference(&other, &(), &mut pod).unwrap();
         assert!(is_controlled_by(&pod, &one) && !is_controlled_by(&pod, &other));
         assert!(!is_controlled_by(&child(), &one));
+        assert!(has_controller_reference(&pod) && !has_controller_reference(&child()));
         let error = check_controller(&pod, &other).unwrap_err().to_string();
         assert!(error.starts_with("shop/web-0 is already controlled by Deployment web (uid u1)"), "{error}");
         assert_eq!(
