@@ -97,6 +97,7 @@ mod crd;
 mod election;
 mod manager;
 mod observe;
+mod rate_limited;
 mod recorder;
 mod redact;
 mod wait;
@@ -126,6 +127,7 @@ pub use manager::SecureServing;
 pub use manager::{
     Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };
+pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
 pub use wait::{AwaitConditionError, await_condition, conditions};
 pub use write::{
