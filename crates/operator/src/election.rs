@@ -10,6 +10,10 @@ pub(crate) mod no_retry;
 use std::{
     fmt::Display,
     hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -85,6 +89,7 @@ pub struct Election {
     /// The last error. A successful write clears it. A successful read clears it only if this process
     /// does not hold the lease.
     last_error: watch::Sender<Option<String>>,
+    failed_renewals: Arc<AtomicU64>,
 }
 
 /// State of an election, for errors, metrics and pages.
@@ -96,6 +101,8 @@ pub(crate) struct ElectionView {
     /// The last error. A successful write clears it. A successful read clears it only if this process
     /// does not hold the lease.
     pub(crate) last_error: watch::Receiver<Option<String>>,
+    /// The number of failed renewals. After each of them, the leader reads the Lease.
+    pub(crate) failed_renewals: Arc<AtomicU64>,
 }
 
 impl ElectionView {
@@ -138,12 +145,22 @@ impl Election {
         let api = Api::namespaced_with(client, &options.namespace, &lease_resource());
         let state = watch::Sender::new(LeaderState::Following(None));
         let last_error = watch::Sender::default();
-        Ok(Self { options, api, state, candidate, lease: None, written_at: None, last_error })
+        Ok(Self {
+            options,
+            api,
+            state,
+            candidate,
+            lease: None,
+            written_at: None,
+            last_error,
+            failed_renewals: Arc::default(),
+        })
     }
 
     pub(crate) fn view(&self) -> ElectionView {
         let last_error = self.last_error.subscribe();
-        ElectionView { lease: self.key(), leadership: self.leadership(), last_error }
+        let failed_renewals = Arc::clone(&self.failed_renewals);
+        ElectionView { lease: self.key(), leadership: self.leadership(), last_error, failed_renewals }
     }
 
     /// Returns a handle that reports whether this process is the leader.
@@ -206,7 +223,10 @@ impl Election {
         let until = match self.candidate.next_step(Instant::now()) {
             NextStep::Read => return self.read().await,
             NextStep::Write(write) => {
-                self.write(write).await;
+                let is_renewal = !write.acquires;
+                if !self.write(write).await && is_renewal {
+                    self.failed_renewals.fetch_add(1, Relaxed);
+                }
                 return;
             }
             NextStep::Wait(until) => until,

@@ -199,6 +199,7 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
             self.machine.processing().map(|(key, since)| (key.clone(), now.duration_since(since))).collect();
         QueueStatus {
             ready: self.machine.ready_len(),
+            ready_background: self.machine.ready_background_len(),
             delayed: self.delayed.len(),
             processing,
             adds: self.adds,

@@ -112,6 +112,11 @@ impl<T> StateMachine<T> {
         self.ready.len()
     }
 
+    /// Returns the number of ready keys in the background lane.
+    pub(crate) fn ready_background_len(&self) -> usize {
+        self.ready.background.len()
+    }
+
     /// Returns true if no key is ready and no key becomes ready without another add.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ready.len() == 0 && self.dirty == 0

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct QueueStatus<T> {
     /// The number of keys that are ready for a worker: the depth of the queue.
     pub ready: usize,
+    /// The number of these keys in the background lane. Their [`Priority`](crate::Priority) is negative.
+    pub ready_background: usize,
     /// The number of keys whose delay has not expired yet.
     pub delayed: usize,
     /// The keys that workers process. The duration is the time since the worker took the key. The key
@@ -25,9 +27,9 @@ pub struct QueueStatus<T> {
 impl<T> QueueStatus<T> {
     /// Converts each key, for example to text.
     pub fn map_keys<U>(self, mut convert: impl FnMut(T) -> U) -> QueueStatus<U> {
-        let Self { ready, delayed, processing, adds, retries } = self;
+        let Self { ready, ready_background, delayed, processing, adds, retries } = self;
         let processing = processing.into_iter().map(|(key, duration)| (convert(key), duration)).collect();
-        QueueStatus { ready, delayed, processing, adds, retries }
+        QueueStatus { ready, ready_background, delayed, processing, adds, retries }
     }
 
     /// Returns the sum of the durations in `processing`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_workqueue::{Item, ItemExponentialFailureRateLimiter, WorkQueue};
+use kube_workqueue::{Item, ItemExponentialFailureRateLimiter, Priority, WorkQueue};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
@@ -332,4 +332,18 @@ fn queue_and_item_are_send_and_sync() {
     assert_send_sync(&queue);
     assert_send_sync::<Option<Item<String>>>(&None);
     assert_eq!(format!("{queue:?}"), "WorkQueue { .. }");
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_counts_ready_keys_of_each_lane() {
+    let queue = WorkQueue::new();
+    let ready = || (queue.status().ready, queue.status().ready_background);
+    queue.add_with_priority("initial", Priority::LOW);
+    queue.add_with_priority("resync", Priority(-1));
+    queue.add("changed");
+    assert_eq!(ready(), (3, 2));
+    queue.add("resync");
+    assert_eq!(ready(), (3, 1), "the key moved to the normal lane");
+    let _taken = [queue.get().await, queue.get().await, queue.get().await];
+    assert_eq!(ready(), (0, 0));
 }

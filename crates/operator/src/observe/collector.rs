@@ -1,8 +1,9 @@
 //! `ManagerCollector`: metrics that are read when Prometheus scrapes: work queues, informers, the election.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, sync::atomic::Ordering::Relaxed};
 
 use kube_informer::{Escaped, InformerStatus};
+use kube_workqueue::Priority;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},
@@ -28,6 +29,9 @@ impl Collector for ManagerCollector {
             let is_leader = f64::from(election.leadership.is_leader());
             let values = [([("name", election.lease.name())], is_leader)];
             gauges(&mut encoder, "leader_election_master_status", "1 if this process is the leader", values)?;
+            let values = [([("name", election.lease.name())], election.failed_renewals.load(Relaxed))];
+            let help = "Failed renewals of the lease, after which the leader reads the Lease";
+            counters(&mut encoder, "leader_election_slowpath", help, values)?;
         }
         Ok(())
     }
@@ -47,7 +51,14 @@ impl ManagerCollector {
 
         let queues: Vec<_> =
             all.iter().map(|state| (queue_labels(&state.options.name), state.keys.status())).collect();
-        let depth = queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.ready as f64));
+        let depth = queues.iter().flat_map(|(labels, queue)| {
+            let lane = |priority: Priority, keys: usize| {
+                let [name, controller] = labels.clone();
+                ([name, controller, ("priority", priority.0.to_string().into())], keys as f64)
+            };
+            let normal = queue.ready - queue.ready_background;
+            [lane(Priority::NORMAL, normal), lane(Priority::LOW, queue.ready_background)]
+        });
         gauges(encoder, "workqueue_depth", "Number of keys that wait for a worker", depth)?;
         let unfinished =
             queues.iter().map(|(labels, queue)| (labels.as_slice(), queue.unfinished_work().as_secs_f64()));

@@ -2,6 +2,7 @@
 
 mod exit;
 mod failures;
+mod metrics;
 mod namespaces;
 mod optional;
 mod pages;
