@@ -1,0 +1,82 @@
+//! An API server in this process that listens on a socket.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kube_testserver::{Listening, Server};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// The time limit for each expected change. A leader that stops without a release of its lease is
+/// replaced after 15 s.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// An API server with a garbage collector, and its kubeconfig.
+pub struct Cluster {
+    server: Server,
+    listening: Listening,
+    folder: TempDir,
+}
+
+impl Cluster {
+    /// Starts a server with these CRDs, and with these namespaces besides `default`. The CRDs are files in
+    /// YAML.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot listen, or rejects an object.
+    pub async fn start(namespaces: &[&str], crds: &[&Path]) -> Result<Self> {
+        let server = Server::builder().garbage_collector(true).build();
+        for namespace in namespaces {
+            let metadata = json!({"name": namespace});
+            server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+        }
+        for file in crds {
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let crd: Value = serde_saphyr::from_str(&text)?;
+            server.create(crd).with_context(|| format!("cannot create the CRD of {}", file.display()))?;
+        }
+        let listening = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("kubeconfig"), listening.kubeconfig())?;
+        Ok(Self { server, listening, folder })
+    }
+
+    /// Returns the server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Returns the path of the kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// Returns a folder for logs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Waits until `check` returns a value. Calls it after each change of an object.
+    ///
+    /// # Errors
+    ///
+    /// Fails after a minute. The error contains `what`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn wait_until<T>(&self, what: &str, check: impl FnMut(&Server) -> Option<T>) -> Result<T> {
+        let waited = timeout(WAIT_LIMIT, self.server.wait_until(check)).await;
+        waited.with_context(|| format!("timed out after {WAIT_LIMIT:?} while waiting until {what}"))
+    }
+
+    /// Stops the server, and waits until all connections are closed.
+    pub async fn stop(self) {
+        self.listening.abort().await;
+    }
+}
