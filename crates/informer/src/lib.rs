@@ -69,7 +69,7 @@ pub use handlers::{
     EventHandler, EventStream, FilteringEventHandler, HandlerFn, HandlerRegistration, handler_fn,
 };
 pub use informer::Informer;
-pub use read_your_writes::{ApiObject, CachedApi, CachedReadError};
+pub use read_your_writes::{ApiObject, ApiScope, CachedApi, CachedReadError, StaticObject};
 pub use status::{HandlerStatus, InformerStatus};
 pub use sync::{CacheSyncError, UnsyncedInformer};
 

@@ -16,7 +16,7 @@ mod tracker;
 mod wait;
 mod write_settings;
 
-pub use api_object::ApiObject;
+pub use api_object::{ApiObject, ApiScope, StaticObject};
 pub use cached_api::CachedApi;
 pub use error::CachedReadError;
 pub(crate) use tracker::WriteTracker;

@@ -92,6 +92,7 @@
 //! - An update never overwrites a change of another client. Instead, the update fails with
 //!   [`WriteError::Conflict`]. The only exception is an apply with [`Applier::force`].
 
+mod cached_client;
 mod controller;
 mod crd;
 mod election;
@@ -103,6 +104,7 @@ mod redact;
 mod wait;
 mod write;
 
+pub use cached_client::CachedClient;
 pub use controller::{
     Controller, ControllerError,
     action::{Action, Failure, TerminalError},

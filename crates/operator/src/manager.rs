@@ -44,7 +44,7 @@ use crate::observe::ManagerView;
 #[cfg(feature = "http")]
 use crate::observe::pages::PageState;
 use crate::{
-    Election, EventRecorder, Failure, Leadership, RecorderError,
+    CachedClient, Election, EventRecorder, Failure, Leadership, RecorderError,
     election::hostname,
     observe::{ManagerPhase, metrics::Metrics},
 };
@@ -202,6 +202,12 @@ impl Manager {
     /// Returns a client that writes only while this process is the leader; see [`Leadership::guard`].
     pub fn client(&self) -> Client {
         self.leadership.guard(self.client.clone())
+    }
+
+    /// Returns a client that reads the objects of all types from caches, and writes only while this process
+    /// is the leader. `field_manager` is the name of the program in `managedFields`.
+    pub fn cached_client(&self, field_manager: &str) -> CachedClient {
+        CachedClient::new(&self.factory, self.client(), field_manager)
     }
 
     /// Returns a handle that reports whether this process is the leader. Without an election, this

@@ -19,6 +19,11 @@ async fn secret_mirror_on_controller_runtime() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secret_mirror_on_kube_operator() -> Result<()> {
+    check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_secret-mirror-kube-operator"))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secret_mirror_on_kube_rs() -> Result<()> {
     check(&Program::new(Library::KubeRs, env!("CARGO_BIN_EXE_secret-mirror-kube-rs"))).await
 }

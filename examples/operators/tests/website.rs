@@ -23,6 +23,11 @@ async fn website_operator_on_controller_runtime() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn website_operator_on_kube_operator() -> Result<()> {
+    check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_website-kube-operator"))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn website_operator_on_kube_rs() -> Result<()> {
     check(&Program::new(Library::KubeRs, env!("CARGO_BIN_EXE_website-kube-rs"))).await
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{
     applied::{self, Applied, AppliedObjects, ApplyTarget, LastApply},
     json::{json_contains, json_equal},
-    owner::{OwnerError, check_controller, set_controller_reference},
+    owner::{check_controller, set_controller_reference},
     requests::{self, ObjectPart},
     written::{OperationResult, WriteError, Written},
 };
@@ -93,7 +93,7 @@ pub struct Applier {
 }
 
 /// Returns an error if an existing object must not be changed.
-type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), OwnerError> + Send + Sync + 'a;
+type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), Failure> + Send + Sync + 'a;
 
 impl Applier {
     /// Creates an applier with this field manager. If another field manager has set a field to
@@ -150,6 +150,34 @@ impl Applier {
         self.send(api, object, ObjectPart::Main, None).await
     }
 
+    /// Applies an object like [`apply`](Self::apply), but only if `check` accepts the existing object, for
+    /// example because it has a label of this program. The method never changes an object that `check` does
+    /// not accept, even with [`force`](Self::force):
+    /// - If the cache contains the object, the method calls `check` with the cached object.
+    /// - If the cache does not contain the object, it must not exist.
+    ///
+    /// The server rejects the apply if the object has changed since it was cached, so the method is correct
+    /// with a stale cache. The next reconcile then tries again.
+    ///
+    /// # Errors
+    /// Returns the failure of `check` unchanged, and the failures of [`apply`](Self::apply). A
+    /// [`WriteError::Conflict`] reports that the object exists and is not in the cache, or that the cache is
+    /// stale.
+    ///
+    /// # Cancel safety
+    /// See [`apply`](Self::apply).
+    pub async fn apply_checked<K>(
+        &self,
+        api: &CachedApi<K>,
+        object: &impl Serialize,
+        check: impl Fn(&K) -> Result<(), Failure> + Send + Sync,
+    ) -> Result<Written<K>, Failure>
+    where
+        K: ApiObject,
+    {
+        self.send(api, object, ObjectPart::Main, Some(&check)).await
+    }
+
     /// Makes `owner` the controller of an object, and applies it like [`apply`](Self::apply). The
     /// method never changes an object that another client created, even with [`force`](Self::force):
     /// - If the cache contains the object, `owner` must already be its controller.
@@ -178,7 +206,7 @@ impl Applier {
         K: ApiObject,
     {
         set_controller_reference(owner, &Default::default(), &mut object)?;
-        let check = |existing: &K| check_controller(existing, owner);
+        let check = |existing: &K| Ok(check_controller(existing, owner)?);
         self.send(api, &object, ObjectPart::Main, Some(&check)).await
     }
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use self::patches::{PatchError, addition, is_gone, patch, removal};
 use super::{records::ObjectRecords, requests};
-use crate::{Action, Failure};
+use crate::{Action, Failure, Observed};
 
 /// How often a patch is retried because another client changed the finalizers of the object.
 const MAX_PATCH_RETRIES: usize = 3;
@@ -31,9 +31,8 @@ const MAX_PATCH_RETRIES: usize = 3;
 ///
 /// impl Reconciler<ConfigMap> for Buckets {
 ///     async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Action, Failure> {
-///         let Some(map) = request.object.present() else { return Ok(Action::AwaitChange) };
 ///         let maps = self.maps.namespace(request.key.namespace().unwrap_or_default());
-///         self.finalizer.reconcile(&maps, map, make_bucket, delete_bucket).await
+///         self.finalizer.reconcile(&maps, request.object, make_bucket, delete_bucket).await
 ///     }
 /// }
 ///
@@ -180,13 +179,16 @@ impl Finalizer {
         &self.name
     }
 
-    /// Calls the function for the work to do, with the object:
+    /// Calls the function for the work to do, with the object. `object` is an `Arc<K>`, or the
+    /// [`object`](crate::Request::object) of a request.
     ///
     /// - If the object is not being deleted, the method adds the finalizer if necessary, and calls
     ///   `apply`. It returns the action of `apply`.
     /// - If the object is being deleted, the method calls `cleanup`. After [`Cleanup::Done`], it removes
     ///   the finalizer and returns [`Action::AwaitChange`]. After [`Cleanup::RetryAfter`], it returns
     ///   [`Action::RequeueAfter`]. If `cleanup` fails, the finalizer remains.
+    /// - If the informer does not [select](Observed::Unselected) the object, and the object has the
+    ///   finalizer, the method also calls `cleanup`, and then removes the finalizer.
     /// - The method calls no function if the object no longer exists, or if another object has its
     ///   name. It also calls no function if the object is being deleted without this finalizer. In
     ///   these cases, it returns [`Action::AwaitChange`].
@@ -207,7 +209,7 @@ impl Finalizer {
     pub async fn reconcile<K, A, C>(
         &self,
         api: &CachedApi<K>,
-        object: Arc<K>,
+        object: impl Into<Observed<K>>,
         apply: impl FnOnce(Arc<K>) -> A,
         cleanup: impl FnOnce(Arc<K>) -> C,
     ) -> Result<Action, Failure>
@@ -216,15 +218,28 @@ impl Finalizer {
         A: Future<Output = Result<Action, Failure>>,
         C: Future<Output = Result<Cleanup, Failure>>,
     {
-        let id = identity(api, &*object)?;
-        let deleted = match self.prepare(api, &id, object).await? {
+        let (id, work) = match object.into() {
+            Observed::Absent => return Ok(Action::AwaitChange),
+            Observed::Present(object) => {
+                let id = identity(api, &*object)?;
+                let work = self.prepare(api, &id, object).await?;
+                (id, work)
+            }
+            Observed::Unselected(object) => {
+                let id = identity(api, &*object)?;
+                self.forget(&id.key);
+                let work = has_finalizer(object.meta(), &self.name).then_some(Work::Cleanup(object));
+                (id, work)
+            }
+        };
+        let obsolete = match work {
             None => return Ok(Action::AwaitChange),
             Some(Work::Apply(object)) => return apply(object).await,
             Some(Work::Cleanup(object)) => object,
         };
-        match cleanup(Arc::clone(&deleted)).await? {
+        match cleanup(Arc::clone(&obsolete)).await? {
             Cleanup::Done => {
-                self.remove(api, &id, deleted).await?;
+                self.remove(api, &id, obsolete).await?;
                 Ok(Action::AwaitChange)
             }
             Cleanup::RetryAfter(after) => {

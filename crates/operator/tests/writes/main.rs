@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use support::{Site, SiteStatus, VERSION, site};
 
 mod applier;
+mod cached_client;
 mod conflicts;
 mod settings;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,147 @@
+//! Tests of `CachedClient`: one client for objects of several types and namespaces.
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube_informer::ObjectKey;
+use kube_operator::CachedClient;
+
+use super::*;
+
+fn client(world: &World) -> CachedClient {
+    let client = Client::new(world.server.service(), "default");
+    CachedClient::new(&world.factory, client, "example-operator")
+}
+
+fn secret(namespace: &str, name: &str) -> Secret {
+    let metadata = json!({"name": name, "namespace": namespace, "labels": {"app": "web"}});
+    serde_json::from_value(json!({"metadata": metadata, "type": "Opaque"})).unwrap()
+}
+
+fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(Some(namespace), name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_reads_its_own_writes_in_all_namespaces_and_types() {
+    let world = World::new().await;
+    world.server.set_lag(Lag::Time(SECOND));
+    let client = client(&world);
+    let shop: Namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    client.create(&shop).await.unwrap();
+    assert!(client.get::<Namespace>(&ObjectKey::new(None, "shop")).await.unwrap().is_some());
+
+    for namespace in ["default", "shop"] {
+        let created = client.create(&secret(namespace, "a")).await.unwrap();
+        assert_eq!(created.metadata.namespace.as_deref(), Some(namespace));
+    }
+    let selector = "app=web".parse().unwrap();
+    assert_eq!(client.list::<Secret>(None, &selector).await.unwrap().len(), 2);
+    assert_eq!(client.list::<Secret>(Some("shop"), &selector).await.unwrap().len(), 1);
+    assert_eq!(client.list::<Secret>(None, &"app=db".parse().unwrap()).await.unwrap().len(), 0);
+
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "db"}}}));
+    client.patch::<Secret>(&key("shop", "a"), &patch).await.unwrap();
+    let patched = client.get::<Secret>(&key("shop", "a")).await.unwrap().unwrap();
+    assert_eq!(patched.metadata.labels.as_ref().unwrap()["app"], "db");
+
+    assert!(client.delete::<Secret>(&key("shop", "a")).await.unwrap());
+    assert!(client.get::<Secret>(&key("shop", "a")).await.unwrap().is_none());
+    assert!(!client.delete::<Secret>(&key("shop", "a")).await.unwrap(), "the Secret is gone");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_share_the_informers_of_the_factory() {
+    let world = World::new().await;
+    let client = client(&world);
+    let mark = world.server.journal().mark();
+    let maps = client.informer::<ConfigMap>().unwrap();
+    assert_eq!(maps.name(), world.maps.informer().name());
+    client.get::<Secret>(&key("default", "a")).await.unwrap();
+    client.clone().get::<Secret>(&key("default", "b")).await.unwrap();
+    let lists = world.server.journal().count_since(mark, |request| request.info.verb == Verb::List);
+    assert_eq!(lists, 1, "only the Secrets are listed, once");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applies_are_skipped_if_the_object_is_up_to_date() {
+    let mut world = World::new().await;
+    let client = client(&world);
+    let mut map = map("a");
+    map.metadata.namespace = Some("default".to_owned());
+    for (result, requests) in [(Created, 1), (Unchanged, 0)] {
+        assert_eq!(client.apply(&map).await.unwrap().result, result);
+        assert_eq!(world.requests(), requests);
+    }
+    let managers = world.on_server()["metadata"]["managedFields"].clone();
+    assert_eq!(managers[0]["manager"], "example-operator");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn checked_apply_does_not_change_an_object_that_the_check_rejects() {
+    let mut world = World::new().await;
+    let client = client(&world).force();
+    let existing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"says": "no"}});
+    world.server.create(existing).unwrap();
+    sleep(SECOND).await;
+    let mut wanted = map("a");
+    wanted.metadata.namespace = Some("default".to_owned());
+    wanted.data = Some([("says".to_owned(), "yes".to_owned())].into());
+    let rejects = |_: &ConfigMap| Err("this map belongs to somebody".into());
+    world.requests();
+    let failure = client.apply_checked(&wanted, rejects).await.unwrap_err();
+    assert_eq!(failure.to_string(), "this map belongs to somebody");
+    assert_eq!((world.requests(), &world.on_server()["data"]["says"]), (0, &json!("no")));
+
+    // The informer does not select the object, so the check does not see it. The server rejects the apply.
+    let labelled = world.factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let client =
+        CachedClient::new(&world.factory, Client::new(world.server.service(), "default"), "b").force();
+    client.use_informer(&labelled);
+    let failure = client.apply_checked(&wanted, rejects).await.unwrap_err();
+    assert!(is_conflict(&failure), "{failure}");
+    assert_eq!(world.on_server()["data"]["says"], "no");
+
+    assert_eq!(
+        client
+            .apply_checked(
+                &{
+                    let mut map = wanted.clone();
+                    map.metadata.name = Some("new".to_owned());
+                    map
+                },
+                rejects
+            )
+            .await
+            .unwrap()
+            .result,
+        Created
+    );
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_is_read_by_name_and_type_of_its_values() {
+    let world = World::new().await;
+    let client = client(&world);
+    client.informer::<Secret>().unwrap().add_index("type", |secret: &Secret| secret.type_.clone()).unwrap();
+    client.create(&secret("default", "a")).await.unwrap();
+    let found = client.list_by_index::<Secret, _>("type", &"Opaque".to_owned()).await.unwrap();
+    assert_eq!(found.len(), 1);
+    let failure = client.list_by_index::<Secret, u8>("type", &1).await.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "the informer Secret /api/v1/secrets has no index type with this type of values; call `Informer::add_index` first"
+    );
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_contains_operation_resource_and_key() {
+    let world = World::new().await;
+    let failure = client(&world).create(&secret("nowhere", "a")).await.unwrap_err();
+    let text = failure.to_string();
+    assert!(text.starts_with("failed to create secrets nowhere/a: "), "{text}");
+    world.end().await;
+}
