@@ -102,6 +102,7 @@ pub(crate) struct ElectionView {
     /// does not hold the lease.
     pub(crate) last_error: watch::Receiver<Option<String>>,
     /// The number of failed renewals. After each of them, the leader reads the Lease.
+    #[cfg(feature = "metrics")]
     pub(crate) failed_renewals: Arc<AtomicU64>,
 }
 
@@ -158,9 +159,13 @@ impl Election {
     }
 
     pub(crate) fn view(&self) -> ElectionView {
-        let last_error = self.last_error.subscribe();
-        let failed_renewals = Arc::clone(&self.failed_renewals);
-        ElectionView { lease: self.key(), leadership: self.leadership(), last_error, failed_renewals }
+        ElectionView {
+            lease: self.key(),
+            leadership: self.leadership(),
+            last_error: self.last_error.subscribe(),
+            #[cfg(feature = "metrics")]
+            failed_renewals: Arc::clone(&self.failed_renewals),
+        }
     }
 
     /// Returns a handle that reports whether this process is the leader.

@@ -1,4 +1,4 @@
-//! `rate_limited`: a client that limits the rate of its requests, as `QPS` and `Burst` of client-go do.
+//! `rate_limited`: a client with a limited rate of requests, like `QPS` and `Burst` of client-go.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// - A waiting request counts as in flight: the timeouts of its caller and
 ///   `rest_client_request_duration_seconds` contain its wait.
 ///
-/// The client has no queue of its own. Each waiting request belongs to the future of its caller, so the
+/// The client has no queue. Each waiting request belongs to the future of its caller, so the
 /// number of concurrent callers limits the memory.
 ///
 /// If `qps` is not a positive number, the client has no limit. A `burst` of 0 counts as 1.
@@ -76,7 +76,7 @@ struct TokenBucket {
     interval: Duration,
     /// The time in which an empty bucket gains all tokens except one.
     tolerance: Duration,
-    /// The time at which the bucket is full again. `None` if no token was taken yet.
+    /// The time at which the bucket is full again. `None` before the first request.
     full_at: Mutex<Option<Instant>>,
     /// Admits one waiting request at a time, in the order of arrival.
     turn: Semaphore,

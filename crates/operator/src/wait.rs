@@ -1,4 +1,4 @@
-//! `await_condition`: waits until an object in a cache meets a condition.
+//! `await_condition`: waits until an object in a cache satisfies a condition.
 
 pub mod conditions;
 
@@ -19,9 +19,9 @@ pub enum AwaitConditionError {
         /// The error of the read.
         source: CachedReadError,
     },
-    /// The object did not meet the condition within the timeout.
+    /// The object did not satisfy the condition within the timeout.
     #[error(
-        "{key} did not meet the condition within {timeout:?}; the cache of {} {} the object",
+        "{key} did not satisfy the condition within {timeout:?}; the cache of {} {} the object",
         Escaped(informer),
         if *exists { "contains" } else { "does not contain" }
     )]
@@ -45,8 +45,8 @@ pub enum AwaitConditionError {
     },
 }
 
-/// Waits until an object meets a condition, as kube-runtime's `await_condition` does. Returns the object
-/// that met the condition, or `None` if the condition accepts an absent object.
+/// Waits until an object satisfies a condition, as kube-runtime's `await_condition` does. Returns the object
+/// that satisfied the condition, or `None` if the condition accepts an absent object.
 ///
 /// The function reads the cache of the informer and sends no request. It calls `condition` before the wait
 /// and after each change of the cache. The argument is `None` if the object does not exist.
@@ -71,8 +71,8 @@ pub enum AwaitConditionError {
 /// ```
 ///
 /// # Errors
-/// Returns an [`AwaitConditionError`] if the object does not meet the condition within `timeout`, or if the
-/// cache cannot be read.
+/// Returns an [`AwaitConditionError`] if the object does not satisfy the condition within `timeout`, or if
+/// the cache cannot be read.
 ///
 /// # Cancel safety
 /// This function is cancel safe, because it only waits.
@@ -90,11 +90,11 @@ pub async fn await_condition<T: Object>(
         .lister()
         .wait_for(timeout.saturating_sub(start.elapsed()), |snapshot| {
             let object = snapshot.get(key).map(|entry| &entry.object);
-            let is_met = condition(object.map(|object| &**object));
-            if is_met {
+            let is_satisfied = condition(object.map(|object| &**object));
+            if is_satisfied {
                 accepted = Some(object.cloned());
             }
-            is_met
+            is_satisfied
         })
         .await;
     let (key, name) = (key.clone(), informer.name().to_owned());

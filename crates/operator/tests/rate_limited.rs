@@ -69,7 +69,7 @@ async fn dropped_request_is_not_sent_and_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_share_the_limit_and_leases_have_none() {
+async fn clones_share_the_limit_and_leases_are_not_limited() {
     let (_server, client) = limited(1);
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let start = Instant::now();

@@ -103,7 +103,7 @@ async fn errors_contain_informer_key_and_timeout_but_not_the_object() {
     let late = await_condition(&pods, &key("web"), conditions::is_pod_running(), SECOND).await;
     assert_eq!(
         late.unwrap_err().to_string(),
-        "default/web did not meet the condition within 1s; the cache of Pod /api/v1/pods contains the object"
+        "default/web did not satisfy the condition within 1s; the cache of Pod /api/v1/pods contains the object"
     );
     let absent = await_condition(&pods, &key("db"), conditions::is_created(), SECOND).await;
     let absent = absent.unwrap_err().to_string();

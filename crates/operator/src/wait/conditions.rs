@@ -99,8 +99,8 @@ pub fn is_ingress_provisioned() -> impl Fn(Option<&Ingress>) -> bool {
     }
 }
 
-/// Returns whether a field has this text. In some Kubernetes versions, k8s-openapi has `String` as the type
-/// of the field, and in others `Option<String>`.
+/// Returns whether a field has this text. The type of the field is `String` or `Option<String>`, which
+/// depends on the Kubernetes version of k8s-openapi.
 fn is(field: &(impl Clone + Into<Option<String>>), text: &str) -> bool {
     field.clone().into().as_deref() == Some(text)
 }

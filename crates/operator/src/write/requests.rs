@@ -8,7 +8,7 @@ use http::{Method, Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::{
     Api, Error, Resource, Result,
-    api::{GetParams, Patch, PatchParams, PostParams},
+    api::{GetParams, Patch, PatchParams},
     client::Body,
     core::{Request, Status, request as core_request},
 };
@@ -106,7 +106,8 @@ pub(crate) async fn create_review<K>(api: &Api<K>, review: &K) -> Result<K>
 where
     K: Resource + Clone + Serialize + DeserializeOwned,
 {
-    let request = request(api).create(&PostParams::default(), json(review)?);
+    let params = kube_client::api::PostParams::default();
+    let request = request(api).create(&params, json(review)?);
     send(api, "create", request).await
 }
 

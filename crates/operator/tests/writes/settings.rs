@@ -13,7 +13,7 @@ fn says(text: &str) -> impl Fn(&mut ConfigMap) -> Result<(), Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_run_of_create_or_update_and_update_status_stores_nothing() {
+async fn dry_run_of_create_or_update_and_update_status_is_not_stored() {
     let mut world = World::new().await;
     let dry = world.maps.clone().dry_run();
     let created = create_or_update(&dry, map("a"), says("1")).await.unwrap();
