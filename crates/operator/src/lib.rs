@@ -11,7 +11,7 @@
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
 //!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
 //! - An [`EventRecorder`] reports Kubernetes Events about objects.
-//! - [`await_condition`] waits until a cached object meets a condition, without requests.
+//! - [`await_condition`] waits until a cached object satisfies a condition, without requests.
 //! - [`ensure_crd`] installs a CRD, and waits until the server serves its objects.
 //!
 //! ```no_run
@@ -125,7 +125,7 @@ pub use election::{
     lease::{ElectionError, LeaseTimes},
 };
 #[cfg(feature = "tls")]
-pub use manager::SecureServing;
+pub use manager::{CertificateSource, SecureServing};
 pub use manager::{
     Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
 };
@@ -145,6 +145,9 @@ pub use write::{
     written::{OperationResult, WriteError, Written},
 };
 
+/// Contains the types of the pages that a program adds with [`Manager::map_pages`].
+#[cfg(feature = "http")]
+pub use axum;
 pub use kube_informer as informer;
 #[doc(inline)]
 pub use kube_workqueue as workqueue;

@@ -16,7 +16,7 @@ mod task_group;
 pub use error::ManagerError;
 pub(crate) use optional::OptionalInformers;
 #[cfg(feature = "tls")]
-pub use options::SecureServing;
+pub use options::{CertificateSource, SecureServing};
 pub use options::{ManagerOptions, RunsOn};
 
 use std::{

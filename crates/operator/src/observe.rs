@@ -20,8 +20,12 @@ pub(crate) mod pages;
 pub(crate) mod process;
 #[cfg(feature = "metrics")]
 pub(crate) mod requests;
+#[cfg(feature = "tls")]
+mod self_signed;
 #[cfg(feature = "http")]
 pub(crate) mod serve;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 #[cfg(any(feature = "http", feature = "metrics"))]
 mod view;
 

@@ -392,3 +392,26 @@ async fn failed_token_review_does_not_leak_the_token() {
         assert!(!lines.contains(CONTENTS), "{expected}: {lines}");
     }
 }
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn self_signed_certificate_is_reported_once() {
+    let logged = Logged::begin();
+    let certificate = kube_operator::CertificateSource::SelfSigned;
+    let options = ManagerOptions {
+        bind_address: Some(([127, 0, 0, 1], 0).into()),
+        secure_serving: Some(kube_operator::SecureServing { certificate, authorize: false }),
+        ..ManagerOptions::default()
+    };
+    let manager = Manager::new(Client::new(Server::new().service(), "default"), options).unwrap();
+    let address = manager.local_address().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    for _ in 0..2 {
+        assert_eq!(tls::get_unverified(address, "/healthz").await.unwrap().code, 200);
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let warning = "the pages use a self-signed certificate, which clients cannot verify";
+    assert_eq!(logged.text().matches(warning).count(), 1, "{}", logged.text());
+}

@@ -20,7 +20,7 @@ pub enum ManagerError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file of [`SecureServing`](crate::SecureServing) is missing or invalid.
+    /// A file of [`CertificateSource::Files`](crate::CertificateSource::Files) is missing or invalid.
     #[cfg(feature = "tls")]
     #[error(
         "cannot use {} for TLS: {reason}; correct the file or its path in `secure_serving`, \
@@ -31,6 +31,13 @@ pub enum ManagerError {
         /// The file that cannot be used.
         file: std::path::PathBuf,
         /// Why the file cannot be used.
+        reason: String,
+    },
+    /// The self-signed certificate could not be created.
+    #[cfg(feature = "tls")]
+    #[error("cannot create a self-signed certificate: {reason}; use `CertificateSource::Files` instead")]
+    SelfSignedCertificate {
+        /// The reason for the failure.
         reason: String,
     },
     /// The election options are unsafe.

@@ -14,7 +14,7 @@ use super::{
     task_group::{TaskFn, TaskGroup},
 };
 #[cfg(feature = "tls")]
-use crate::observe::{authorize::require_authorization, certificate::ServingCertificate};
+use crate::observe::{authorize::require_authorization, tls::ServingCertificate};
 use crate::{
     Leadership,
     observe::{
@@ -37,6 +37,29 @@ impl Manager {
     /// selected port.
     pub fn local_probe_address(&self) -> Option<std::net::SocketAddr> {
         self.http.local_probe_address()
+    }
+
+    /// Changes the router of the pages at [`bind_address`](ManagerOptions::bind_address), for example to add
+    /// pages or middleware. These are `ExtraHandlers` and `FilterProvider` of controller-runtime.
+    ///
+    /// The manager calls `map` when it starts. If [`SecureServing::authorize`](crate::SecureServing) is true,
+    /// it authorizes each request before the middleware of `map`, also for the added pages. If `map` adds a
+    /// page whose path exists already, the start panics. The pages at the probe address do not change.
+    ///
+    /// ```no_run
+    /// # use kube_operator::{Manager, axum::{extract::Request, middleware::{self, Next}, routing::get}};
+    /// # fn example(manager: &mut Manager) {
+    /// manager.map_pages(|pages| {
+    ///     let log = middleware::from_fn(async |request: Request, next: Next| {
+    ///         println!("{}", request.uri().path());
+    ///         next.run(request).await
+    ///     });
+    ///     pages.route("/version", get(async || env!("CARGO_PKG_VERSION"))).layer(log)
+    /// });
+    /// # }
+    /// ```
+    pub fn map_pages(&mut self, map: impl FnOnce(Router) -> Router + Send + 'static) {
+        self.http.maps.push(Box::new(map));
     }
 
     /// Adds a check to `/readyz`. If the check returns an error, the page has the status 503, and
@@ -67,7 +90,11 @@ pub(super) struct HttpServers {
     probes: Option<BoundSocket>,
     security: PageSecurity,
     pub(super) checks: Checks,
+    /// Change the router of the pages, in this order.
+    maps: Vec<MapRouter>,
 }
+
+type MapRouter = Box<dyn FnOnce(Router) -> Router + Send>;
 
 /// A listening socket with its actual address.
 struct BoundSocket {
@@ -89,9 +116,9 @@ impl PageSecurity {
         let Some(secure) = options.secure_pages() else {
             return Ok(Self { transport: Transport::Plain, reviewer: None });
         };
-        let certificate = ServingCertificate::load(secure)?;
+        let certificate = ServingCertificate::new(&secure.certificate)?;
         let reviewer = secure.authorize.then(|| client.clone());
-        Ok(Self { transport: Transport::Tls(Arc::new(certificate)), reviewer })
+        Ok(Self { transport: Transport::Tls(certificate), reviewer })
     }
 
     #[cfg(not(feature = "tls"))]
@@ -126,7 +153,7 @@ impl HttpServers {
             }
         };
         let (pages, probes) = (bind(options.bind_address)?, bind(options.probe_address)?);
-        Ok(Self { pages, probes, security, checks: Checks::default() })
+        Ok(Self { pages, probes, security, checks: Checks::default(), maps: Vec::new() })
     }
 
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
@@ -141,7 +168,9 @@ impl HttpServers {
     pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {
-            let router = self.security.protect(all_pages(Arc::clone(&state)));
+            let maps = std::mem::take(&mut self.maps);
+            let router = maps.into_iter().fold(all_pages(Arc::clone(&state)), |router, map| map(router));
+            let router = self.security.protect(router);
             let task = serve_task(socket, self.security.transport.clone(), router);
             tasks.spawn("the HTTP server".to_owned(), Leadership::always(), task);
         }

@@ -69,35 +69,27 @@ impl ManagerOptions {
 /// Configures TLS and authorization for the pages at
 /// [`ManagerOptions::bind_address`]. The server supports TLS 1.2 and TLS 1.3.
 ///
-/// [`Manager::new`](crate::Manager::new) loads both files. If a file is missing or invalid, it returns
-/// [`ManagerError::Certificate`](crate::ManagerError::Certificate).
-///
 /// ```
-/// use kube_operator::{ManagerOptions, SecureServing};
+/// use kube_operator::{CertificateSource, ManagerOptions, SecureServing};
 ///
 /// let options = ManagerOptions {
 ///     bind_address: Some(([0, 0, 0, 0], 8443).into()),
 ///     probe_address: Some(([0, 0, 0, 0], 8081).into()),
 ///     secure_serving: Some(SecureServing {
-///         certificate: "/certs/tls.crt".into(),
-///         key: "/certs/tls.key".into(),
+///         certificate: CertificateSource::Files {
+///             certificate: "/certs/tls.crt".into(),
+///             key: "/certs/tls.key".into(),
+///         },
 ///         authorize: true,
 ///     }),
 ///     ..ManagerOptions::default()
 /// };
 /// ```
-///
-/// The manager reloads the files after they change. When a client connects, the manager compares the
-/// modification times of the files, at most once in 10 s. If the new files are invalid, it logs a
-/// warning and serves the old certificate. Existing connections keep their certificate.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureServing {
-    /// The PEM file with the certificate chain, for example `tls.crt` in a Secret of cert-manager. The
-    /// certificate of the server is the first one.
-    pub certificate: PathBuf,
-    /// The PEM file with the private key of the certificate, for example `tls.key`.
-    pub key: PathBuf,
+    /// The certificate of the server.
+    pub certificate: CertificateSource,
     /// Whether each request needs the header `Authorization: Bearer TOKEN`.
     ///
     /// If `true`, the manager sends a TokenReview for the token. It then sends a SubjectAccessReview: the
@@ -109,6 +101,33 @@ pub struct SecureServing {
     /// The manager caches up to 1,024 decisions for 10 s. A revoked token can therefore read pages
     /// for up to 10 s.
     pub authorize: bool,
+}
+
+/// Selects the TLS certificate of the pages.
+#[cfg(feature = "tls")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// The certificate is in files. [`Manager::new`](crate::Manager::new) loads both files. If a file is
+    /// missing or invalid, it returns [`ManagerError::Certificate`](crate::ManagerError::Certificate).
+    ///
+    /// The manager reloads the files after they change. When a client connects, the manager compares the
+    /// modification times of the files, at most once in 10 s. If the new files are invalid, it logs a
+    /// warning and serves the old certificate. Existing connections keep their certificate.
+    Files {
+        /// The PEM file with the certificate chain, for example `tls.crt` in a Secret of cert-manager. The
+        /// certificate of the server is the first one.
+        certificate: PathBuf,
+        /// The PEM file with the private key of the certificate, for example `tls.key`.
+        key: PathBuf,
+    },
+    /// The manager creates a self-signed certificate in memory, as controller-runtime does by default. The
+    /// certificate contains the names `localhost` and `127.0.0.1`. It is valid for one year, and the manager
+    /// replaces it one month earlier.
+    ///
+    /// The connections are encrypted, but clients cannot verify the server, and must skip the verification
+    /// (`insecureSkipVerify` of Prometheus). An attacker between a client and the server can therefore
+    /// receive the token of the client. The manager logs a warning when it starts.
+    SelfSigned,
 }
 
 /// Selects the processes in which a controller or a task runs.

@@ -1,36 +1,25 @@
-//! The TLS certificate of the pages. It is loaded again after its files change.
+//! `WatchedCertificate`: a TLS certificate in files. It is loaded again after its files change.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    net::TcpStream,
-    task::spawn_blocking,
-    time::{Instant, timeout},
-};
-use tokio_rustls::{
-    TlsAcceptor,
-    rustls::{
-        self, ServerConfig,
-        crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-        sign::{CertifiedKey, SingleCertAndKey},
-    },
-    server::TlsStream,
+use tokio::{task::spawn_blocking, time::Instant};
+use tokio_rustls::rustls::{
+    self, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
 };
 
-use crate::SecureServing;
+use super::tls::server_config;
 
 /// Minimum time between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Time limit for a handshake. A silent client can therefore not hold a connection.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that cannot be used for TLS.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +29,8 @@ pub(crate) struct CertificateError {
     pub(crate) reason: String,
 }
 
-/// Accepts TLS connections with the latest valid certificate.
-pub(crate) struct ServingCertificate {
+/// The latest valid certificate in two files.
+pub(crate) struct WatchedCertificate {
     files: CertificateFiles,
     state: Mutex<State>,
 }
@@ -65,10 +54,10 @@ struct State {
     failure: Option<String>,
 }
 
-impl ServingCertificate {
+impl WatchedCertificate {
     /// Loads the files. This function blocks the thread while it reads them.
-    pub(crate) fn load(options: &SecureServing) -> Result<Self, CertificateError> {
-        let files = CertificateFiles { certificate: options.certificate.clone(), key: options.key.clone() };
+    pub(crate) fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
+        let files = CertificateFiles { certificate, key };
         let modified = files.modification_times();
         let state = State {
             config: files.load()?,
@@ -80,16 +69,8 @@ impl ServingCertificate {
         Ok(Self { files, state: Mutex::new(state) })
     }
 
-    /// Completes the handshake of a connection.
-    pub(crate) async fn accept(self: Arc<Self>, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let handshake = async { TlsAcceptor::from(self.latest().await).accept(stream).await };
-        timeout(HANDSHAKE_TIMEOUT, handshake)
-            .await
-            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "TLS handshake timed out")))
-    }
-
     /// Returns the configuration with the latest certificate. Checks the files if a check is due.
-    async fn latest(self: &Arc<Self>) -> Arc<ServerConfig> {
+    pub(crate) async fn latest(self: &Arc<Self>) -> Arc<ServerConfig> {
         if self.begin_check() {
             let this = Arc::clone(self);
             let _completed = spawn_blocking(move || this.check()).await;
@@ -177,8 +158,10 @@ impl CertificateFiles {
             .map_err(|_| of_key("the file contains no private key in PEM format".to_owned()))?;
 
         // A program may link several crypto providers, so there is no default provider.
-        let provider = Arc::new(ring::default_provider());
-        let key = provider.key_provider.load_private_key(key).map_err(|error| of_key(error.to_string()))?;
+        let key = ring::default_provider()
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| of_key(error.to_string()))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             Ok(()) => {}
@@ -189,14 +172,7 @@ impl CertificateFiles {
             Err(rustls::Error::InconsistentKeys(_)) => {}
             Err(error) => return Err(of_certificate(error.to_string())),
         }
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| of_certificate(error.to_string()))?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        // The server supports only HTTP/1.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        server_config(certified).map_err(|error| of_certificate(error.to_string()))
     }
 }
 
@@ -207,13 +183,13 @@ mod tests {
 
     use super::*;
 
-    fn serving(folder: &Path) -> ServingCertificate {
+    fn serving(folder: &Path) -> WatchedCertificate {
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
         let pair = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
         fs::write(&key, pair.serialize_pem()).unwrap();
-        ServingCertificate::load(&SecureServing { certificate, key, authorize: false }).unwrap()
+        WatchedCertificate::load(certificate, key).unwrap()
     }
 
     #[test]

@@ -43,7 +43,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Transport {
     Plain,
     #[cfg(feature = "tls")]
-    Tls(std::sync::Arc<super::certificate::ServingCertificate>),
+    Tls(super::tls::ServingCertificate),
 }
 
 /// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address

@@ -13,7 +13,16 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-use super::{pages::get, tls::Certificates, *};
+use kube_operator::{
+    CertificateSource, SecureServing,
+    axum::{http::StatusCode, middleware, routing},
+};
+
+use super::{
+    pages::get,
+    tls::{Certificates, get_unverified},
+    *,
+};
 
 /// The bodies of the reviews that the manager sent: the resource and the `spec`.
 type Reviews = Arc<Mutex<Vec<(String, Value)>>>;
@@ -140,6 +149,57 @@ async fn replaced_certificate_is_served_and_invalid_one_is_not() {
     pass(11 * SECOND).await;
     let last = served(&certificates, address).await;
     assert!(last != first && last != second, "a valid certificate replaces invalid files");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn self_signed_certificate_is_served_and_not_trusted() {
+    let certificates = Certificates::new();
+    let mut options = options(&certificates, false);
+    options.secure_serving =
+        Some(SecureServing { certificate: CertificateSource::SelfSigned, authorize: false });
+    let world = World::new(options);
+    let address = world.manager.local_address().unwrap();
+    let (_, stop, running) = world.run();
+    let metrics = get_unverified(address, "/metrics").await.unwrap();
+    assert!(metrics.code == 200 && metrics.text.contains("# EOF"), "{metrics:?}");
+    let error = certificates.get(address, "/metrics", None).await.unwrap_err();
+    assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn added_pages_are_authorized_before_the_middleware_of_the_program() {
+    let certificates = Certificates::new();
+    let (mut world, address, _) = world(&certificates, true);
+    let _token = world.server.faults().always(create("tokenreviews"), token_review(&prometheus()));
+    let _access = world.server.faults().always(create("subjectaccessreviews"), access_review(true));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    world.manager.map_pages(|pages| pages.route("/version", routing::get(async || "1.2.3")));
+    world.manager.map_pages(move |pages| {
+        pages.layer(middleware::from_fn(
+            move |request: kube_operator::axum::extract::Request, next: middleware::Next| {
+                counted.fetch_add(1, SeqCst);
+                async move {
+                    if request.uri().path() == "/debug/tokio" {
+                        return Err(StatusCode::GONE);
+                    }
+                    Ok(next.run(request).await)
+                }
+            },
+        ))
+    });
+    let (_, stop, running) = world.run();
+    assert_eq!(certificates.get(address, "/version", None).await.unwrap().code, 401);
+    assert_eq!(calls.load(SeqCst), 0);
+    let version = certificates.get(address, "/version", Some("secret")).await.unwrap();
+    assert!(version.code == 200 && version.text.ends_with("1.2.3"), "{version:?}");
+    assert_eq!(certificates.get(address, "/metrics", Some("secret")).await.unwrap().code, 200);
+    assert_eq!(certificates.get(address, "/debug/tokio", Some("secret")).await.unwrap().code, 410);
+    assert_eq!(calls.load(SeqCst), 3);
     stop.cancel();
     running.await.unwrap().unwrap();
 }

@@ -20,13 +20,15 @@ use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
     rustls::{
-        ClientConfig, RootCertStore,
+        self, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+        WantsVerifier,
+        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         crypto::ring,
-        pki_types::{CertificateDer, ServerName},
+        pki_types::{CertificateDer, ServerName, UnixTime},
     },
 };
 
-use kube_operator::SecureServing;
+use kube_operator::{CertificateSource, SecureServing};
 
 /// An authority, and the files of the current serving certificate.
 pub(crate) struct Certificates {
@@ -69,8 +71,8 @@ impl Certificates {
         self.writes += 1;
         // A file system may store only seconds.
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + self.writes);
-        let SecureServing { certificate: certificate_file, key: key_file, .. } = self.options(false);
-        for (path, text) in [(certificate_file, certificate), (key_file, key)] {
+        for (file, text) in [("tls.crt", certificate), ("tls.key", key)] {
+            let path = self.path(file);
             fs::write(&path, text).unwrap();
             File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
         }
@@ -82,7 +84,8 @@ impl Certificates {
     }
 
     pub(crate) fn options(&self, authorize: bool) -> SecureServing {
-        SecureServing { certificate: self.path("tls.crt"), key: self.path("tls.key"), authorize }
+        let (certificate, key) = (self.path("tls.crt"), self.path("tls.key"));
+        SecureServing { certificate: CertificateSource::Files { certificate, key }, authorize }
     }
 
     /// Sends a GET request over TLS.
@@ -92,33 +95,85 @@ impl Certificates {
         path: &str,
         token: Option<&str>,
     ) -> io::Result<Response> {
-        timeout(Duration::from_secs(30), self.request(address, path, token))
+        timeout(Duration::from_secs(30), async { request(self.connect(address).await?, path, token).await })
             .await
             .expect("a response in time")
-    }
-
-    async fn request(&self, address: SocketAddr, path: &str, token: Option<&str>) -> io::Result<Response> {
-        let mut stream = self.connect(address).await?;
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await?;
-        let code = text.split(' ').nth(1).unwrap().parse().unwrap();
-        Ok(Response { code, text })
     }
 
     /// Opens a TLS connection. Trusts only the authority of these certificates.
     pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(address).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        connect(address, client_config().with_root_certificates(roots).with_no_client_auth()).await
+    }
+}
+
+/// Sends a GET request over TLS, and accepts every certificate.
+pub(crate) async fn get_unverified(address: SocketAddr, path: &str) -> io::Result<Response> {
+    let config = client_config().dangerous().with_custom_certificate_verifier(Arc::new(AcceptAll));
+    let connected = connect(address, config.with_no_client_auth());
+    timeout(Duration::from_secs(30), async { request(connected.await?, path, None).await })
+        .await
+        .expect("a response in time")
+}
+
+async fn request(mut stream: TlsStream<TcpStream>, path: &str, token: Option<&str>) -> io::Result<Response> {
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    let code = text.split(' ').nth(1).unwrap().parse().unwrap();
+    Ok(Response { code, text })
+}
+
+async fn connect(address: SocketAddr, config: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+fn client_config() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+}
+
+/// A client that accepts every certificate.
+#[derive(Debug)]
+struct AcceptAll;
+
+impl ServerCertVerifier for AcceptAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
