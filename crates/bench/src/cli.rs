@@ -17,11 +17,12 @@ use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
 use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
 use crate::overhead::{self, OverheadArgs, OverheadNumbers, ProgramArgs, compare_overhead, run_program};
+use crate::programs::{ProgramsArgs, measure_programs};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
 use crate::report::page;
-use crate::report::{Numbers, StoreNumbers};
+use crate::report::{Numbers, StoreNumbers, write_json};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
@@ -46,6 +47,9 @@ pub enum Command {
     Stores(StoresArgs),
     /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
     Operators(OperatorsArgs),
+    /// Measure the operators in examples/operators on kube-operator, kube-rs and controller-runtime. Build
+    /// the package kube-informer-operators before, with the same profile.
+    Programs(ProgramsArgs),
     /// Measure the CPU time of a real kube-apiserver: starts and restarts of each program, and watches in
     /// each encoding.
     Server(ServerArgs),
@@ -183,6 +187,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
         Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),
+        Command::Programs(args) => runtime()?.block_on(run_programs(&args, out)),
         Command::Overhead(args) => runtime()?.block_on(run_overhead(&args, out)),
         // A program uses one thread, as both libraries in Rust need less CPU time with one thread.
         Command::OverheadProgram(args) => {
@@ -313,6 +318,19 @@ async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()>
     writeln!(out, "\n{}", numbers.text())?;
     args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
+}
+
+async fn run_programs(args: &ProgramsArgs, out: &mut impl Write) -> Result<()> {
+    check_json(args.json.as_deref())?;
+    let program = std::env::current_exe()?;
+    let folder = program.parent().context("the path of this program has no folder")?;
+    let settings = args.settings();
+    let outcome = measure_programs(&settings, folder, |step| {
+        let _ = writeln!(out, "{step}");
+    });
+    let outcome = outcome.await?;
+    writeln!(out, "\n{}", outcome.text())?;
+    args.json.as_deref().map_or(Ok(()), |file| write_json(&outcome, file))
 }
 
 async fn run_server(subject: Subject, args: &ServerArgs, out: &mut impl Write) -> Result<()> {

@@ -29,6 +29,7 @@ mod operators;
 mod overhead;
 mod pods;
 mod process;
+mod programs;
 mod record;
 mod recording;
 mod replay;
@@ -52,6 +53,10 @@ pub use operators::{
 pub use overhead::{
     Figures, MeasuredOverhead, OverheadArgs, OverheadLoad, OverheadOutcome, OverheadPart, OverheadServerArgs,
     OverheadSettings, ProgramArgs, compare_overhead,
+};
+pub use programs::{
+    MeasuredProgram, Operator, ProgramPart, ProgramRound, ProgramSettings, ProgramsArgs, ProgramsOutcome,
+    VerbCounts, measure_programs,
 };
 pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};

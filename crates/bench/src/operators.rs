@@ -30,7 +30,7 @@ mod round;
 mod server;
 mod views;
 mod website;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) use protocol::ClusterReady;
 pub(crate) use round::SETTLE;
 pub use round::{OperatorRound, Part};
 pub use server::Requests;
-pub(crate) use server::{Counter, kubeconfig, serve};
+pub(crate) use server::{Counter, is_watch_query, kubeconfig, serve, serve_with};
 
 /// The number of concurrent reconciles.
 const CONCURRENCY: u16 = 16;

@@ -15,6 +15,17 @@ use tokio::time::timeout;
 /// replaced after 15 s.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
+/// Reads the CRD of an operator.
+///
+/// # Errors
+///
+/// Fails if the operator has no valid CRD.
+pub fn read_crd(operator: &str) -> Result<Value> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(operator).join("crd.yaml");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("{} is invalid", file.display()))
+}
+
 /// An API server with a garbage collector, and its kubeconfig.
 pub struct Cluster {
     server: Server,
@@ -23,22 +34,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server with these CRDs, and with these namespaces besides `default`. The CRDs are files in
-    /// YAML.
+    /// Starts a server with these namespaces besides `default`, and with the CRDs of these operators.
     ///
     /// # Errors
     ///
     /// Fails if the server cannot listen, or rejects an object.
-    pub async fn start(namespaces: &[&str], crds: &[&Path]) -> Result<Self> {
+    pub async fn start(namespaces: &[&str], crds: &[&str]) -> Result<Self> {
         let server = Server::builder().garbage_collector(true).build();
         for namespace in namespaces {
             let metadata = json!({"name": namespace});
             server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
         }
-        for file in crds {
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-            let crd: Value = serde_saphyr::from_str(&text)?;
-            server.create(crd).with_context(|| format!("cannot create the CRD of {}", file.display()))?;
+        for operator in crds {
+            server.create(read_crd(operator)?)?;
         }
         let listening = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
         let folder = tempfile::tempdir()?;

@@ -32,6 +32,15 @@ pub enum Library {
 }
 
 impl Library {
+    /// Returns the name of the library, which is also the name of its folders.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeOperator => "kube-operator",
+            Self::ControllerRuntime => "controller-runtime",
+            Self::KubeRs => "kube-rs",
+        }
+    }
+
     /// Returns whether the operators on this library elect a leader. kube-rs contains no election, and its
     /// documentation recommends a single replica.
     pub fn elects(self) -> bool {

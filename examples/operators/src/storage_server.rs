@@ -36,6 +36,13 @@ pub struct StorageRequests {
     pub failed: u64,
 }
 
+impl StorageRequests {
+    /// Returns the number of requests of all methods.
+    pub fn total(self) -> u64 {
+        self.gets + self.puts + self.deletes
+    }
+}
+
 struct Shared {
     contents: Mutex<Contents>,
     /// Sends a new value after each change of the contents.

@@ -1,6 +1,5 @@
 //! Runs the same scenario with each Bucket operator.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -36,8 +35,7 @@ async fn bucket_operator_on_kube_rs() -> Result<()> {
 }
 
 async fn check(program: &Program) -> Result<()> {
-    let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("bucket/crd.yaml");
-    let cluster = Cluster::start(&[], &[&crd]).await?;
+    let cluster = Cluster::start(&[], &["bucket"]).await?;
     let storage = StorageServer::start().await?;
     let scenario = Scenario { program, cluster: &cluster, storage: &storage };
     let result = scenario.run().await;

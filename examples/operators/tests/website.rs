@@ -1,11 +1,9 @@
 //! Runs the same scenario with each Website operator.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
 use kube_informer_operators::cluster::Cluster;
 use kube_informer_operators::programs::{Library, Program, Running};
-use kube_testserver::Server;
+use kube_testserver::{Server, Verb};
 use serde_json::{Value, json};
 
 const WEBSITE: (&str, &str) = ("example.com/v1", "Website");
@@ -33,8 +31,7 @@ async fn website_operator_on_kube_rs() -> Result<()> {
 }
 
 async fn check(program: &Program) -> Result<()> {
-    let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("website/crd.yaml");
-    let cluster = Cluster::start(&[], &[&crd]).await?;
+    let cluster = Cluster::start(&[], &["website"]).await?;
     let scenario = Scenario { program, cluster: &cluster };
     let result = scenario.run().await;
     let log = std::fs::read_to_string(cluster.folder().join("operator.log")).unwrap_or_default();
@@ -173,7 +170,7 @@ impl Scenario<'_> {
                 get(self.cluster.server(), kind).map(|object| object["metadata"]["resourceVersion"].clone())
             })
         };
-        let before = versions();
+        let (before, mark) = (versions(), self.cluster.server().journal().mark());
         self.patch(CONFIG_MAP, &json!({"data": {"index.html": "drift"}}))?;
         let operator = self.start()?;
         self.until("the page is repaired", CONFIG_MAP, |map| map["data"]["index.html"] == "back").await?;
@@ -181,6 +178,12 @@ impl Scenario<'_> {
         self.until("the page is repaired again", CONFIG_MAP, |map| map["data"]["index.html"] == "back")
             .await?;
         assert_eq!(versions(), before);
+        let is_write = |verb| matches!(verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete);
+        let writes =
+            self.cluster.server().journal().count_since(mark, |request| {
+                is_write(request.info.verb) && request.info.resource == "websites"
+            });
+        assert_eq!(writes, 0, "an unchanged status was written");
         Ok(operator)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+/// Records a request and the status of its response.
+type Record = dyn Fn(&Method, &Uri, StatusCode) + Send + Sync;
 
 /// Contains the number of requests to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +51,18 @@ impl Counter {
         *self.lock()
     }
 
+    fn record(&self, method: &Method, uri: &Uri, status: StatusCode) {
+        let is_write = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_watch = uri.query().is_some_and(is_watch_query);
+        let mut requests = self.lock();
+        match (is_write, is_watch) {
+            (true, _) => requests.writes += 1,
+            (false, true) => requests.watches += 1,
+            (false, false) => requests.reads += 1,
+        }
+        requests.refused += u64::from(!status.is_success());
+    }
+
     fn lock(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,12 +78,30 @@ impl Counter {
 ///
 /// Dropping the future closes all connections.
 pub(crate) async fn serve(listener: TcpListener, service: ApiService, counter: Counter) -> io::Result<()> {
+    serve_with(listener, service, move |method, uri, status| counter.record(method, uri, status)).await
+}
+
+/// Serves connections until the future is dropped, and calls `record` for each response.
+///
+/// # Errors
+///
+/// Fails if the listener fails.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes all connections.
+pub(crate) async fn serve_with(
+    listener: TcpListener,
+    service: ApiService,
+    record: impl Fn(&Method, &Uri, StatusCode) + Send + Sync + 'static,
+) -> io::Result<()> {
+    let record: Arc<Record> = Arc::new(record);
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let (service, counter) = (service.clone(), counter.clone());
-        let answer = service_fn(move |request| answer(service.clone(), counter.clone(), request));
+        let (service, record) = (service.clone(), Arc::clone(&record));
+        let answer = service_fn(move |request| answer(service.clone(), Arc::clone(&record), request));
         // A failed connection affects only its client.
         connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
         while connections.try_join_next().is_some() {}
@@ -77,24 +110,17 @@ pub(crate) async fn serve(listener: TcpListener, service: ApiService, counter: C
 
 async fn answer(
     service: ApiService,
-    counter: Counter,
+    record: Arc<Record>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ServiceError> {
-    let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let is_watch = request.uri().query().is_some_and(is_watch_query);
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = service.respond(request).await?;
-    let mut requests = counter.lock();
-    match (is_write, is_watch) {
-        (true, _) => requests.writes += 1,
-        (false, true) => requests.watches += 1,
-        (false, false) => requests.reads += 1,
-    }
-    requests.refused += u64::from(!answer.status().is_success());
-    drop(requests);
+    record(&method, &uri, answer.status());
     Ok(answer)
 }
 
-fn is_watch_query(query: &str) -> bool {
+/// Returns true if the query of a URI selects a watch.
+pub(crate) fn is_watch_query(query: &str) -> bool {
     let mut parameters = form_urlencoded::parse(query.as_bytes());
     parameters.any(|(key, value)| key == "watch" && matches!(&*value, "true" | "1"))
 }

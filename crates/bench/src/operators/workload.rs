@@ -10,13 +10,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_client::api::PostParams;
 use kube_client::{Api, Client, ResourceExt as _};
 use kube_runtime::wait::{await_condition, conditions::is_crd_established};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::website::{Website, WebsiteSpec, definition};
 
 /// The number of namespaces that contain Websites.
-const NAMESPACES: usize = 20;
+pub(crate) const NAMESPACES: usize = 20;
 /// The prefix of the names of these namespaces.
 const NAMESPACE_PREFIX: &str = "team-";
 /// The prefix of the names of Websites.
@@ -52,7 +52,7 @@ async fn install_crd(client: &Client) -> Result<()> {
 }
 
 /// Returns the namespace of a Website.
-pub(super) fn namespace(number: usize) -> String {
+pub(crate) fn namespace(number: usize) -> String {
     format!("{NAMESPACE_PREFIX}{:02}", number % NAMESPACES)
 }
 
@@ -62,12 +62,12 @@ pub(super) fn has_websites(namespace: &str) -> bool {
 }
 
 /// Returns the name of a Website.
-pub(super) fn name(number: usize) -> String {
+pub(crate) fn name(number: usize) -> String {
     format!("{NAME_PREFIX}{number:05}")
 }
 
 /// Returns the number of the Website with this name.
-pub(super) fn number(name: &str) -> Option<usize> {
+pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix(NAME_PREFIX)?.parse().ok()
 }
 
@@ -77,4 +77,9 @@ pub(super) fn spec(number: usize, revision: usize) -> WebsiteSpec {
         format!("<p>Website {number}, revision {revision}: what is served here is of no interest.</p>\n");
     let html = format!("<!doctype html>\n<title>{number}</title>\n{}", line.repeat(5));
     WebsiteSpec { image: format!("registry.example.com/server:1.{revision}"), replicas: 2, html }
+}
+
+/// Returns the spec of a Website as JSON.
+pub(crate) fn spec_json(number: usize, revision: usize) -> Value {
+    json!(spec(number, revision))
 }

@@ -1,0 +1,121 @@
+//! Counts the requests to a server by verb.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Method, StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+
+use crate::operators::is_watch_query;
+
+/// Contains the number of requests by verb.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbCounts {
+    /// The number of requests by verb. Requests for Leases have the verb `lease`, and requests without a
+    /// resource have the verb `other`.
+    pub verbs: BTreeMap<String, u64>,
+    /// The number of failed requests of all verbs.
+    pub failed: u64,
+}
+
+impl VerbCounts {
+    /// Returns the number of requests with a verb.
+    pub fn of(&self, verb: &str) -> u64 {
+        self.verbs.get(verb).copied().unwrap_or_default()
+    }
+
+    /// Returns the requests since `before`.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let verbs = self.verbs.iter().map(|(verb, count)| (verb.clone(), count - before.of(verb)));
+        Self { verbs: verbs.collect(), failed: self.failed - before.failed }
+    }
+}
+
+/// Counts requests.
+#[derive(Clone, Default)]
+pub(super) struct VerbCounter(Arc<Mutex<VerbCounts>>);
+
+impl VerbCounter {
+    /// Counts a request and its response.
+    pub(super) fn record(&self, method: &Method, uri: &Uri, status: StatusCode) {
+        let mut counts = self.lock();
+        *counts.verbs.entry(verb(method, uri).to_owned()).or_default() += 1;
+        counts.failed += u64::from(!status.is_success());
+    }
+
+    /// Returns the requests so far.
+    pub(super) fn total(&self) -> VerbCounts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VerbCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the verb of a request, as in RBAC rules.
+fn verb(method: &Method, uri: &Uri) -> &'static str {
+    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    let rest = match segments.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+        _ => return "other",
+    };
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+        rest => rest,
+    };
+    match (method.as_str(), rest) {
+        (_, []) => "other",
+        (_, ["leases", ..]) => "lease",
+        ("GET", [_]) if uri.query().is_some_and(is_watch_query) => "watch",
+        ("GET", [_]) => "list",
+        ("GET", _) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_those_of_rbac_rules() {
+        let cases = [
+            (Method::GET, "/api/v1/configmaps?watch=true", "watch"),
+            (Method::GET, "/apis/apps/v1/namespaces/a/deployments?watch=1", "watch"),
+            (Method::GET, "/apis/example.com/v1/websites?limit=500", "list"),
+            (Method::GET, "/api/v1/namespaces", "list"),
+            (Method::GET, "/api/v1/namespaces/a", "get"),
+            (Method::GET, "/api/v1/namespaces/a/secrets/b", "get"),
+            (Method::POST, "/api/v1/namespaces/a/secrets", "create"),
+            (Method::PUT, "/apis/example.com/v1/namespaces/a/websites/b", "update"),
+            (Method::PATCH, "/apis/example.com/v1/namespaces/a/websites/b/status", "patch"),
+            (Method::DELETE, "/api/v1/namespaces/a/secrets/b", "delete"),
+            (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "lease"),
+            (Method::GET, "/apis/example.com/v1", "other"),
+            (Method::GET, "/version", "other"),
+        ];
+        for (method, uri, expected) in cases {
+            assert_eq!(verb(&method, &Uri::from_static(uri)), expected, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn requests_since_a_time_are_counted() {
+        let counter = VerbCounter::default();
+        let get = || {
+            let uri = Uri::from_static("/api/v1/namespaces/a/secrets/b");
+            counter.record(&Method::GET, &uri, StatusCode::NOT_FOUND);
+        };
+        get();
+        let before = counter.total();
+        get();
+        get();
+        let since = counter.total().since(&before);
+        assert_eq!((since.of("get"), since.of("list"), since.failed), (2, 0, 2));
+    }
+}

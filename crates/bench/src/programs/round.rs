@@ -1,0 +1,234 @@
+//! One measurement of one program: first start, changes, idle part and restart. The program is measured
+//! from outside.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use kube_client::Client;
+use kube_informer_operators::programs::{Program, Running};
+use kube_informer_operators::storage_server::StorageServer;
+use kube_testserver::Server;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use super::observer::Observer;
+use super::requests::{VerbCounter, VerbCounts};
+use super::{Operator, ProgramSettings};
+use crate::client::Latency;
+use crate::operators::{SETTLE, kubeconfig, serve_with};
+use crate::process::Statistics;
+
+/// The time limit for each part.
+const PART_LIMIT: Duration = Duration::from_secs(600);
+/// A program is at rest if it uses less than 1/50 of a CPU.
+const REST_CPU_DIVISOR: u32 = 50;
+/// The interval of the checks whether a restarted program has read all objects.
+const START_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Contains the measurement of one program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProgramRound {
+    /// The part from the first start until each object is reported.
+    pub first: ProgramPart,
+    /// The part from the first change until all changes are reported.
+    pub changes: ProgramPart,
+    /// The percentiles of the time from a change until it is reported.
+    pub latency: Latency,
+    /// The part in which no object changes. Its duration is the interval of polls.
+    pub idle: ProgramPart,
+    /// The part from the second start until the program is at rest.
+    pub restart: ProgramPart,
+}
+
+/// Contains the resource use of a part. The time until the program is at rest is included.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProgramPart {
+    /// Wall time in seconds, without the time until the program is at rest.
+    pub wall: f64,
+    /// CPU time in seconds.
+    pub cpu: f64,
+    /// Resident memory at the end, in bytes.
+    pub resident: u64,
+    /// Peak resident memory, in bytes.
+    pub peak: u64,
+    /// The requests to the API server.
+    pub requests: VerbCounts,
+    /// The number of requests to the storage service.
+    pub storage_requests: u64,
+}
+
+/// A server with objects, and the measured process.
+struct Measurement<'a> {
+    settings: &'a ProgramSettings,
+    operator: Operator,
+    program: &'a Program,
+    folder: &'a Path,
+    server: &'a Server,
+    counter: &'a VerbCounter,
+    observer: &'a Observer,
+    storage: &'a StorageServer,
+}
+
+/// The state before a part.
+struct PartStart {
+    time: Instant,
+    cpu: Duration,
+    requests: VerbCounts,
+    storage_requests: u64,
+}
+
+/// Measures a program once.
+pub(super) async fn run(
+    settings: &ProgramSettings,
+    operator: Operator,
+    program: &Program,
+) -> Result<ProgramRound> {
+    let (server, counter) = (Server::new(), VerbCounter::default());
+    operator.fill(&server, settings.objects)?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let folder = tempfile::tempdir()?;
+    let url = format!("http://{}", listener.local_addr()?);
+    fs::write(folder.path().join("kubeconfig"), kubeconfig(&url).to_string())?;
+    let (observer, storage) = (Observer::new(settings.objects), StorageServer::start().await?);
+    let measurement = Measurement {
+        settings,
+        operator,
+        program,
+        folder: folder.path(),
+        server: &server,
+        counter: &counter,
+        observer: &observer,
+        storage: &storage,
+    };
+    let recorder = counter.clone();
+    let record = move |method: &_, uri: &_, status| recorder.record(method, uri, status);
+    // The counter counts only requests through the socket, so the client of the observer does not use it.
+    let client = Client::new(server.service(), "default");
+    let resource = operator.resource();
+    tokio::select! {
+        served = serve_with(listener, server.service(), record) => bail!("the server stopped: {served:?}"),
+        () = observer.watch(client, &resource) => bail!("the observation stopped"),
+        round = measurement.run() => round,
+    }
+}
+
+impl Measurement<'_> {
+    async fn run(&self) -> Result<ProgramRound> {
+        let before = self.begin(Duration::ZERO);
+        let running = self.start()?;
+        let process = self.statistics(&running)?;
+        self.limited("each object is reported", self.observer.all_reported()).await?;
+        let first = self.end(&before, before.time.elapsed(), &process, true).await?;
+        let changes = self.changes(&process).await?;
+        let latency = self.observer.latency().context("no change was reported")?;
+        process.reset_peak()?;
+        let before = self.begin(process.cpu()?);
+        sleep(self.settings.poll).await;
+        let idle = self.end(&before, before.time.elapsed(), &process, false).await?;
+        running.stop().await?;
+
+        let before = self.begin(Duration::ZERO);
+        let running = self.start()?;
+        let process = self.statistics(&running)?;
+        self.limited("the restarted program reads all objects", self.is_started(&before)).await?;
+        let restart = self.end(&before, before.time.elapsed(), &process, true).await?;
+        running.stop().await?;
+        Ok(ProgramRound { first, changes, latency, idle, restart })
+    }
+
+    fn start(&self) -> Result<Running> {
+        let (url, poll) = (self.storage.url(), self.settings.poll.as_secs().to_string());
+        let arguments: &[&str] = match self.operator {
+            Operator::Website => &[],
+            Operator::Bucket => &["--storage-url", &url, "--poll-seconds", &poll],
+        };
+        self.program.start(&self.folder.join("kubeconfig"), self.folder, arguments)
+    }
+
+    fn statistics(&self, running: &Running) -> Result<Statistics> {
+        Statistics::new(self.operator.name(), running.id().context("the program has stopped")?)
+    }
+
+    async fn changes(&self, process: &Statistics) -> Result<ProgramPart> {
+        process.reset_peak()?;
+        let before = self.begin(process.cpu()?);
+        let mut ticks = interval(Duration::from_secs_f64(1.0 / self.settings.rate as f64));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        for index in 0..self.settings.changes {
+            ticks.tick().await;
+            let number = index * self.settings.objects / self.settings.changes;
+            self.observer.start_change(number);
+            self.operator.change(self.server, number)?;
+        }
+        self.limited("all changes are reported", self.observer.all_reported()).await?;
+        self.end(&before, before.time.elapsed(), process, true).await
+    }
+
+    /// Waits until a restarted program watches all types, and has read each bucket.
+    async fn is_started(&self, before: &PartStart) {
+        let is_started = || {
+            let watches = self.counter.total().since(&before.requests).of("watch");
+            let reads = self.storage.requests().total() - before.storage_requests;
+            watches >= self.operator.watched_types()
+                && (self.operator != Operator::Bucket || reads >= self.settings.objects as u64)
+        };
+        while !is_started() {
+            sleep(START_INTERVAL).await;
+        }
+    }
+
+    async fn limited(&self, what: &str, wait: impl Future<Output = ()>) -> Result<()> {
+        let waited = timeout(PART_LIMIT, wait).await;
+        waited.with_context(|| {
+            let log = fs::read_to_string(self.folder.join("operator.log")).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(5).collect();
+            format!("timed out after {PART_LIMIT:?} while waiting until {what}; last lines: {last:#?}")
+        })
+    }
+
+    fn begin(&self, cpu: Duration) -> PartStart {
+        PartStart {
+            time: Instant::now(),
+            cpu,
+            requests: self.counter.total(),
+            storage_requests: self.storage.requests().total(),
+        }
+    }
+
+    /// Completes a part that took `wall`, after the program is at rest if `waits` is true.
+    async fn end(
+        &self,
+        before: &PartStart,
+        wall: Duration,
+        process: &Statistics,
+        waits: bool,
+    ) -> Result<ProgramPart> {
+        if waits {
+            let rest = timeout(PART_LIMIT, rest(process)).await;
+            rest.with_context(|| format!("the program is still busy after {PART_LIMIT:?}"))??;
+        }
+        let memory = process.memory()?;
+        Ok(ProgramPart {
+            wall: wall.as_secs_f64(),
+            cpu: (process.cpu()? - before.cpu).as_secs_f64(),
+            resident: memory.resident,
+            peak: memory.peak,
+            requests: self.counter.total().since(&before.requests),
+            storage_requests: self.storage.requests().total() - before.storage_requests,
+        })
+    }
+}
+
+/// Waits until a process uses almost no CPU time.
+async fn rest(process: &Statistics) -> Result<()> {
+    loop {
+        let before = process.cpu()?;
+        sleep(SETTLE).await;
+        if process.cpu()? - before <= SETTLE / REST_CPU_DIVISOR {
+            return Ok(());
+        }
+    }
+}
