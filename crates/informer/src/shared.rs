@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use kube_delta_fifo::{self as fifo, EventList};
+use kube_delta_fifo::{self as fifo, EventList, EventPages};
 use kube_object::{Delta, Escaped, Event, Object};
 use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::{LargeWrite, Store, is_within_index_function};
@@ -285,9 +285,13 @@ impl<T: Object> Shared<T> {
     /// Applies a large write on a thread for blocking work, so that the runtime and the locks are not
     /// blocked.
     async fn apply_large(&self, mut write: LargeWrite<T>) -> Vec<Arc<Mailbox<T>>> {
+        let is_first_list = !self.store.is_synced() && self.store.snapshot().is_empty();
         loop {
             let prepare = move || {
-                let events = EventList::new(write.prepare());
+                let events = write.prepare();
+                // The events of the first list are the adds of all objects. Subscribers read these from the
+                // store, because the allocator would keep the memory of a list of all events.
+                let events = if is_first_list { None } else { Some(EventList::new(events)) };
                 (write, events)
             };
             let events;
@@ -295,8 +299,11 @@ impl<T: Object> Shared<T> {
             let subscribers = self.lock_subscribers();
             // If an index was added, the write is prepared again.
             if write.publish() {
-                let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
-                    mailbox.push_list(&events, synced);
+                let is_empty = events.as_ref().is_some_and(EventList::is_empty);
+                let adds: Arc<dyn EventPages<T>> = Arc::new(InitialAdds(self.store.snapshot()));
+                let mailboxes = self.deliver(&subscribers, is_empty, |mailbox, synced| match &events {
+                    Some(events) => mailbox.push_list(events, synced),
+                    None => mailbox.push_pages(Arc::clone(&adds), synced),
                 });
                 drop(subscribers);
                 self.announce_sync();
