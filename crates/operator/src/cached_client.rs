@@ -10,7 +10,7 @@ use std::{
 
 use kube_client::{
     Client, Error, Resource,
-    api::{DeleteParams, Patch},
+    api::{DeleteParams, Patch, ValidationDirective},
 };
 use kube_informer::{
     ApiScope, CachedApi, FactoryError, Informer, InformerFactory, LabelSelector, ObjectKey, StaticObject,
@@ -58,6 +58,8 @@ pub struct CachedClient {
     client: Client,
     field_manager: Arc<str>,
     applier: Arc<Applier>,
+    dry_run: bool,
+    field_validation: Option<ValidationDirective>,
     /// The [`CachedApi`] of each type.
     apis: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>>,
 }
@@ -78,6 +80,8 @@ impl CachedClient {
             client,
             applier: Arc::new(Applier::new(&*field_manager)),
             field_manager,
+            dry_run: false,
+            field_validation: None,
             apis: Arc::default(),
         }
     }
@@ -87,6 +91,18 @@ impl CachedClient {
     #[must_use]
     pub fn force(self) -> Self {
         Self { applier: Arc::new(Applier::new(&*self.field_manager).force()), ..self }
+    }
+
+    /// Makes all writes of the returned client a dry run. See [`CachedApi::dry_run`].
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+
+    /// Sets the field validation of all writes of the returned client. See [`CachedApi::field_validation`].
+    #[must_use]
+    pub fn field_validation(self, directive: ValidationDirective) -> Self {
+        Self { field_validation: Some(directive), ..self }
     }
 
     /// Returns the informer of a type.
@@ -110,13 +126,22 @@ impl CachedClient {
     /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
     pub fn api<K: StaticObject>(&self) -> Result<CachedApi<K>, FactoryError> {
         if let Some(api) = self.existing_api() {
-            return Ok(api);
+            return Ok(self.with_settings(api));
         }
         // Without the lock, because the informer may call user code.
         let api = self.cached_api(&self.factory.informer::<K>()?);
         let mut apis = self.apis.lock();
         let known = apis.entry(TypeId::of::<K>()).or_insert_with(|| Box::new(api.clone()));
-        Ok(known.downcast_ref::<CachedApi<K>>().cloned().unwrap_or(api))
+        Ok(self.with_settings(known.downcast_ref::<CachedApi<K>>().cloned().unwrap_or(api)))
+    }
+
+    /// Adds the settings of this client, which clones of the client may not have.
+    fn with_settings<K: StaticObject>(&self, api: CachedApi<K>) -> CachedApi<K> {
+        let api = if self.dry_run { api.dry_run() } else { api };
+        match &self.field_validation {
+            Some(directive) => api.field_validation(directive.clone()),
+            None => api,
+        }
     }
 
     fn existing_api<K: StaticObject>(&self) -> Option<CachedApi<K>> {

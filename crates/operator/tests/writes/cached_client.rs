@@ -1,6 +1,7 @@
 //! Tests of `CachedClient`: one client for objects of several types and namespaces.
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube_client::api::ValidationDirective;
 use kube_informer::ObjectKey;
 use kube_operator::CachedClient;
 
@@ -143,5 +144,36 @@ async fn error_contains_operation_resource_and_key() {
     let failure = client(&world).create(&secret("nowhere", "a")).await.unwrap_err();
     let text = failure.to_string();
     assert!(text.starts_with("failed to create secrets nowhere/a: "), "{text}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_run_and_field_validation_apply_to_all_writes_of_one_client() {
+    let world = World::new().await;
+    let client = client(&world);
+    client.create(&secret("default", "a")).await.unwrap();
+    let mark = world.server.journal().mark();
+    let dry = client.clone().force().dry_run().field_validation(ValidationDirective::Strict);
+    dry.create(&secret("default", "b")).await.unwrap();
+    dry.patch::<Secret>(&key("default", "a"), &Patch::Merge(json!({"type": "Opaque"}))).await.unwrap();
+    let mut other = secret("default", "a");
+    other.string_data = Some([("k".to_owned(), "v".to_owned())].into());
+    dry.apply(&other).await.unwrap();
+    let labelled = dry.create_or_update(secret("default", "a"), |secret| {
+        secret.metadata.labels = None;
+        Ok(())
+    });
+    assert_eq!(labelled.await.unwrap().result, Updated);
+    let requests = world.server.journal().since(mark);
+    let is_write = |verb: Verb| matches!(verb, Verb::Create | Verb::Update | Verb::Patch);
+    let writes: Vec<_> = requests.iter().filter(|request| is_write(request.info.verb)).collect();
+    let is_set = |query: &str| query.contains("fieldValidation=Strict") && query.contains("dryRun=All");
+    assert!(writes.len() == 4 && writes.iter().all(|write| is_set(&write.query)), "{writes:?}");
+
+    assert!(dry.delete::<Secret>(&key("default", "a")).await.unwrap());
+    let stored = client.get::<Secret>(&key("default", "a")).await.unwrap().unwrap();
+    assert_eq!((stored.metadata.labels.as_ref().unwrap().len(), &stored.data), (1, &None));
+    assert!(client.get::<Secret>(&key("default", "b")).await.unwrap().is_none());
+    assert!(client.delete::<Secret>(&key("default", "a")).await.unwrap(), "the first client has no dry run");
     world.end().await;
 }
