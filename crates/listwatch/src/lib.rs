@@ -74,4 +74,4 @@ pub use list_watch::ListWatch;
 pub use request::{ListAt, ListOptions, ListRequest, WatchFrom, WatchRequest};
 pub use retry_after::{MAX_RETRY_AFTER, delay_after, retry_after_header};
 pub use single_use_body::single_use_body;
-pub use source::{Coverage, ListerWatcher};
+pub use source::{Coverage, ListerWatcher, current_version};

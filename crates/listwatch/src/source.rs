@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
-use kube_object::CacheProbe;
+use futures_util::{TryStreamExt, stream::BoxStream};
+use kube_object::{CacheProbe, NoCache, ResourceVersion};
 
-use crate::{ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
+use crate::{ListAt, ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
 /// Lists and watches objects, like client-go's `ListerWatcher`.
 ///
@@ -63,4 +63,27 @@ pub struct Coverage {
     pub namespace: Option<String>,
     /// The selectors and further query parameters.
     pub options: ListOptions,
+}
+
+/// Requests one object of the most recent state, and returns the resourceVersion of the list. Every write
+/// that the server accepted before the request has this resourceVersion or a lower one.
+///
+/// Returns `None` if the source does not complete the list.
+///
+/// # Errors
+/// Returns the error of the list.
+///
+/// # Cancel safety
+/// If you drop the future, the request is cancelled. No state changes.
+pub async fn current_version<T: Send + Sync + 'static>(
+    source: &dyn ListerWatcher<T>,
+) -> Result<Option<ResourceVersion>, ListWatchError> {
+    let request = ListRequest { at: ListAt::Consistent, limit: Some(1) };
+    let mut parts = source.list(request, Arc::new(NoCache));
+    while let Some(part) = parts.try_next().await? {
+        if let ListPart::End(end) = part {
+            return Ok(Some(end.version));
+        }
+    }
+    Ok(None)
 }

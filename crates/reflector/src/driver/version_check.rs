@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
-use kube_listwatch::{ListAt, ListPart, ListRequest, ListerWatcher};
-use kube_object::{NoCache, ResourceVersion};
+use futures_util::FutureExt;
+use kube_listwatch::{ListerWatcher, current_version};
+use kube_object::ResourceVersion;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Driver, Reflector};
@@ -58,7 +58,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let delay = options.backoff_initial.max(MIN_CHECK_DELAY);
         let check = async move {
             loop {
-                let version = current_version(Arc::clone(&source), within);
+                let version = read_version(Arc::clone(&source), within);
                 match versions.check(group_of(&path), earliest, version).await {
                     Some(version) => return version,
                     None => sleep(delay).await,
@@ -69,24 +69,17 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     }
 }
 
-/// Requests one object of the most recent state, and returns the resourceVersion of the list.
-async fn current_version<T: Send + Sync + 'static>(
+/// Returns the current resourceVersion of the server, or `None` if the request failed.
+async fn read_version<T: Send + Sync + 'static>(
     source: Arc<dyn ListerWatcher<T>>,
     within: Duration,
 ) -> Option<ResourceVersion> {
-    let request = ListRequest { at: ListAt::Consistent, limit: Some(1) };
-    let mut parts = source.list(request, Arc::new(NoCache));
-    let read = async {
-        loop {
-            match parts.next().await? {
-                Ok(ListPart::Items { .. }) => {}
-                Ok(ListPart::End(end)) => return Some(end.version),
-                Err(error) => {
-                    tracing::debug!(error = %error.with_causes(), "cannot read the current resourceVersion of the server; retrying");
-                    return None;
-                }
-            }
+    match timeout(within, current_version(&*source)).await {
+        Ok(Ok(version)) => version,
+        Ok(Err(error)) => {
+            tracing::debug!(error = %error.with_causes(), "cannot read the current resourceVersion of the server; retrying");
+            None
         }
-    };
-    timeout(within, read).await.ok().flatten()
+        Err(_) => None,
+    }
 }
