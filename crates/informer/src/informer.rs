@@ -4,7 +4,10 @@ use std::{
     any::Any,
     hash::Hash,
     io,
-    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -34,6 +37,18 @@ use crate::{
 pub struct Informer<T> {
     pub(crate) shared: Arc<Shared<T>>,
     keep_alive: Arc<KeepAlive>,
+}
+
+/// Identifies an informer. Two informers of a program never have the same id, also if one of them was
+/// dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InformerId(u64);
+
+impl InformerId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
 }
 
 /// Refers to an informer without keeping it alive.
@@ -286,6 +301,11 @@ impl<T: Object> Informer<T> {
     pub fn selectors(&self) -> (Option<String>, Option<String>) {
         let coverage = self.shared.config.source.coverage().unwrap_or_default();
         (coverage.options.label_selector, coverage.options.field_selector)
+    }
+
+    /// Returns the id of this informer. All clones of an informer have the same id.
+    pub fn id(&self) -> InformerId {
+        self.shared.id
     }
 
     /// Returns whether the initial list is in the store and the informer is not stopped.

@@ -52,6 +52,7 @@ mod delivered;
 mod factory;
 mod handlers;
 mod informer;
+mod latest;
 mod read_your_writes;
 mod shared;
 mod status;
@@ -68,7 +69,8 @@ pub use handlers::WatcherEvents;
 pub use handlers::{
     EventHandler, EventStream, FilteringEventHandler, HandlerFn, HandlerRegistration, handler_fn,
 };
-pub use informer::Informer;
+pub use informer::{Informer, InformerId};
+pub use latest::WaitForLatestError;
 pub use read_your_writes::{ApiObject, ApiScope, CachedApi, CachedReadError, StaticObject};
 pub use status::{HandlerStatus, InformerStatus};
 pub use sync::{CacheSyncError, UnsyncedInformer};

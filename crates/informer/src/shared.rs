@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    HandlerStatus,
+    HandlerStatus, InformerId,
     config::InformerConfig,
     delivered::DeliveredEvents,
     factory::FactoryLink,
@@ -66,6 +66,7 @@ impl Drop for KeepAlive {
 
 /// Holds the state that the tasks of an informer share.
 pub(crate) struct Shared<T> {
+    pub(crate) id: InformerId,
     pub(crate) config: InformerConfig<T>,
     pub(crate) store: Store<T>,
     pub(crate) writes: WriteTracker<T>,
@@ -113,6 +114,7 @@ impl<T: Object> Shared<T> {
         let lifecycle = Lifecycle::NotStarted(Vec::new());
         let store = Store::new();
         Self {
+            id: InformerId::next(),
             config,
             writes: WriteTracker::new(store.clone()),
             store,

@@ -1,0 +1,91 @@
+//! `EventRange`: the events that short watches have received.
+
+use std::cmp::Ordering;
+
+use kube_listwatch::WatchEvent;
+use kube_object::ResourceVersion;
+
+/// Describes a range of the history of the server, and its last event. Short watches have received all
+/// events of this range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EventRange {
+    /// The end of the range, at which the next watch starts.
+    pub(super) end: ResourceVersion,
+    /// The version of the last event. `None` if the range contains no event.
+    pub(super) last_event: Option<ResourceVersion>,
+}
+
+/// The version of an event that is not higher than the version of the previous event. The versions of such
+/// a server have no order, or the server was restored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OutOfOrder(pub(super) ResourceVersion);
+
+impl EventRange {
+    /// Creates an empty range after this version.
+    pub(super) fn after(version: ResourceVersion) -> Self {
+        Self { end: version, last_event: None }
+    }
+
+    /// Extends the range by an event or bookmark.
+    pub(super) fn observe<T>(&mut self, event: &WatchEvent<T>) -> Result<(), OutOfOrder> {
+        match (event, event.object_id()) {
+            (_, Some(id)) => {
+                self.extend(&id.version, false)?;
+                self.last_event = Some(id.version.clone());
+                Ok(())
+            }
+            (WatchEvent::Bookmark { version, .. }, None) => self.extend(version, true),
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn extend(&mut self, version: &ResourceVersion, is_bookmark: bool) -> Result<(), OutOfOrder> {
+        match version.partial_cmp(&self.end) {
+            Some(Ordering::Greater) => self.end = version.clone(),
+            Some(Ordering::Equal) if is_bookmark => {}
+            _ => return Err(OutOfOrder(version.clone())),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_object::{ObjectId, ObjectKey};
+
+    use super::*;
+
+    fn deleted(version: &str) -> WatchEvent<ConfigMap> {
+        let id = ObjectId { key: ObjectKey::new(None, "a"), uid: "u".into(), version: version.into() };
+        WatchEvent::Deleted { id, last: None }
+    }
+
+    fn bookmark(version: &str) -> WatchEvent<ConfigMap> {
+        WatchEvent::Bookmark { version: version.into(), initial_events_end: false }
+    }
+
+    #[test]
+    fn events_and_bookmarks_extend_range_in_order() {
+        let mut range = EventRange::after("5".into());
+        for (event, end, last_event) in [
+            (WatchEvent::Opened, "5", None),
+            (bookmark("5"), "5", None),
+            (bookmark("7"), "7", None),
+            (deleted("9"), "9", Some("9")),
+            (bookmark("12"), "12", Some("9")),
+        ] {
+            range.observe(&event).unwrap();
+            assert_eq!(range, EventRange { end: end.into(), last_event: last_event.map(Into::into) });
+        }
+    }
+
+    #[test]
+    fn version_without_order_is_an_error() {
+        for event in [deleted("5"), deleted("4"), deleted("abc"), deleted(""), bookmark("4"), bookmark("x")] {
+            let mut range = EventRange::after("5".into());
+            assert!(range.observe(&event).is_err(), "{event:?}");
+            assert_eq!(range, EventRange::after("5".into()));
+        }
+    }
+}
