@@ -1,6 +1,6 @@
 //! BOOKMARK events: their time and their content.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use super::place::Place;
 use super::raw::Event;
@@ -10,6 +10,9 @@ checks! {
     "A WATCH with bookmarks gets a bookmark shortly before it closes, also without other events."
         if has_watch_cache:
         bookmark_arrives_before_watch_closes, bookmark_follows_events_up_to_its_version;
+    "The last bookmark of a WATCH is not older than a LIST with limit=1 before the WATCH, also if only other resources changed."
+        if has_watch_cache:
+        bookmark_is_not_older_than_an_earlier_list;
     "The metadata of a bookmark contains only its version.":
         bookmark_has_its_version_only;
     "The version of a bookmark is higher than the start version. No later event is at or below it."
@@ -57,6 +60,17 @@ async fn bookmark_follows_events_up_to_its_version(place: Place) -> Result<()> {
     for line in &lines[2..] {
         ensure!(line.kind == "BOOKMARK" && version(&line.object)? >= version(&c)?, "{line}");
     }
+    Ok(())
+}
+
+async fn bookmark_is_not_older_than_an_earlier_list(place: Place) -> Result<()> {
+    let n = version(&place.create("a").await?)?;
+    place.create_pod("p", None).await?;
+    let listed = version(&place.list("limit=1").await?)?;
+    ensure!(listed > n, "the pod must raise the version of lists: {listed} after {n}");
+    let lines = lines_with_bookmarks(&place, n).await?;
+    let last = lines.last().context("no bookmark")?;
+    ensure!(last.kind == "BOOKMARK" && version(&last.object)? >= listed, "{last} after a list at {listed}");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::api::{ListParams, PostParams, VersionMatch};
 use kube_client::{Api, Client, Error, ResourceExt as _};
+use kube_informer::InformerFactory;
 use kube_informer_e2e::real::{Options, READY_DEADLINE, RealServer};
 use kube_operator::{EventRecorder, EventType};
 use serde_json::json;
@@ -29,7 +30,7 @@ macro_rules! checks {
 
 #[tokio::test]
 async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
-    let Some(mut server) = RealServer::start_or_skip("real_apiserver", 10, Options::default()).await? else {
+    let Some(mut server) = RealServer::start_or_skip("real_apiserver", 12, Options::default()).await? else {
         return Ok(());
     };
     let mut failures = checks!(
@@ -39,6 +40,7 @@ async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
         nobody_is_forbidden_to_list,
         kubectl_answers,
         what_a_recorder_writes_is_accepted,
+        a_cache_catches_up_with_writes_of_other_clients,
     );
     if server.is_own() {
         failures += checks!(
@@ -134,6 +136,32 @@ async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
     ensure!(anew.name_any() == first.name_any() && anew.uid() != first.uid(), "{}", anew.name_any());
     ensure!(recorder.status().sent == 3, "{recorder:?}");
     events.delete(&anew.name_any(), &Default::default()).await?;
+    Ok(())
+}
+
+/// The first cache lacks writes to its own type. The type of the second cache does not change, and its
+/// selector selects no object.
+async fn a_cache_catches_up_with_writes_of_other_clients(server: &RealServer) -> Result<()> {
+    let client = server.client().await?;
+    let factory = InformerFactory::new(client.clone()).namespace("default");
+    let maps = factory.informer::<ConfigMap>()?;
+    let quiet = factory.select::<ReplicaSet>().labels("selects=nothing").informer()?;
+    factory.start();
+    factory.wait_for_sync(READY_DEADLINE).await?;
+    let configs: Api<ConfigMap> = Api::default_namespaced(client);
+    for round in 0..3 {
+        let name = format!("other-client-{round}");
+        configs.create(&PostParams::default(), &config_map(&name)).await?;
+        maps.wait_for_latest(READY_DEADLINE).await?;
+        ensure!(maps.lister().namespace("default").get(&name).is_some(), "{name} is not cached");
+        let began = Instant::now();
+        quiet.wait_for_latest(READY_DEADLINE).await?;
+        ensure!(began.elapsed() < Duration::from_secs(8), "took {:?}", began.elapsed());
+        configs.delete(&name, &Default::default()).await?;
+        maps.wait_for_latest(READY_DEADLINE).await?;
+        ensure!(maps.lister().namespace("default").get(&name).is_none(), "{name} is still cached");
+    }
+    factory.shutdown().await;
     Ok(())
 }
 
