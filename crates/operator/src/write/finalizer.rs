@@ -1,14 +1,18 @@
 //! `Finalizer`: cleans up before an object is deleted.
 
+mod barriers;
+mod error;
 mod patches;
 
 use std::{sync::Arc, time::Duration};
 
-use kube_client::{Error, Resource, core::ObjectMeta};
+use kube_client::{Resource, core::ObjectMeta};
 use kube_informer::{ApiObject, CachedApi, Object, ObjectId, ObjectKey, Uid};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use self::barriers::Barriers;
+pub use self::error::FinalizerError;
 use self::patches::{PatchError, addition, is_gone, patch, removal};
 use super::{records::ObjectRecords, requests};
 use crate::{Action, Failure, Observed};
@@ -59,10 +63,19 @@ const MAX_PATCH_RETRIES: usize = 3;
 ///   stale.
 ///
 /// A cache may be stale, especially after a start. A `Finalizer` therefore reads the object from
-/// the server before each cleanup. If a cached object already has the finalizer, the `Finalizer`
-/// also reads the object once before the first `apply`. After that, only this process can remove
-/// the finalizer, so the cached object is sufficient. After a start, this requires one read per
-/// object.
+/// the server before each cleanup.
+///
+/// Before the first `apply` of an object that already has the finalizer, the `Finalizer` calls
+/// [`Informer::wait_for_latest`](kube_informer::Informer::wait_for_latest), once for each informer. The cache
+/// then contains each finalizer that an earlier process has removed. After that, only this process can remove
+/// the finalizer, so the cached objects are sufficient. After a start, this requires one LIST with `limit=1`
+/// and one short watch, instead of one read per object. All reconciles that need the result wait for it, in
+/// most cases about three seconds, and at most 10 seconds.
+///
+/// If the wait fails, for example because the server sends no bookmarks, the `Finalizer` reads each such
+/// object once from the server. After a minute, it calls `wait_for_latest` again. It also reads an object
+/// from the server if this process has cleaned up or released the object before, or if the newest state of
+/// the object could not be decoded.
 ///
 /// # Limits
 /// `apply` and `cleanup` must be idempotent, because reconciles are repeated, and a process may
@@ -79,8 +92,20 @@ const MAX_PATCH_RETRIES: usize = 3;
 #[derive(Debug)]
 pub struct Finalizer {
     name: String,
-    /// Objects whose finalizer the server has confirmed, and that have not been cleaned up since.
-    confirmed: Mutex<ObjectRecords<ObjectKey, Uid>>,
+    barriers: Barriers,
+    /// A record is dropped only if the cache no longer contains the object, and therefore is newer than the
+    /// removal of the finalizer.
+    records: Mutex<ObjectRecords<ObjectKey, (Uid, CacheTrust)>>,
+}
+
+/// Describes whether a cached finalizer proves that the server has the finalizer. Without a record, it
+/// proves this if the informer has passed its barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CacheTrust {
+    /// The server has confirmed the finalizer, and this process has not removed it since.
+    Trusted,
+    /// This process may have removed the finalizer after the cached state.
+    Doubted,
 }
 
 /// Describes the result of a cleanup.
@@ -101,77 +126,11 @@ enum Work<K> {
     Cleanup(Arc<K>),
 }
 
-/// Describes the reason why a finalizer was not added or removed.
-///
-/// The source of the error may contain parts of the object. Convert the error to a [`Failure`]
-/// before you log it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FinalizerError {
-    /// The object has no name or no uid, because it was not read from the server.
-    #[error("{0} has no name or no uid; use an object that was read from the server")]
-    MissingIdentity(ObjectKey),
-    /// The object and the [`CachedApi`] have different namespaces.
-    #[error(
-        "failed to reconcile {key}: the namespace of its CachedApi is {}; select the namespace with `CachedApi::namespace` or `CachedApi::with_api`",
-        .namespace.as_deref().unwrap_or("not set")
-    )]
-    NamespaceMismatch {
-        /// The key of the object.
-        key: ObjectKey,
-        /// The namespace of the [`CachedApi`].
-        namespace: Option<String>,
-    },
-    /// The object could not be read from the server, before the user function ran or after a complete
-    /// cleanup. The next reconcile tries again.
-    #[error("failed to read {key} from the server to check the finalizer {finalizer}")]
-    Read {
-        /// The key of the object.
-        key: ObjectKey,
-        /// The name of the finalizer.
-        finalizer: String,
-        /// The error of the request.
-        source: Error,
-    },
-    /// The patch that adds the finalizer failed. The user function did not run.
-    #[error("failed to add the finalizer {finalizer} to {key}")]
-    Add {
-        /// The key of the object.
-        key: ObjectKey,
-        /// The name of the finalizer.
-        finalizer: String,
-        /// The error of the request.
-        source: Error,
-    },
-    /// The server accepted the patch, but its response does not contain the finalizer. A webhook may
-    /// have removed the finalizer. The user function did not run.
-    #[error(
-        "failed to add the finalizer {finalizer} to {key}: the server accepted the patch but did not store the finalizer; check whether a webhook removes it"
-    )]
-    NotPersisted {
-        /// The key of the object.
-        key: ObjectKey,
-        /// The name of the finalizer.
-        finalizer: String,
-    },
-    /// The patch that removes the finalizer failed. If a cleanup was complete, the next reconcile runs
-    /// the cleanup again.
-    #[error("failed to remove the finalizer {finalizer} from {key}")]
-    Remove {
-        /// The key of the object.
-        key: ObjectKey,
-        /// The name of the finalizer.
-        finalizer: String,
-        /// The error of the request.
-        source: Error,
-    },
-}
-
 impl Finalizer {
     /// Creates a finalizer with this name, for example `shop.example.com/buckets`. The name
     /// consists of a domain and a name. No other program may use the same name.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), confirmed: Mutex::default() }
+        Self { name: name.into(), barriers: Barriers::default(), records: Mutex::default() }
     }
 
     /// Returns the name of the finalizer.
@@ -192,6 +151,8 @@ impl Finalizer {
     /// - The method calls no function if the object no longer exists, or if another object has its
     ///   name. It also calls no function if the object is being deleted without this finalizer. In
     ///   these cases, it returns [`Action::AwaitChange`].
+    ///
+    /// The first calls after a start can wait some seconds, until the cache is known to be recent enough.
     ///
     /// The object that the functions receive can be newer than `object`.
     ///
@@ -227,7 +188,7 @@ impl Finalizer {
             }
             Observed::Unselected(object) => {
                 let id = identity(api, &*object)?;
-                self.forget(&id.key);
+                self.set_trust(api, &id, CacheTrust::Doubted);
                 let work = has_finalizer(object.meta(), &self.name).then_some(Work::Cleanup(object));
                 (id, work)
             }
@@ -266,7 +227,7 @@ impl Finalizer {
         K: ApiObject,
     {
         let id = identity(api, &*object)?;
-        self.forget(&id.key);
+        self.set_trust(api, &id, CacheTrust::Doubted);
         if has_finalizer(object.meta(), &self.name) {
             self.remove(api, &id, object).await?;
         }
@@ -278,22 +239,26 @@ impl Finalizer {
         &self,
         api: &CachedApi<K>,
         id: &ObjectId,
-        mut object: Arc<K>,
+        object: Arc<K>,
     ) -> Result<Option<Work<K>>, FinalizerError>
     where
         K: ApiObject,
     {
-        let mut read_from = if self.is_confirmed(id) { ReadFrom::ConfirmedCache } else { ReadFrom::Cache };
+        let Some((mut object, mut read_from)) = self.recent_state(api, id, object).await else {
+            return Ok(None);
+        };
         let mut retries = 0;
         loop {
             let newer = match step(object.meta(), &self.name, read_from) {
-                Step::Skip => None,
+                Step::Skip => return Ok(None),
                 Step::Apply => {
-                    self.confirm(api, id);
+                    if read_from == ReadFrom::Server {
+                        self.set_trust(api, id, CacheTrust::Trusted);
+                    }
                     return Ok(Some(Work::Apply(object)));
                 }
                 Step::Cleanup => {
-                    self.forget(&id.key);
+                    self.set_trust(api, id, CacheTrust::Doubted);
                     return Ok(Some(Work::Cleanup(object)));
                 }
                 Step::Read => self.read(api, id).await?,
@@ -315,28 +280,50 @@ impl Finalizer {
                 },
             };
             let Some(newer) = newer else {
-                self.forget(&id.key);
+                self.set_trust(api, id, CacheTrust::Doubted);
                 return Ok(None);
             };
             (object, read_from) = (newer, ReadFrom::Server);
         }
     }
 
-    fn confirm<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId) {
-        if api.is_dry_run() {
+    /// Returns the state from which the first step is decided. Returns `None` if the object does not exist.
+    async fn recent_state<K>(
+        &self,
+        api: &CachedApi<K>,
+        id: &ObjectId,
+        object: Arc<K>,
+    ) -> Option<(Arc<K>, ReadFrom)>
+    where
+        K: ApiObject,
+    {
+        let needs_barrier = has_finalizer(object.meta(), &self.name)
+            && object.meta().deletion_timestamp.is_none()
+            && self.trust(id).is_none();
+        let has_passed = needs_barrier && self.barriers.pass(api.informer()).await;
+        match self.trust(id) {
+            Some(CacheTrust::Trusted) => Some((object, ReadFrom::TrustedCache)),
+            None if has_passed => match cached(api, id, &*object) {
+                Cached::Recent(object) => Some((object, ReadFrom::TrustedCache)),
+                Cached::Unknown => Some((object, ReadFrom::Cache)),
+                Cached::Gone => None,
+            },
+            Some(CacheTrust::Doubted) | None => Some((object, ReadFrom::Cache)),
+        }
+    }
+
+    fn trust(&self, id: &ObjectId) -> Option<CacheTrust> {
+        let records = self.records.lock();
+        records.get(&id.key).filter(|(uid, _)| *uid == id.uid).map(|(_, trust)| *trust)
+    }
+
+    fn set_trust<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId, trust: CacheTrust) {
+        if trust == CacheTrust::Trusted && api.is_dry_run() {
             return; // the server stores no finalizer
         }
         let lister = api.informer().lister();
         let exists = |key: &ObjectKey| lister.get_by_key(key).is_some();
-        self.confirmed.lock().insert(id.key.clone(), id.uid.clone(), exists);
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.confirmed.lock().remove(key);
-    }
-
-    fn is_confirmed(&self, id: &ObjectId) -> bool {
-        self.confirmed.lock().get(&id.key) == Some(&id.uid)
+        self.records.lock().insert(id.key.clone(), (id.uid.clone(), trust), exists);
     }
 
     /// Removes the finalizer, at its current position in the list.
@@ -386,13 +373,33 @@ impl Finalizer {
     }
 }
 
+/// An object in the cache, after the informer has passed its barrier.
+enum Cached<K> {
+    Recent(Arc<K>),
+    Gone,
+    /// The cache contains an older state than the server had at the barrier, or than the known object.
+    Unknown,
+}
+
+/// Returns the cached state of an object. `known` is the object that the caller passed.
+fn cached<K: ApiObject>(api: &CachedApi<K>, id: &ObjectId, known: &K) -> Cached<K> {
+    let cache = api.informer().lister().snapshot();
+    if cache.is_stale(&id.key) || !cache.has_applied(&ObjectId::from(known.id()).version) {
+        return Cached::Unknown;
+    }
+    match cache.get(&id.key) {
+        Some(entry) if entry.id.uid == id.uid => Cached::Recent(Arc::clone(&entry.object)),
+        _ => Cached::Gone,
+    }
+}
+
 /// The origin of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadFrom {
     /// A cache, which may be stale.
     Cache,
-    /// A cache, after the server confirmed that the object has the finalizer.
-    ConfirmedCache,
+    /// A cache whose state of the finalizer is recent enough.
+    TrustedCache,
     /// The server, in this reconcile.
     Server,
 }
@@ -414,8 +421,8 @@ fn step(object: &ObjectMeta, finalizer: &str, read_from: ReadFrom) -> Step {
         (false, true, _) => Step::Skip,
         // The patch has a precondition, so it fails if the cache is stale.
         (false, false, _) => Step::Add,
-        (true, _, ReadFrom::Cache) | (true, true, ReadFrom::ConfirmedCache) => Step::Read,
-        (true, false, ReadFrom::ConfirmedCache | ReadFrom::Server) => Step::Apply,
+        (true, _, ReadFrom::Cache) | (true, true, ReadFrom::TrustedCache) => Step::Read,
+        (true, false, ReadFrom::TrustedCache | ReadFrom::Server) => Step::Apply,
         (true, true, ReadFrom::Server) => Step::Cleanup,
     }
 }

@@ -36,13 +36,6 @@ impl<K: Eq + Hash, V> ObjectRecords<K, V> {
         }
         self.by_key.insert(key, value);
     }
-
-    pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
-    where
-        K: Borrow<Q>,
-    {
-        self.by_key.remove(key);
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +50,5 @@ mod tests {
         }
         assert!(records.by_key.len() <= 3 * MIN_SWEEP, "{}", records.by_key.len());
         assert!((0..100 * MIN_SWEEP).step_by(100).all(|number| records.get(&number).is_some()));
-        records.remove(&0);
-        assert_eq!(records.get(&0), None);
     }
 }

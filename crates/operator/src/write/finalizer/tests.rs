@@ -16,7 +16,7 @@ fn meta(finalizers: &[&str], is_deleted: bool) -> ObjectMeta {
 
 #[test]
 fn step_depends_on_where_the_object_was_read() {
-    use ReadFrom::{Cache, ConfirmedCache, Server};
+    use ReadFrom::{Cache, Server, TrustedCache};
     for (finalizers, is_deleted, expected) in [
         (&[][..], true, [Step::Skip, Step::Skip, Step::Skip]),
         (&["other"], true, [Step::Skip, Step::Skip, Step::Skip]),
@@ -24,7 +24,7 @@ fn step_depends_on_where_the_object_was_read() {
         (&["other", OURS], false, [Step::Read, Step::Apply, Step::Apply]),
         (&["other", OURS], true, [Step::Read, Step::Read, Step::Cleanup]),
     ] {
-        let steps = [Cache, ConfirmedCache, Server]
+        let steps = [Cache, TrustedCache, Server]
             .map(|read_from| step(&meta(finalizers, is_deleted), OURS, read_from));
         assert_eq!(steps, expected, "{finalizers:?} {is_deleted}");
     }

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use support::{Site, VERSION, site};
 
+mod restart;
+#[path = "../support/mod.rs"]
 mod support;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,7 +39,10 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let server = support::server(None);
+        Self::on(support::server(None)).await
+    }
+
+    async fn on(server: Server) -> Self {
         let client = Client::new(server.service(), "default");
         let factory = InformerFactory::new(client.clone());
         let sites = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
@@ -187,7 +192,7 @@ async fn error_of_apply_is_returned_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_is_read_from_server_once_per_finalizer() {
+async fn object_is_not_read_from_server_before_apply() {
     let (world, site) = World::with_site(&[]).await;
     let finalizer = Finalizer::new(OURS);
     world.run(&finalizer, &site, done()).await.unwrap();
@@ -196,11 +201,13 @@ async fn object_is_read_from_server_once_per_finalizer() {
         world.run(&finalizer, &site, done()).await.unwrap();
     }
     assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (0, 1));
+    let lists = world.requests(Verb::List);
     let restarted = Finalizer::new(OURS);
     for _ in 0..3 {
         world.run(&restarted, &site, done()).await.unwrap();
     }
-    assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (1, 1));
+    assert_eq!((world.requests(Verb::Get), world.requests(Verb::Patch)), (0, 1));
+    assert_eq!(world.requests(Verb::List), lists + 1, "the barrier of the second finalizer");
     assert_eq!(world.ran().len(), 7);
     world.end().await;
 }
