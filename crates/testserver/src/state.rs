@@ -20,6 +20,7 @@ use crate::replicas::Cache;
 use crate::status::Status;
 use crate::storage::log::{Retention, Store, TableId};
 use crate::storage::recent::Recent;
+use crate::storage::signal::{Signal, SignalReceiver};
 
 /// A served kind, and the table of its objects.
 #[derive(Clone, Debug)]
@@ -169,6 +170,8 @@ pub(crate) struct Shared {
     /// Wakes reads that wait for a revision, in the order of their requests. A watch channel would wake
     /// them in a random order.
     advanced: Notify,
+    /// Wakes watches if the revision or a watch cache advances.
+    stirred: Signal,
     rng: Mutex<fastrand::Rng>,
     pub config: Config,
     pub journal: Arc<Journal>,
@@ -210,6 +213,7 @@ impl Shared {
             state: RwLock::new(State { store, registry, namespaces, collector }),
             revision,
             advanced: Notify::new(),
+            stirred: Signal::default(),
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
             access: Access::new(config.users.clone()),
             streaming_lists: Mutex::new(config.streaming_lists),
@@ -256,6 +260,7 @@ impl Shared {
         let now = state.store.revision();
         if self.revision.send_if_modified(|known| std::mem::replace(known, now) != now) {
             self.advanced.notify_waiters();
+            self.stirred.send();
         }
         result
     }
@@ -289,11 +294,17 @@ impl Shared {
         self.revision.subscribe()
     }
 
+    /// Subscribes to changes of the revision and of watch caches, for a watch.
+    pub(crate) fn stirs(&self) -> SignalReceiver {
+        self.stirred.subscribe()
+    }
+
     /// Wakes the tasks that wait for a revision, because a watch cache has advanced without a new
     /// revision.
     pub(crate) fn stir(&self) {
         self.revision.send_modify(|_| {});
         self.advanced.notify_waiters();
+        self.stirred.send();
     }
 
     pub(crate) fn too_large(&self, revision: u64, current: u64) -> Status {

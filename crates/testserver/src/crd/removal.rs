@@ -79,7 +79,7 @@ pub(crate) fn finish(state: &mut State, name: &str) {
     if let Some(table) = table {
         let table = state.store.table_mut(table);
         table.closed = true;
-        table.signal.send_replace(());
+        table.signal.send();
     }
     state.registry.freed = Some(text(spec, "/group").to_owned());
 }

@@ -19,6 +19,7 @@ use crate::replicas::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
+use crate::storage::signal::SignalReceiver;
 
 mod fault;
 mod scope;
@@ -77,9 +78,9 @@ struct InitialState {
 /// The signals that wake a watch.
 struct WatchSignals {
     /// The table has changed.
-    table: watch::Receiver<()>,
+    table: SignalReceiver,
     /// The revision has changed. This wakes a watch whose cache lags by revisions.
-    revisions: watch::Receiver<u64>,
+    revisions: SignalReceiver,
     /// The listener shuts down.
     closing: watch::Receiver<bool>,
 }
@@ -147,7 +148,7 @@ impl Watcher {
             },
             ready: VecDeque::new(),
             timers: WatchTimers::new(now, timeout, shared.config.bookmark_period, bookmarks),
-            signals: WatchSignals { table, revisions: shared.revisions(), closing },
+            signals: WatchSignals { table, revisions: shared.stirs(), closing },
             open,
             fault,
             connection: Connection::Open,
@@ -398,8 +399,8 @@ impl Watcher {
             biased;
             () = closed(&mut self.signals.closing) => self.end(WatchEnd::Closed),
             () = self.open.command_received() => {}
-            Ok(()) = self.signals.table.changed(), if !silent => {}
-            Ok(()) = self.signals.revisions.changed(), if lags && !silent => {}
+            () = self.signals.table.changed(), if !silent => {}
+            () = self.signals.revisions.changed(), if lags && !silent => {}
             () = sleep_until(due.unwrap_or(next_timer)),
                 if due.is_some_and(|due| due < next_timer) && !silent => {}
             () = sleep_until(next_timer) => self.handle_timer(),

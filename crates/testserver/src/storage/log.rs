@@ -197,7 +197,7 @@ impl Store {
         let table = self.table_mut(id);
         table.log.push_back(Event { change, object, previous, at });
         table.trim(retention, revision, at, &sights);
-        table.signal.send_replace(());
+        table.signal.send();
     }
 
     /// Makes the current state the initial state.
@@ -302,7 +302,7 @@ impl Store {
     /// Wakes the watchers of all tables.
     fn wake(&self) {
         for table in &self.tables {
-            table.signal.send_replace(());
+            table.signal.send();
         }
     }
 

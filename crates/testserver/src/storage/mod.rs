@@ -4,6 +4,7 @@
 pub(crate) mod entry;
 pub(crate) mod log;
 pub(crate) mod recent;
+pub(crate) mod signal;
 pub(crate) mod snapshot;
 pub(crate) mod table;
 pub(crate) mod watch_cache;

@@ -9,10 +9,10 @@ use std::collections::vec_deque::Iter;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 
 use crate::storage::entry::{Change, Entry};
+use crate::storage::signal::Signal;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::watch_cache::CacheView;
 
@@ -75,13 +75,12 @@ pub(crate) struct Table {
     pub reread: u64,
     /// True if the resource is no longer served. Watches then read the remaining log and close.
     pub closed: bool,
-    /// Wakes the watchers of this table. The channel contains no value.
-    pub signal: watch::Sender<()>,
+    /// Wakes the watchers of this table.
+    pub signal: Signal,
 }
 
 impl Table {
     pub(super) fn new() -> Self {
-        let signal = watch::Sender::new(());
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
@@ -89,7 +88,7 @@ impl Table {
             lists_from: 0,
             reread: 0,
             closed: false,
-            signal,
+            signal: Signal::default(),
         }
     }
 
