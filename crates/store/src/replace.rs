@@ -43,16 +43,19 @@ impl<T> Clone for CollectedChange<T> {
     }
 }
 
-/// The number of changes of a chunk.
-const CHUNK: usize = 1024;
+/// The number of changes of the first chunk. Each further chunk has twice the size of the previous chunk.
+const FIRST_CHUNK: usize = 1024;
 
 /// The collected changes, in the order in which their keys were received.
 ///
 /// Invariant: each key has one place, and `places` contains this place. A list that repeats its items
 /// therefore does not need more memory. A new change moves a bounded number of other changes: the chunks do
 /// not grow, and `places` grows in steps.
+///
+/// The chunks of a large list are large. Allocators return the memory of large blocks to the operating system
+/// when the relist is dropped. With chunks of equal size, glibc kept the memory of a million changes.
 struct Changes<T> {
-    /// All chunks but the last are full.
+    /// All chunks but the last are full. A chunk is allocated with its final capacity.
     chunks: Vec<Vec<Change<T>>>,
     places: HashedNumbers,
 }
@@ -89,7 +92,8 @@ impl<T> Changes<T> {
     }
 
     fn change(&self, place: u32) -> &Change<T> {
-        &self.chunks[place as usize / CHUNK][place as usize % CHUNK]
+        let (chunk, index) = position(place as usize);
+        &self.chunks[chunk][index]
     }
 
     fn place(&self, key: &ObjectKey) -> Option<u32> {
@@ -97,8 +101,8 @@ impl<T> Changes<T> {
     }
 
     fn state_mut(&mut self, key: &ObjectKey) -> Option<&mut Option<CollectedChange<T>>> {
-        let place = self.place(key)? as usize;
-        Some(&mut self.chunks[place / CHUNK][place % CHUNK].state)
+        let (chunk, index) = position(self.place(key)? as usize);
+        Some(&mut self.chunks[chunk][index].state)
     }
 
     fn get(&self, key: &ObjectKey) -> Option<&CollectedChange<T>> {
@@ -122,13 +126,20 @@ impl<T> Changes<T> {
         let place = self.len() as u32;
         assert!(place < u32::MAX, "fewer than 2^32 objects fit the memory of any machine");
         self.places.insert(hash_of_key(key.as_ref()), place);
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::new());
+        if position(place as usize).1 == 0 {
+            self.chunks.push(Vec::with_capacity(FIRST_CHUNK << self.chunks.len()));
         }
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.push(Change { key, state: Some(change) });
         }
     }
+}
+
+/// Returns the chunk of a place, and the index in this chunk.
+fn position(place: usize) -> (usize, usize) {
+    // The chunks before the chunk `n` contain `FIRST_CHUNK * (2^n - 1)` places.
+    let chunk = (place / FIRST_CHUNK + 1).ilog2() as usize;
+    (chunk, place - FIRST_CHUNK * ((1 << chunk) - 1))
 }
 
 /// The result of the relist for one cached object, by its slot.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_object::{CacheProbe, Delta, Digest, Entry, Listed, Object};
 
+use super::*;
 use crate::{Store, Watermark, testing::*};
 
 fn incomplete(version: &str) -> Delta<k8s_openapi::api::core::v1::Pod> {
@@ -367,4 +369,25 @@ fn events_do_not_replace_listed_object_that_is_newer_than_list() {
     ];
     assert_eq!(apply(&store, repeats), [""; 0]);
     assert_eq!(apply(&store, vec![put("a/x", "u", "29")]), ["* a/x@28 -> 29"]);
+}
+
+#[test]
+fn places_fill_chunks_of_growing_size() {
+    for (place, expected) in [
+        (0, (0, 0)),
+        (FIRST_CHUNK - 1, (0, FIRST_CHUNK - 1)),
+        (FIRST_CHUNK, (1, 0)),
+        (3 * FIRST_CHUNK - 1, (1, 2 * FIRST_CHUNK - 1)),
+        (3 * FIRST_CHUNK, (2, 0)),
+        (1_000_000, (9, 1_000_000 - 511 * FIRST_CHUNK)),
+    ] {
+        assert_eq!(position(place), expected, "{place}");
+    }
+    let mut changes: Changes<ConfigMap> = Changes::new();
+    let keys: Vec<ObjectKey> =
+        (0..4 * FIRST_CHUNK).map(|number| ObjectKey::new(None, &format!("{number}"))).collect();
+    keys.iter().for_each(|key| changes.set(key.clone(), CollectedChange::Gone(None)));
+    let lengths: Vec<usize> = changes.chunks.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [FIRST_CHUNK, 2 * FIRST_CHUNK, FIRST_CHUNK]);
+    assert!(keys.iter().all(|key| changes.get(key).is_some()));
 }
