@@ -124,11 +124,12 @@ pub use election::{
     leadership::{Leadership, LeaseExpired, NotLeading},
     lease::{ElectionError, LeaseTimes},
 };
+pub use manager::{
+    AddControllerError, ControllerGuard, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
+    permissions::MissingRule, signals::shutdown_signal,
+};
 #[cfg(feature = "tls")]
 pub use manager::{CertificateSource, SecureServing};
-pub use manager::{
-    Manager, ManagerError, ManagerOptions, RunsOn, permissions::MissingRule, signals::shutdown_signal,
-};
 pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
 pub use wait::{AwaitConditionError, await_condition, conditions};

@@ -1,5 +1,6 @@
 //! `Manager`: starts the parts of an operator in order, and stops them in the reverse order.
 
+mod added;
 mod controllers;
 mod error;
 mod exit;
@@ -13,6 +14,7 @@ pub(crate) mod signals;
 mod stages;
 mod task_group;
 
+pub use added::{AddControllerError, ControllerGuard, ManagerHandle};
 pub use error::ManagerError;
 pub(crate) use optional::OptionalInformers;
 #[cfg(feature = "tls")]
@@ -45,6 +47,7 @@ use crate::observe::ManagerView;
 use crate::observe::pages::PageState;
 use crate::{
     CachedClient, Election, EventRecorder, Failure, Leadership, RecorderError,
+    controller::state::ControllerStates,
     election::hostname,
     observe::{ManagerPhase, metrics::Metrics},
 };
@@ -104,6 +107,8 @@ pub struct Manager {
     required_permissions: BTreeSet<MissingRule>,
     optional_informers: OptionalInformers,
     runnables: Vec<TaskSpec>,
+    controllers: ControllerStates,
+    handle: Option<ManagerHandle>,
 }
 
 impl Manager {
@@ -152,10 +157,11 @@ impl Manager {
             None => None,
         };
         let leadership = election.as_ref().map_or_else(Leadership::always, Election::leadership);
+        let controllers = ControllerStates::default();
         #[cfg(any(feature = "http", feature = "metrics"))]
         let view = ManagerView {
             factory: factory.clone(),
-            controllers: Vec::new(),
+            controllers: controllers.clone(),
             recorders: BTreeMap::new(),
             election: election.as_ref().map(Election::view),
         };
@@ -176,6 +182,8 @@ impl Manager {
             required_permissions: BTreeSet::new(),
             optional_informers: OptionalInformers::default(),
             runnables: Vec::new(),
+            controllers,
+            handle: None,
         })
     }
 
@@ -371,7 +379,7 @@ impl Manager {
             return Err(ManagerError::DuplicateName(name));
         }
         let phase = watch::Sender::new(ManagerPhase::Starting);
-        let (mut stages, mut failures) = Stages::new(caches, self.runnables.len());
+        let (mut stages, mut failures) = Stages::new(caches, self.runnables.len(), self.controllers.clone());
         self.start_http(&mut stages.http, phase.subscribe());
         let Self { options, election, required_permissions, runnables, .. } = self;
         let election_view = election.as_ref().map(Election::view);

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kube_workqueue::{RateLimiter, WorkQueue};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::TaskTracker;
 
@@ -83,5 +83,60 @@ impl ControllerState {
             Some(failure) => failure,
             None => std::future::pending().await, // unreachable: `self` holds the sender
         }
+    }
+}
+
+/// The states of all controllers of a manager. Clones share the list.
+#[derive(Clone, Default)]
+pub(crate) struct ControllerStates(Arc<RwLock<Vec<ListedState>>>);
+
+struct ListedState {
+    state: Arc<ControllerState>,
+    /// The controller was removed. A request of its last reconciles may still be in flight.
+    is_removed: bool,
+}
+
+impl ControllerStates {
+    /// Adds a controller.
+    pub(crate) fn add(&self, state: Arc<ControllerState>) {
+        self.0.write().push(ListedState { state, is_removed: false });
+    }
+
+    /// Adds a controller. Returns false if a controller has the same name. Forgets removed controllers
+    /// whose requests are no longer in flight.
+    pub(crate) fn add_unique(&self, state: Arc<ControllerState>, in_flight_time: Duration) -> bool {
+        let mut states = self.0.write();
+        states.retain(|listed| {
+            let may_be_in_flight =
+                !listed.state.reconciles.is_empty() || listed.state.was_cut_short_within(in_flight_time);
+            !listed.is_removed || may_be_in_flight
+        });
+        let has_name = |listed: &ListedState| listed.state.options.name == state.options.name;
+        if states.iter().any(|listed| !listed.is_removed && has_name(listed)) {
+            return false;
+        }
+        states.push(ListedState { state, is_removed: false });
+        true
+    }
+
+    /// Marks a controller as removed.
+    pub(crate) fn remove(&self, name: &str) {
+        let mut states = self.0.write();
+        let removed =
+            states.iter_mut().find(|listed| !listed.is_removed && *listed.state.options.name == *name);
+        if let Some(removed) = removed {
+            removed.is_removed = true;
+        }
+    }
+
+    /// Returns the controllers that were not removed, in the order in which they were added.
+    pub(crate) fn current(&self) -> Vec<Arc<ControllerState>> {
+        let states = self.0.read();
+        states.iter().filter(|listed| !listed.is_removed).map(|listed| Arc::clone(&listed.state)).collect()
+    }
+
+    /// Returns all controllers whose requests may be in flight, also removed controllers.
+    pub(crate) fn all(&self) -> Vec<Arc<ControllerState>> {
+        self.0.read().iter().map(|listed| Arc::clone(&listed.state)).collect()
     }
 }

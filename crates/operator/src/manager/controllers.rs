@@ -6,7 +6,8 @@ use futures_util::{FutureExt, TryFutureExt};
 use kube_informer::Cached;
 
 use super::{
-    Manager, RunsOn,
+    Manager, ManagerHandle, RunsOn,
+    added::{self, HandleParts},
     runnables::{TaskKind, TaskSpec},
 };
 use crate::{
@@ -59,11 +60,27 @@ impl Manager {
         self.add_prepared(runs_on, prepared);
     }
 
+    /// Returns a handle that adds controllers while the manager runs.
+    pub fn handle(&mut self) -> ManagerHandle {
+        if let Some(handle) = &self.handle {
+            return handle.clone();
+        }
+        let parts = HandleParts {
+            factory: self.factory.clone(),
+            leadership: self.leadership.clone(),
+            metrics: self.metrics.clone(),
+            controllers: self.controllers.clone(),
+        };
+        let (handle, task) = added::channel(parts);
+        self.runnables.push(task);
+        self.handle = Some(handle.clone());
+        handle
+    }
+
     fn add_prepared(&mut self, runs_on: RunsOn, prepared: PreparedController) {
         prepared.join(&self.factory);
         let state = Arc::clone(&prepared.state);
-        #[cfg(any(feature = "http", feature = "metrics"))]
-        self.view.controllers.push(Arc::clone(&state));
+        self.controllers.add(Arc::clone(&state));
         self.runnables.push(TaskSpec {
             name: state.options.name.to_string(),
             leadership: self.leadership_for(runs_on),

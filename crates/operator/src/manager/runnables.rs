@@ -3,14 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 use super::task_group::{ABORT_TIMEOUT, FailureReporter, TaskFailure, TaskFn, TaskGroup};
-use crate::{Leadership, controller::state::ControllerState};
+use crate::{
+    Failure, Leadership,
+    controller::state::{ControllerState, ControllerStates},
+};
 
 /// Time for which an aborted task may have a request in flight. It equals the default time that
 /// candidates wait after a crash.
-const IN_FLIGHT_TIME: Duration = Duration::from_secs(15);
+pub(super) const IN_FLIGHT_TIME: Duration = Duration::from_secs(15);
 
 /// Limit for the grace period: a longer one could overflow a clock.
 const MAX_GRACE_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -27,6 +33,9 @@ pub(super) struct TaskSpec {
 /// Decides when a task is stopped. Controllers stop first, because they may depend on tasks.
 pub(super) enum TaskKind {
     Controller(Arc<ControllerState>),
+    /// Runs the controllers that are added while the manager runs.
+    /// The receiver contains the first failure of these controllers.
+    AddedControllers(watch::Receiver<Option<String>>),
     Task,
 }
 
@@ -34,7 +43,7 @@ pub(super) enum TaskKind {
 pub(super) struct Runnables {
     controllers: TaskGroup,
     tasks: TaskGroup,
-    states: Vec<(String, Arc<ControllerState>)>,
+    states: ControllerStates,
     reporter: FailureReporter,
 }
 
@@ -48,11 +57,11 @@ pub(super) struct StopReport {
 }
 
 impl Runnables {
-    pub(super) fn new(reporter: FailureReporter) -> Self {
+    pub(super) fn new(reporter: FailureReporter, states: ControllerStates) -> Self {
         Self {
             controllers: TaskGroup::new(reporter.clone()).ends_only_on_stop(),
             tasks: TaskGroup::new(reporter.clone()),
-            states: Vec::new(),
+            states,
             reporter,
         }
     }
@@ -61,8 +70,12 @@ impl Runnables {
         for TaskSpec { name, leadership, kind, run } in specs {
             match kind {
                 TaskKind::Controller(state) => {
-                    let run = self.report_early(name.clone(), Arc::clone(&state), run);
-                    self.states.push((name.clone(), state));
+                    let failed = async move { Failure::from(state.wait_for_failure().await) };
+                    let run = self.report_early(name.clone(), failed, run);
+                    self.controllers.spawn(name, leadership, run);
+                }
+                TaskKind::AddedControllers(failure) => {
+                    let run = self.report_early(name.clone(), wait_for_failure(failure), run);
                     self.controllers.spawn(name, leadership, run);
                 }
                 TaskKind::Task => self.tasks.spawn(name, leadership, run),
@@ -72,13 +85,18 @@ impl Runnables {
 
     /// Reports the failure of a controller immediately. The controller itself returns later, when its
     /// reconciles have returned, and the grace period limits them.
-    fn report_early(&self, name: String, state: Arc<ControllerState>, run: TaskFn) -> TaskFn {
+    fn report_early(
+        &self,
+        name: String,
+        failed: impl Future<Output = Failure> + Send + 'static,
+        run: TaskFn,
+    ) -> TaskFn {
         let reporter = self.reporter.clone();
         Box::new(move |leadership, stop| {
             async move {
                 let report = async {
-                    let error = state.wait_for_failure().await;
-                    reporter.report(TaskFailure::Failed(name, error.into()));
+                    let failure = failed.await;
+                    reporter.report(TaskFailure::Failed(name, failure));
                     std::future::pending().await
                 };
                 tokio::select! {
@@ -97,26 +115,33 @@ impl Runnables {
         let deadline = Instant::now() + grace_period.min(MAX_GRACE_PERIOD);
         let controllers_in_time = self.controllers.stop(deadline).await;
         let tasks_in_time = self.tasks.stop(deadline.max(Instant::now() + ABORT_TIMEOUT)).await;
+        let states = self.states.all();
         let reconciles = async {
-            for (_, state) in &self.states {
+            for state in &states {
                 state.reconciles.close();
                 state.reconciles.wait().await;
             }
         };
         let _in_time = timeout(ABORT_TIMEOUT, reconciles).await;
-        let reconciling = self.states.iter().filter(|(_, state)| !state.reconciles.is_empty());
-        let reconciling = reconciling.map(|(name, _)| name.clone());
+        let reconciling = states.iter().filter(|state| !state.reconciles.is_empty());
+        let reconciling = reconciling.map(|state| state.options.name.to_string());
         let mut still_running: Vec<_> = self.controllers.still_running();
         still_running.extend(self.tasks.still_running());
         still_running.extend(reconciling);
         still_running.sort_unstable();
         still_running.dedup();
-        let recently =
-            |(_, state): &(String, Arc<ControllerState>)| state.was_cut_short_within(IN_FLIGHT_TIME);
         let was_cut_short = self.controllers.was_cut_short()
             || self.tasks.was_cut_short()
-            || self.states.iter().any(recently);
+            || states.iter().any(|state| state.was_cut_short_within(IN_FLIGHT_TIME));
         StopReport { still_running, all_completed: controllers_in_time && tasks_in_time && !was_cut_short }
+    }
+}
+
+/// Never returns if no controller fails.
+async fn wait_for_failure(mut failure: watch::Receiver<Option<String>>) -> Failure {
+    match failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) {
+        Some(failure) => failure.into(),
+        None => std::future::pending().await,
     }
 }
 
@@ -160,7 +185,7 @@ mod tests {
         let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
         let (leader_state, receiver) = watch::channel(LeaderState::Leading(until));
         let (reporter, mut failures) = Failures::channel(9);
-        let mut runnables = Runnables::new(reporter(Stage::Runnables));
+        let mut runnables = Runnables::new(reporter(Stage::Runnables), ControllerStates::default());
         runnables.start(vec![TaskSpec {
             name: "a controller".to_owned(),
             leadership: Leadership::new(receiver),

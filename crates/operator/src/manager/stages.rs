@@ -20,7 +20,7 @@ use super::{
     runnables::{Runnables, StopReport, TaskSpec},
     task_group::{ABORT_TIMEOUT, FailureReporter, Failures, Stage, TaskFn, TaskGroup},
 };
-use crate::{Election, Leadership};
+use crate::{Election, Leadership, controller::state::ControllerStates};
 
 /// Number of internal tasks: two HTTP servers, the permission check and the election.
 const OWN_TASKS: usize = 4;
@@ -51,14 +51,18 @@ pub(super) struct StartPlan {
 
 impl Stages {
     /// Creates stages that have not started. All failures of their tasks arrive at the returned receiver.
-    pub(super) fn new(caches: CacheStage, runnables: usize) -> (Self, Failures) {
+    pub(super) fn new(
+        caches: CacheStage,
+        runnables: usize,
+        controllers: ControllerStates,
+    ) -> (Self, Failures) {
         // A controller may report a failure early, and again when it ends.
         let (reporter, failures) = Failures::channel(2 * runnables + OWN_TASKS);
         let stages = Self {
             http: TaskGroup::new(reporter(Stage::Http)),
             caches,
             election: ElectionStage::new(reporter(Stage::Election)),
-            runnables: Runnables::new(reporter(Stage::Runnables)),
+            runnables: Runnables::new(reporter(Stage::Runnables), controllers),
         };
         (stages, failures)
     }

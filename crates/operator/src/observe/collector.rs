@@ -39,7 +39,7 @@ impl Collector for ManagerCollector {
 
 impl ManagerCollector {
     fn encode_queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all = &self.0.controllers;
+        let all = &self.0.controllers.current();
         let concurrency = all
             .iter()
             .map(|state| (controller_labels(&state.options.name), state.options.concurrency as f64));

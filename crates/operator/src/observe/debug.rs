@@ -59,7 +59,7 @@ fn informer_json(status: &InformerStatus) -> Value {
 }
 
 pub(crate) async fn queues(State(state): State<Arc<PageState>>) -> Response {
-    json_page(&state.view.controllers.iter().map(|controller| queue_json(controller)).collect())
+    json_page(&state.view.controllers.current().iter().map(|controller| queue_json(controller)).collect())
 }
 
 fn queue_json(controller: &ControllerState) -> Value {
@@ -126,7 +126,7 @@ pub(crate) async fn why(
     State(state): State<Arc<PageState>>,
     Path((name, key)): Path<(String, String)>,
 ) -> Response {
-    let controllers = &state.view.controllers;
+    let controllers = state.view.controllers.current();
     let Some(controller) = controllers.iter().find(|controller| *controller.options.name == name) else {
         let names: Vec<_> = controllers.iter().map(|controller| &*controller.options.name).collect();
         let text = format!("unknown controller {}; use one of: {}\n", Escaped(&name), names.join(", "));

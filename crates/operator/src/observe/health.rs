@@ -99,7 +99,7 @@ pub(crate) async fn readyz_terse(State(state): State<Arc<PageState>>) -> Respons
 fn check_health(state: &PageState) -> CheckReport {
     let mut report = CheckReport::default();
     report.add("process", Ok("ok".to_owned()));
-    for controller in &state.view.controllers {
+    for controller in &state.view.controllers.current() {
         let name = format!("controller {}", controller.options.name);
         report.add(&name, stuck_line(controller));
     }
@@ -128,7 +128,7 @@ fn check_readiness(state: &PageState) -> CheckReport {
     if let Some(election) = &state.view.election {
         report.add(&format!("lease {}", election.lease.name()), Ok(election_line(election)));
     }
-    for controller in &state.view.controllers {
+    for controller in &state.view.controllers.current() {
         let name = format!("controller {}", controller.options.name);
         report.add(&name, Ok(controller_line(controller)));
     }

@@ -1,16 +1,16 @@
 //! `ManagerView`: the state of a manager, as metrics and pages read it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
 use kube_informer::InformerFactory;
 
-use crate::{EventRecorder, controller::state::ControllerState, election::ElectionView};
+use crate::{EventRecorder, controller::state::ControllerStates, election::ElectionView};
 
 /// The informers, controllers, event recorders and election of a manager.
 #[derive(Clone)]
 pub(crate) struct ManagerView {
     pub(crate) factory: InformerFactory,
-    pub(crate) controllers: Vec<Arc<ControllerState>>,
+    pub(crate) controllers: ControllerStates,
     /// By the name of the controller that reports the events.
     pub(crate) recorders: BTreeMap<String, EventRecorder>,
     pub(crate) election: Option<ElectionView>,

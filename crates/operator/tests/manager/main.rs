@@ -1,5 +1,6 @@
 //! Tests of `Manager` from start to stop.
 
+mod added;
 mod exit;
 mod failures;
 mod metrics;

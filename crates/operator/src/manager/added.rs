@@ -1,0 +1,259 @@
+//! `ManagerHandle`: adds controllers to a running manager.
+
+use std::fmt;
+
+use futures_util::FutureExt;
+use kube_informer::{Cached, InformerFactory};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::{JoinError, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    RunsOn,
+    runnables::{IN_FLIGHT_TIME, TaskKind, TaskSpec},
+};
+use crate::{
+    Controller, Failure, Leadership, Reconciler,
+    controller::{PreparedController, state::ControllerStates},
+    observe::metrics::Metrics,
+};
+
+/// The name of the task that runs the added controllers.
+const TASK: &str = "controllers added at run time";
+
+/// The capacity of the channel for added controllers.
+const ADDED_CAPACITY: usize = 16;
+
+/// Adds controllers to a running [`Manager`](crate::Manager), for example when a CRD is installed. Handles
+/// are cheap to clone.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube_operator::{Action, Controller, Failure, Manager, Request, RunsOn};
+/// # async fn example(mut manager: Manager) -> Result<(), Box<dyn std::error::Error>> {
+/// let (handle, factory) = (manager.handle(), manager.factory().clone());
+/// manager.add_task("controllers", RunsOn::LeaderOnly, async move |stop| {
+///     let controller = Controller::new(&factory.informer::<ConfigMap>()?);
+///     let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) };
+///     let controller = handle.add_controller(controller, reconcile).await?;
+///     stop.cancelled().await;
+///     controller.remove().await;
+///     Ok(())
+/// });
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ManagerHandle {
+    parts: HandleParts,
+    added: mpsc::Sender<AddedController>,
+}
+
+/// The parts of a manager that an added controller needs.
+#[derive(Clone)]
+pub(super) struct HandleParts {
+    pub(super) factory: InformerFactory,
+    pub(super) leadership: Leadership,
+    pub(super) metrics: Metrics,
+    pub(super) controllers: ControllerStates,
+}
+
+struct AddedController {
+    prepared: PreparedController,
+    leadership: Leadership,
+    removed: CancellationToken,
+    /// Dropped when the controller has stopped.
+    running: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for ManagerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerHandle").finish_non_exhaustive()
+    }
+}
+
+/// Describes the reason why a controller was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddControllerError {
+    /// Another controller has the same name. Metrics and pages could not distinguish them.
+    #[error("failed to add the controller {0:?}: another controller has this name; use `Controller::named`")]
+    DuplicateName(String),
+    /// The manager stops, or was dropped before it ran.
+    #[error("failed to add the controller {0:?}: the manager has stopped")]
+    ManagerStopped(String),
+}
+
+impl ManagerHandle {
+    /// Adds a controller that runs only on the leader. If the manager does not run yet, the controller starts
+    /// with the manager.
+    ///
+    /// The controller starts when its caches are synced. The manager starts and stops the informers of the
+    /// controller, but does not check their permissions, and does not wait for their caches at its start. If
+    /// the controller fails, the manager stops.
+    ///
+    /// # Errors
+    /// Returns an [`AddControllerError`] if another controller has the same name, or if the manager has
+    /// stopped.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the controller is not added.
+    pub async fn add_controller<T: Cached>(
+        &self,
+        controller: Controller<T>,
+        reconciler: impl Reconciler<T>,
+    ) -> Result<ControllerGuard, AddControllerError> {
+        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler).await
+    }
+
+    /// Adds a controller like [`add_controller`](Self::add_controller). `runs_on` selects the processes that
+    /// run it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`add_controller`](Self::add_controller).
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the controller is not added.
+    pub async fn add_controller_on<T: Cached>(
+        &self,
+        runs_on: RunsOn,
+        controller: Controller<T>,
+        reconciler: impl Reconciler<T>,
+    ) -> Result<ControllerGuard, AddControllerError> {
+        let HandleParts { factory, leadership, metrics, controllers } = &self.parts;
+        let prepared = controller.prepare(reconciler, metrics);
+        let state = prepared.state.clone();
+        let name = state.options.name.to_string();
+        let stopped = || AddControllerError::ManagerStopped(name.clone());
+        let permit = self.added.reserve().await.map_err(|_| stopped())?;
+        if !controllers.add_unique(state, IN_FLIGHT_TIME) {
+            return Err(AddControllerError::DuplicateName(name));
+        }
+        prepared.join(factory);
+        let leadership = match runs_on {
+            RunsOn::LeaderOnly => leadership.clone(),
+            RunsOn::EveryReplica => Leadership::always(),
+        };
+        let (removed, (running, stopped)) = (CancellationToken::new(), oneshot::channel());
+        permit.send(AddedController { prepared, leadership, removed: removed.clone(), running });
+        Ok(ControllerGuard { removed, stopped })
+    }
+}
+
+/// Refers to a controller that was added with [`ManagerHandle::add_controller`]. Dropping it does not remove
+/// the controller.
+#[derive(Debug)]
+pub struct ControllerGuard {
+    removed: CancellationToken,
+    /// Closed when the controller has stopped.
+    stopped: oneshot::Receiver<()>,
+}
+
+impl ControllerGuard {
+    /// Stops the controller, and waits for its running reconciles. The informers of the controller continue
+    /// to run until the manager stops, or until they are removed from the factory.
+    ///
+    /// Do not wait for this method in a reconcile of the controller, because they would wait for each other
+    /// indefinitely.
+    ///
+    /// # Cancel safety
+    /// The first poll stops the controller. If you drop the future after this poll, you do not know when its
+    /// last reconcile completes.
+    pub async fn remove(self) {
+        self.removed.cancel();
+        let _stopped = self.stopped.await;
+    }
+}
+
+/// Returns a handle, and the task that runs its controllers.
+pub(super) fn channel(parts: HandleParts) -> (ManagerHandle, TaskSpec) {
+    let (added, receiver) = mpsc::channel(ADDED_CAPACITY);
+    let (failure, first_failure) = watch::channel(None);
+    let controllers = parts.controllers.clone();
+    let task = TaskSpec {
+        name: TASK.to_owned(),
+        leadership: Leadership::always(),
+        kind: TaskKind::AddedControllers(first_failure),
+        run: Box::new(move |_, stop| run(receiver, controllers, failure, stop).boxed()),
+    };
+    (ManagerHandle { parts, added }, task)
+}
+
+/// Runs the added controllers until `stop` is cancelled. If a controller fails, stops the other controllers,
+/// and returns the failure.
+async fn run(
+    mut added: mpsc::Receiver<AddedController>,
+    controllers: ControllerStates,
+    failure: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let stop = stop.child_token();
+    let failure = FirstFailure { failure, stop: stop.clone() };
+    let mut running = JoinSet::new();
+    while !stop.is_cancelled() {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            Some(joined) = running.join_next() => failure.record_panic(joined),
+            Some(added) = added.recv() => {
+                running.spawn(run_controller(added, controllers.clone(), failure.clone()));
+            }
+            else => stop.cancelled().await, // all handles are dropped, and no controller runs
+        }
+    }
+    added.close();
+    while let Some(joined) = running.join_next().await {
+        failure.record_panic(joined);
+    }
+    let failure = failure.failure.borrow().clone();
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Holds the first failure of the added controllers.
+#[derive(Clone)]
+struct FirstFailure {
+    failure: watch::Sender<Option<String>>,
+    /// Stops all added controllers.
+    stop: CancellationToken,
+}
+
+impl FirstFailure {
+    fn record(&self, error: String) {
+        self.stop.cancel();
+        self.failure.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(error);
+            is_first
+        });
+    }
+
+    fn record_panic(&self, joined: Result<(), JoinError>) {
+        if let Err(error) = joined {
+            self.record(error.to_string());
+        }
+    }
+}
+
+/// Runs a controller until it is removed, or until all added controllers stop. Records a failure
+/// immediately, because running reconciles can take long.
+async fn run_controller(added: AddedController, controllers: ControllerStates, failure: FirstFailure) {
+    let AddedController { prepared, leadership, removed, running } = added;
+    let _running = running; // dropped when this task returns
+    let state = prepared.state.clone();
+    let stop = failure.stop.child_token();
+    let record = |error| failure.record(format!("controller {}: {error}", state.options.name));
+    let watch = async {
+        tokio::select! {
+            () = removed.cancelled() => stop.cancel(),
+            error = state.wait_for_failure() => record(error),
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        result = prepared.run(leadership, stop.clone()) => result.unwrap_or_else(record),
+        () = watch => {} // never returns
+    }
+    controllers.remove(&state.options.name);
+}
