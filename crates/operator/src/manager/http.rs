@@ -42,7 +42,7 @@ impl Manager {
     /// Changes the router of the pages at [`bind_address`](ManagerOptions::bind_address), for example to add
     /// pages or middleware. These are `ExtraHandlers` and `FilterProvider` of controller-runtime.
     ///
-    /// The manager calls `map` when it starts. If [`SecureServing::authorize`](crate::SecureServing) is true,
+    /// The manager calls `map` when it starts. If `SecureServing::authorize` is true,
     /// it authorizes each request before the middleware of `map`, also for the added pages. If `map` adds a
     /// page whose path exists already, the start panics. The pages at the probe address do not change.
     ///
