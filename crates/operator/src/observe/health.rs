@@ -183,7 +183,9 @@ fn election_line(election: &ElectionView) -> String {
 /// Returns whether the cache is fresh, as text.
 fn informer_line(informer: &InformerStatus) -> Result<String, String> {
     let reflector = &informer.reflector;
-    let error = reflector.last_error.as_deref().unwrap_or("no error so far");
+    // Without an error, the server may not respond.
+    let no_error = "no error, but the server has not sent a complete list";
+    let error = reflector.last_error.as_deref().unwrap_or(no_error);
     if reflector.phase == Phase::Stopped {
         return Err("stopped".to_owned());
     }
