@@ -4,31 +4,28 @@ mod authorization;
 #[path = "../../../../crates/operator/tests/support/tls.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod tls;
-mod webhook;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::{
-    ByteString,
-    api::{
-        admissionregistration::v1::ValidatingWebhookConfiguration,
-        core::v1::{ConfigMap, Namespace, ResourceQuota, Secret, Service},
-    },
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{ConfigMap, Namespace, ResourceQuota, Secret, Service},
 };
 use kube_client::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
-use kube_informer_e2e::real::{Options, RealServer};
+use kube_informer_e2e::{
+    real::{Options, RealServer},
+    webhook::Webhook,
+};
 use kube_operator::{
     Applier, Failure, Manager, ManagerOptions,
     informer::{ApiObject, CachedApi, InformerFactory, Scope},
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-use webhook::Webhook;
 
 /// The value of the objects. It is visible for a ConfigMap, and never for a Secret.
 const VALUE: &str = "hunter2";
@@ -175,8 +172,9 @@ async fn terminating_namespace(factory: &InformerFactory, client: &Client) -> Re
 }
 
 async fn rejecting_webhook(factory: &InformerFactory, client: &Client) -> Result<()> {
-    let webhook = Webhook::start().await?;
-    register(client, "rejecting", &webhook.url, &webhook.certificate).await?;
+    // The message contains a part of the object, so it must not be visible for a Secret.
+    let webhook = Webhook::start("the value hunter2 is not allowed").await?;
+    register(client, "rejecting", &webhook.client_config()).await?;
     let maps = cached::<ConfigMap>(factory, client, "default").await?;
     let text = eventually(async || failure(&maps, &config_map("rejecting")).await).await?;
     check(
@@ -194,8 +192,9 @@ async fn rejecting_webhook(factory: &InformerFactory, client: &Client) -> Result
 }
 
 async fn absent_webhook(factory: &InformerFactory, client: &Client) -> Result<()> {
-    let certificate = Webhook::start().await?.certificate;
-    register(client, "absent", "https://127.0.0.1:1/", &certificate).await?;
+    let mut config = Webhook::start("stopped").await?.client_config();
+    config["url"] = json!("https://127.0.0.1:1/");
+    register(client, "absent", &config).await?;
     let secrets = cached::<Secret>(factory, client, "default").await?;
     let text = eventually(async || failure(&secrets, &secret("absent")).await).await?;
     check_start(
@@ -246,7 +245,7 @@ fn namespace(name: &str) -> Result<Namespace> {
 }
 
 /// Registers a webhook for objects with the label `test: NAME`.
-async fn register(client: &Client, name: &str, url: &str, certificate: &str) -> Result<()> {
+async fn register(client: &Client, name: &str, client_config: &Value) -> Result<()> {
     let rule = json!({
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
         "resources": ["configmaps", "secrets"], "scope": "*",
@@ -255,7 +254,7 @@ async fn register(client: &Client, name: &str, url: &str, certificate: &str) -> 
         "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
         "failurePolicy": "Fail", "timeoutSeconds": 5, "rules": [rule],
         "objectSelector": {"matchLabels": {"test": name}},
-        "clientConfig": {"url": url, "caBundle": ByteString(certificate.as_bytes().to_vec())},
+        "clientConfig": client_config,
     });
     let configuration: ValidatingWebhookConfiguration =
         serde_json::from_value(json!({"metadata": {"name": name}, "webhooks": [webhook]}))?;

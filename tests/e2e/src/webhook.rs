@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Result;
 use axum::{Json, Router, routing::post, serve::Listener};
+use k8s_openapi::ByteString;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,19 +15,25 @@ use tokio_rustls::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The message of the webhook. It contains a part of the object, so it must not be visible for a Secret.
-pub(crate) const MESSAGE: &str = "the value hunter2 is not allowed";
-
-/// A running webhook.
-pub(crate) struct Webhook {
-    pub(crate) url: String,
-    /// The certificate as PEM.
-    pub(crate) certificate: String,
+/// A running webhook. Dropping this value stops it.
+#[derive(Debug)]
+pub struct Webhook {
+    url: String,
+    certificate: String,
     _server: AbortOnDropHandle<()>,
 }
 
 impl Webhook {
-    pub(crate) async fn start() -> Result<Self> {
+    /// Starts a webhook on a free port of the loopback address. Each rejection contains `message`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the certificate cannot be created, or if no port is free.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn start(message: &'static str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
         let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
@@ -41,18 +48,24 @@ impl Webhook {
             acceptor: TlsAcceptor::from(Arc::new(config)),
         };
         let url = format!("https://{}/reject", listener.listener.local_addr()?);
-        let router = Router::new().route("/reject", post(reject));
+        let router = Router::new().route("/reject", post(move |review| reject(review, message)));
         let server = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("the server runs until it is dropped");
         });
         Ok(Self { url, certificate: certificate.pem(), _server: AbortOnDropHandle::new(server) })
     }
+
+    /// Returns the `clientConfig` of this webhook, for a ValidatingWebhookConfiguration.
+    #[must_use]
+    pub fn client_config(&self) -> Value {
+        json!({"url": self.url, "caBundle": ByteString(self.certificate.as_bytes().to_vec())})
+    }
 }
 
-async fn reject(Json(review): Json<Value>) -> Json<Value> {
+async fn reject(Json(review): Json<Value>, message: &'static str) -> Json<Value> {
     Json(json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {"uid": review["request"]["uid"], "allowed": false, "status": {"message": MESSAGE}},
+        "response": {"uid": review["request"]["uid"], "allowed": false, "status": {"message": message}},
     }))
 }
 
