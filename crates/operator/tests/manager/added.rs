@@ -13,11 +13,11 @@ use super::{
 async fn add(
     handle: &ManagerHandle,
     secrets: &Informer<Secret>,
-    seen: &mpsc::UnboundedSender<String>,
+    seen: &mpsc::Sender<String>,
 ) -> Result<kube_operator::ControllerGuard, AddControllerError> {
     let seen = seen.clone();
     let reconcile = move |request: Request<Secret>| {
-        seen.send(request.key.name().to_owned()).unwrap();
+        seen.try_send(request.key.name().to_owned()).unwrap();
         async { Ok::<_, Failure>(Action::Done) }
     };
     handle.add_controller(Controller::new(secrets), reconcile).await
@@ -33,7 +33,7 @@ async fn controller_is_added_and_removed_while_the_manager_runs() {
     let mut world = World::without_pages(Some(election("first")));
     let handle = world.manager.handle();
     let secrets: Informer<Secret> = world.manager.factory().informer().unwrap();
-    let (seen, mut names) = mpsc::unbounded_channel();
+    let (seen, mut names) = mpsc::channel(99);
     let (server, stop, running) = world.run();
     create_secret(&server, "a");
     let guard = add(&handle, &secrets, &seen).await.unwrap();
@@ -109,7 +109,7 @@ async fn pages_contain_added_controllers_until_their_removal() {
     let address = world.manager.local_address().unwrap();
     let handle = world.manager.handle();
     let secrets: Informer<Secret> = world.manager.factory().informer().unwrap();
-    let (seen, _names) = mpsc::unbounded_channel();
+    let (seen, _names) = mpsc::channel(99);
     let (_server, stop, running) = world.run();
     let guard = add(&handle, &secrets, &seen).await.unwrap();
     get_until(address, "/debug/queues", |_, text| text.contains("\"secret\"")).await;
