@@ -46,6 +46,17 @@ pub enum ControllerError {
     /// An informer stopped while its controller was running. Stop the controller before its informers.
     #[error("informer {0} stopped while the controller was running; stop the controller before the informer")]
     InformerStopped(String),
+    /// The informer of [`Controller::reconcile_unselected`] is not the only informer of the reconciled
+    /// objects. The controller could otherwise clean up objects that another informer selects.
+    #[error(
+        "the controller {controller} does not reconcile exactly the objects of the informer {informer}; create the controller from the `CachedApi` that you pass to `reconcile_unselected`"
+    )]
+    OtherInformer {
+        /// The name of the controller.
+        controller: String,
+        /// The name of the informer.
+        informer: String,
+    },
     /// A predicate, a mapper or a stream panicked, so some objects may not be reconciled. A new
     /// controller reconciles all objects.
     #[error(

@@ -375,7 +375,10 @@ impl Manager {
         // The stage is created first, because it stops the informers when it is dropped.
         let caches =
             CacheStage::new(self.factory.clone(), self.client.clone(), self.optional_informers.clone());
-        if let Some(name) = duplicate_name(&self.runnables) {
+        let controllers = self.controllers.current();
+        let names = controllers.iter().map(|state| &*state.options.name);
+        let others = self.runnables.iter().filter(|spec| !matches!(spec.kind, TaskKind::Controller(_)));
+        if let Some(name) = duplicate_name(names.chain(others.map(|spec| &*spec.name))) {
             return Err(ManagerError::DuplicateName(name));
         }
         let phase = watch::Sender::new(ManagerPhase::Starting);
@@ -455,7 +458,7 @@ fn log_shutdown_start(cause: &Result<(), ManagerError>, grace_period: Duration) 
 }
 
 /// Returns a name that two runnables share.
-fn duplicate_name(runnables: &[TaskSpec]) -> Option<String> {
-    let mut names = BTreeSet::new();
-    runnables.iter().map(|spec| &spec.name).find(|name| !names.insert(*name)).cloned()
+fn duplicate_name<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    names.find(|name| !known.insert(*name)).map(str::to_owned)
 }

@@ -253,6 +253,8 @@ impl Registry {
         if self.shut_down.load(Ordering::Acquire) {
             return Err(FactoryError::ShutDown(informer.name().to_owned()));
         }
+        // A stopped informer is no longer used, for example after its controller was removed.
+        adopted.retain(|informer| !informer.is_stopped());
         if !adopted.iter().any(is_same) {
             adopted.push(Arc::new(informer.clone()));
         }

@@ -1,14 +1,11 @@
 //! `ControllerHandle`: adds keys and sources to a running controller.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use kube_informer::{Cached, Event, ObjectKey};
 use kube_workqueue::Priority;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -109,15 +106,29 @@ impl<Q: RequestKey> AddedSource<Q> {
 /// # Ok(()) }
 /// ```
 pub struct ControllerHandle<Q: RequestKey = ObjectKey> {
-    /// Set when the controller has started.
-    keys: Arc<OnceLock<KeyQueue<Q>>>,
+    /// Set while the controller runs as the leader.
+    keys: Arc<Mutex<Option<KeyQueue<Q>>>>,
     sources: mpsc::Sender<AddedSource<Q>>,
 }
 
-/// The end of a controller's handles.
+/// The end of a controller's handles. Dropping it closes the handles.
 pub(super) struct HandleReceiver<Q: RequestKey> {
-    pub(super) keys: Arc<OnceLock<KeyQueue<Q>>>,
+    keys: Arc<Mutex<Option<KeyQueue<Q>>>>,
     pub(super) added: mpsc::Receiver<AddedSource<Q>>,
+}
+
+impl<Q: RequestKey> HandleReceiver<Q> {
+    /// Lets the handles queue keys.
+    pub(super) fn open(&self, keys: &KeyQueue<Q>) {
+        *self.keys.lock() = Some(keys.clone());
+    }
+}
+
+impl<Q: RequestKey> Drop for HandleReceiver<Q> {
+    fn drop(&mut self) {
+        let closed = self.keys.lock().take();
+        drop(closed); // without the lock
+    }
 }
 
 impl<Q: RequestKey> Clone for ControllerHandle<Q> {
@@ -144,10 +155,10 @@ impl<Q: RequestKey> ControllerHandle<Q> {
         (Self { keys: Arc::clone(&keys), sources }, HandleReceiver { keys, added })
     }
 
-    /// Queues a key. The call has no effect before the controller has started as the leader, because it
-    /// then reconciles all objects. It also has no effect after the controller has stopped.
+    /// Queues a key. The call has no effect before the controller runs as the leader, and after the
+    /// controller has stopped. At the start, a controller reconciles all objects of its sources.
     pub fn reconcile(&self, key: Q) {
-        let Some(keys) = self.keys.get() else { return };
+        let Some(keys) = self.keys.lock().clone() else { return };
         let reason = Reason { source: HANDLE.into(), object: None, change: Change::Requested };
         keys.add(key, reason, Duration::ZERO, Priority::NORMAL);
     }

@@ -7,7 +7,7 @@ use futures_util::{
     future::{BoxFuture, join_all, select_all},
 };
 use kube_informer::{
-    Cached, CachedReadError, EventHandler, HandlerRegistration, Informer, InformerFactory,
+    Cached, CachedReadError, EventHandler, HandlerRegistration, Informer, InformerFactory, InformerId,
     MultiNamespaceInformer, MultiNamespaceRegistration, ObjectKey, Phase,
 };
 
@@ -34,10 +34,16 @@ enum Kind<T: Cached> {
 
 impl<T: Cached> Clone for Informers<T> {
     fn clone(&self) -> Self {
-        Self(match &self.0 {
-            Kind::Several(informers) => Kind::Several(informers.clone()),
-            Kind::Namespaces(informers) => Kind::Namespaces(informers.clone()),
-        })
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Cached> Clone for Kind<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Several(informers) => Self::Several(informers.clone()),
+            Self::Namespaces(informers) => Self::Namespaces(informers.clone()),
+        }
     }
 }
 
@@ -71,6 +77,14 @@ impl<T: Cached> Informers<T> {
         match &self.0 {
             Kind::Several(informers) => informers.clone(),
             Kind::Namespaces(informers) => informers.informers(),
+        }
+    }
+
+    /// Returns the id of the informer, if there is exactly one.
+    pub(crate) fn single_id(&self) -> Option<InformerId> {
+        match &self.0 {
+            Kind::Several(informers) if informers.len() == 1 => Some(informers[0].id()),
+            _ => None,
         }
     }
 
@@ -130,11 +144,13 @@ impl<T: Cached> Informers<T> {
 
     /// Starts the informers, and waits until their caches are synced.
     pub(crate) fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
-        let informers = self.current();
-        async move {
-            join_all(informers.iter().map(wait_for_cache)).await;
+        match self.0.clone() {
+            Kind::Several(informers) => async move {
+                join_all(informers.iter().map(wait_for_cache)).await;
+            }
+            .boxed(),
+            Kind::Namespaces(informers) => async move { wait_for_namespaces(&informers).await }.boxed(),
         }
-        .boxed()
     }
 
     /// Waits until an informer is stopped, and returns its name. A stopped informer does not deliver
@@ -166,6 +182,22 @@ impl<T: Cached> Informers<T> {
             Kind::Namespaces(informers) => {
                 Registrations::Namespaces(informers.add_backpressured_handler(handler))
             }
+        }
+    }
+}
+
+/// Waits for the caches of the current namespaces. A namespace can be added or removed during the wait.
+async fn wait_for_namespaces<T: Cached>(namespaces: &MultiNamespaceInformer<T>) {
+    loop {
+        let informers = namespaces.informers();
+        informers.iter().for_each(Informer::start);
+        if informers.iter().all(|informer| informer.has_synced() || informer.is_stopped()) {
+            return;
+        }
+        // The informers of removed namespaces stop when `informers` is dropped.
+        drop(informers);
+        if namespaces.wait_for_sync(REJECTED_RETRY).await.is_err() {
+            tokio::time::sleep(REJECTED_RETRY).await;
         }
     }
 }

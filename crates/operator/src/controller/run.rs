@@ -37,17 +37,23 @@ pub(super) async fn run<Q: RequestKey, W: Work<Q>>(
 ) -> RunResult {
     let mut running = RunningSources::new(&worker);
     let mut panicked = pin!(source_panicked(&worker.keys));
+    let open_handles = async {
+        if worker.leadership.acquired().await {
+            inbox.handles.open(&worker.keys);
+        }
+        std::future::pending().await
+    };
     let started = tokio::select! {
         biased;
         () = worker.stop.cancelled() => Ok(false),
         error = &mut panicked => Err(error),
+        never = open_handles => never,
         started = running.start(sources) => started,
     };
     if started? {
         let ControllerOptions { name, concurrency, .. } = &worker.state.options;
         let keys = worker.keys.queue.len();
         tracing::info!(controller = %name, concurrency, keys, "controller started");
-        inbox.handles.keys.get_or_init(|| worker.keys.clone());
         supervise(&worker, &mut running, panicked, inbox).await;
         worker.stop.cancel();
         running.wait().await;
@@ -99,8 +105,9 @@ async fn supervise<Q: RequestKey, W: Work<Q>>(
                 joined.unwrap_or_else(resume_panic);
                 continue;
             }
-            Some(added) = inbox.handles.added.recv(), if is_running => {
-                sources.spawn(added);
+            Some(added) = inbox.handles.added.recv() => {
+                // A reconcile may wait for the source. After the stop, `add_source` fails.
+                if is_running { sources.spawn(added) } else { drop(added) }
                 continue;
             }
             error = &mut panicked, if is_running => error,

@@ -12,7 +12,7 @@ use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey};
 use kube_workqueue::Priority;
 use tokio::time::sleep;
 
-use super::{Controller, action::Failure, reconcile::Observed, source::StreamSource};
+use super::{Controller, ControllerError, action::Failure, reconcile::Observed, source::StreamSource};
 use crate::write::requests::send;
 
 /// The number of objects per page of a list.
@@ -29,6 +29,15 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 #[error("the cache of the informer {informer} does not contain {key} yet, although the informer selects it")]
 struct CacheBehind {
     informer: String,
+    key: ObjectKey,
+}
+
+/// The `Api` is for another namespace than the object.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "failed to read {key}: the `CachedApi` of `reconcile_unselected` is for another namespace; use an `Api` for all namespaces"
+)]
+struct OtherNamespace {
     key: ObjectKey,
 }
 
@@ -49,8 +58,22 @@ where
     /// - When the controller starts as the leader, it lists the metadata of all objects once, in pages of
     ///   500. It finds the objects that left the selection while no process was the leader.
     ///
-    /// `api` must cover the namespaces of the informer.
-    pub fn reconcile_unselected(mut self, api: &CachedApi<K>, finalizer: impl Into<String>) -> Self {
+    /// If the informer covers one namespace, the objects of other namespaces are not included. `api` must be
+    /// for the same namespace, or for all namespaces.
+    ///
+    /// # Errors
+    /// Returns [`ControllerError::OtherInformer`] if the controller does not reconcile exactly the objects of
+    /// the informer of `api`.
+    pub fn reconcile_unselected(
+        mut self,
+        api: &CachedApi<K>,
+        finalizer: impl Into<String>,
+    ) -> Result<Self, ControllerError> {
+        if self.informers.single_id() != Some(api.informer().id()) {
+            let (controller, informer) =
+                (self.core.options.name.to_string(), api.informer().name().to_owned());
+            return Err(ControllerError::OtherInformer { controller, informer });
+        }
         let reader = api.clone();
         self.observe_uncached = Some(Arc::new(move |key| {
             let api = reader.clone();
@@ -60,7 +83,7 @@ where
         let name = format!("finalizer {finalizer}").into();
         let keys = objects_with(api.clone(), finalizer);
         self.core.sources.push(Box::new(StreamSource { name, keys, priority: Priority::LOW }));
-        self
+        Ok(self)
     }
 }
 
@@ -69,7 +92,14 @@ async fn observe<K: Cached<Resource = K> + ApiObject>(
     api: &CachedApi<K>,
     key: &ObjectKey,
 ) -> Result<Observed<K>, Failure> {
-    let url = collection_url(api.api().resource_url(), key);
+    let namespace = api.informer().namespace();
+    if namespace.is_some() && namespace.as_deref() != key.namespace() {
+        return Ok(Observed::Absent); // the informer does not cover this namespace
+    }
+    if api.api().namespace().is_some() && api.api().namespace() != key.namespace() {
+        return Err(OtherNamespace { key: key.clone() }.into());
+    }
+    let url = collection_url(api.api().resource_url(), key.namespace());
     let request = Request::new(url.clone()).get(key.name(), &GetParams::default());
     let object: K = match send(api.api(), "get", request).await {
         Ok(object) => object,
@@ -131,17 +161,22 @@ async fn page<K>(api: &CachedApi<K>, mut token: Option<String>) -> (Vec<ObjectMe
 where
     K: Cached<Resource = K> + ApiObject,
 {
+    let namespace = api.informer().namespace();
+    let url = collection_url(api.api().resource_url(), namespace.as_deref());
     loop {
         let params =
             ListParams { limit: Some(PAGE_SIZE), continue_token: token.clone(), ..Default::default() };
-        let request = Request::new(api.api().resource_url()).list_metadata(&params);
+        let request = Request::new(url.clone()).list_metadata(&params);
         match send::<K, ObjectList<PartialObjectMeta<K>>>(api.api(), "list", request).await {
             Ok(list) => {
                 let next = list.metadata.continue_.filter(|token| !token.is_empty());
                 let items = list.items.into_iter().map(|item| item.metadata).collect();
                 return (items, next.map(Some));
             }
-            Err(Error::Api(status)) if status.code == 410 && token.is_some() => token = None,
+            Err(Error::Api(status)) if status.code == 410 && token.is_some() => {
+                token = None;
+                sleep(LIST_RETRY).await;
+            }
             Err(error) => {
                 let error = Failure::from(error);
                 let informer = api.informer().name();
@@ -152,9 +187,9 @@ where
     }
 }
 
-/// Returns the URL of the collection that contains the object.
-fn collection_url(url: &str, key: &ObjectKey) -> String {
-    match (key.namespace(), url.rsplit_once('/')) {
+/// Returns the URL of the collection of a namespace.
+fn collection_url(url: &str, namespace: Option<&str>) -> String {
+    match (namespace, url.rsplit_once('/')) {
         (Some(namespace), Some((parent, plural))) if !url.contains("/namespaces/") => {
             format!("{parent}/namespaces/{namespace}/{plural}")
         }
@@ -168,10 +203,10 @@ mod tests {
 
     #[test]
     fn url_of_a_collection_contains_the_namespace_of_the_object() {
-        let (namespaced, cluster) = (ObjectKey::new(Some("shop"), "a"), ObjectKey::new(None, "a"));
-        assert_eq!(collection_url("/api/v1/secrets", &namespaced), "/api/v1/namespaces/shop/secrets");
+        let (namespaced, cluster) = (Some("shop"), None);
+        assert_eq!(collection_url("/api/v1/secrets", namespaced), "/api/v1/namespaces/shop/secrets");
         let url = "/apis/apps/v1/namespaces/shop/deployments";
-        assert_eq!(collection_url(url, &namespaced), url);
-        assert_eq!(collection_url("/api/v1/nodes", &cluster), "/api/v1/nodes");
+        assert_eq!(collection_url(url, namespaced), url);
+        assert_eq!(collection_url("/api/v1/nodes", cluster), "/api/v1/nodes");
     }
 }

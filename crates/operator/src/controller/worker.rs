@@ -59,7 +59,9 @@ impl RunOutcome {
         match self {
             Self::Success(_) => None,
             Self::Failed(failure) => Some(failure.to_string()),
-            Self::TimedOut(after) => Some(format!("reconcile timed out after {after:?}")),
+            Self::TimedOut(limit) => Some(format!(
+                "reconcile timed out after {limit:?}; a call of the reconciler did not complete"
+            )),
             Self::Panicked => Some("reconcile panicked".to_owned()),
         }
     }
@@ -140,7 +142,7 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
         let span = self.span(&item, &request.reasons);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let started = Instant::now();
-        let (outcome, exists) = self.reconcile(request, started).instrument(span.clone()).await;
+        let (outcome, exists) = self.reconcile(request).instrument(span.clone()).await;
         let ended = Instant::now();
         let took = ended - started;
         let _entered = span.enter();
@@ -156,11 +158,11 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
     }
 
     /// Returns the outcome, and whether the object existed.
-    async fn reconcile(&self, request: KeyRequest<Q>, started: Instant) -> (RunOutcome, bool) {
+    async fn reconcile(&self, request: KeyRequest<Q>) -> (RunOutcome, bool) {
         // The async block also catches a panic before the reconciler returns its future.
         let run = AssertUnwindSafe(async { self.work.reconcile(request).await }).catch_unwind();
         let result = match self.state.options.reconcile_timeout {
-            Some(after) => timeout(after, run).await,
+            Some(limit) => timeout(limit, run).await.map_err(|_| limit),
             None => Ok(run.await),
         };
         match result {
@@ -170,9 +172,9 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
                 self.state.record_cut_short();
                 (RunOutcome::Panicked, true)
             }
-            Err(_) => {
+            Err(limit) => {
                 self.state.record_cut_short();
-                (RunOutcome::TimedOut(started.elapsed()), true)
+                (RunOutcome::TimedOut(limit), true)
             }
         }
     }
@@ -204,9 +206,18 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
                 item.forget();
             }
             failed => {
+                let failures = item.num_requeues() + 1;
                 match failed {
-                    RunOutcome::Failed(failure) => tracing::warn!(%failure, "reconcile failed; retrying"),
-                    RunOutcome::TimedOut(after) => tracing::warn!(?after, "reconcile timed out; retrying"),
+                    RunOutcome::Failed(failure) => {
+                        tracing::warn!(%failure, failures, "reconcile failed; retrying")
+                    }
+                    RunOutcome::TimedOut(timeout) => {
+                        tracing::warn!(
+                            ?timeout,
+                            failures,
+                            "reconcile timed out; a call of the reconciler did not complete; retrying"
+                        );
+                    }
                     _ => tracing::error!("reconcile panicked; retrying"),
                 }
                 self.add_reason(&item, Change::Failed);

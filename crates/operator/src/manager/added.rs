@@ -1,11 +1,12 @@
 //! `ManagerHandle`: adds controllers to a running manager.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use futures_util::FutureExt;
 use kube_informer::{Cached, InformerFactory};
+use parking_lot::Mutex;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, oneshot, watch},
     task::{JoinError, JoinSet},
 };
 use tokio_util::sync::CancellationToken;
@@ -23,9 +24,6 @@ use crate::{
 /// The name of the task that runs the added controllers.
 const TASK: &str = "controllers added at run time";
 
-/// The capacity of the channel for added controllers.
-const ADDED_CAPACITY: usize = 16;
-
 /// Adds controllers to a running [`Manager`](crate::Manager), for example when a CRD is installed. Handles
 /// are cheap to clone.
 ///
@@ -37,7 +35,7 @@ const ADDED_CAPACITY: usize = 16;
 /// manager.add_task("controllers", RunsOn::LeaderOnly, async move |stop| {
 ///     let controller = Controller::new(&factory.informer::<ConfigMap>()?);
 ///     let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) };
-///     let controller = handle.add_controller(controller, reconcile).await?;
+///     let controller = handle.add_controller(controller, reconcile)?;
 ///     stop.cancelled().await;
 ///     controller.remove().await;
 ///     Ok(())
@@ -47,7 +45,55 @@ const ADDED_CAPACITY: usize = 16;
 #[derive(Clone)]
 pub struct ManagerHandle {
     parts: HandleParts,
-    added: mpsc::Sender<AddedController>,
+    added: AddedQueue,
+}
+
+/// Holds the added controllers that do not run yet. Their number is bounded, because their names differ.
+#[derive(Clone)]
+struct AddedQueue {
+    /// `None` after the queue was closed.
+    controllers: Arc<Mutex<Option<Vec<AddedController>>>>,
+    changed: Arc<Notify>,
+}
+
+impl AddedQueue {
+    fn new() -> Self {
+        Self { controllers: Arc::new(Mutex::new(Some(Vec::new()))), changed: Arc::default() }
+    }
+
+    /// Returns false if the queue is closed.
+    fn push(&self, added: AddedController) -> bool {
+        let mut controllers = self.controllers.lock();
+        let Some(controllers) = &mut *controllers else { return false };
+        controllers.push(added);
+        self.changed.notify_one();
+        true
+    }
+
+    /// Waits for added controllers.
+    async fn take(&self) -> Vec<AddedController> {
+        loop {
+            let added = self.controllers.lock().as_mut().map(std::mem::take).unwrap_or_default();
+            if !added.is_empty() {
+                return added;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn close(&self) {
+        let closed = self.controllers.lock().take();
+        drop(closed); // without the lock
+    }
+}
+
+/// Closes the queue when the manager stops, or is dropped before it runs.
+struct CloseOnDrop(AddedQueue);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// The parts of a manager that an added controller needs.
@@ -97,14 +143,12 @@ impl ManagerHandle {
     /// Returns an [`AddControllerError`] if another controller has the same name, or if the manager has
     /// stopped.
     ///
-    /// # Cancel safety
-    /// If you drop the future, the controller is not added.
-    pub async fn add_controller<T: Cached>(
+    pub fn add_controller<T: Cached>(
         &self,
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
     ) -> Result<ControllerGuard, AddControllerError> {
-        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler).await
+        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler)
     }
 
     /// Adds a controller like [`add_controller`](Self::add_controller). `runs_on` selects the processes that
@@ -112,10 +156,7 @@ impl ManagerHandle {
     ///
     /// # Errors
     /// Returns the errors of [`add_controller`](Self::add_controller).
-    ///
-    /// # Cancel safety
-    /// If you drop the future, the controller is not added.
-    pub async fn add_controller_on<T: Cached>(
+    pub fn add_controller_on<T: Cached>(
         &self,
         runs_on: RunsOn,
         controller: Controller<T>,
@@ -125,8 +166,6 @@ impl ManagerHandle {
         let prepared = controller.prepare(reconciler, metrics);
         let state = prepared.state.clone();
         let name = state.options.name.to_string();
-        let stopped = || AddControllerError::ManagerStopped(name.clone());
-        let permit = self.added.reserve().await.map_err(|_| stopped())?;
         if !controllers.add_unique(state, IN_FLIGHT_TIME) {
             return Err(AddControllerError::DuplicateName(name));
         }
@@ -136,7 +175,11 @@ impl ManagerHandle {
             RunsOn::EveryReplica => Leadership::always(),
         };
         let (removed, (running, stopped)) = (CancellationToken::new(), oneshot::channel());
-        permit.send(AddedController { prepared, leadership, removed: removed.clone(), running });
+        let added = AddedController { prepared, leadership, removed: removed.clone(), running };
+        if !self.added.push(added) {
+            controllers.remove(&name);
+            return Err(AddControllerError::ManagerStopped(name));
+        }
         Ok(ControllerGuard { removed, stopped })
     }
 }
@@ -168,7 +211,8 @@ impl ControllerGuard {
 
 /// Returns a handle, and the task that runs its controllers.
 pub(super) fn channel(parts: HandleParts) -> (ManagerHandle, TaskSpec) {
-    let (added, receiver) = mpsc::channel(ADDED_CAPACITY);
+    let added = AddedQueue::new();
+    let receiver = CloseOnDrop(added.clone());
     let (failure, first_failure) = watch::channel(None);
     let controllers = parts.controllers.clone();
     let task = TaskSpec {
@@ -183,7 +227,7 @@ pub(super) fn channel(parts: HandleParts) -> (ManagerHandle, TaskSpec) {
 /// Runs the added controllers until `stop` is cancelled. If a controller fails, stops the other controllers,
 /// and returns the failure.
 async fn run(
-    mut added: mpsc::Receiver<AddedController>,
+    added: CloseOnDrop,
     controllers: ControllerStates,
     failure: watch::Sender<Option<String>>,
     stop: CancellationToken,
@@ -195,14 +239,19 @@ async fn run(
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            Some(joined) = running.join_next() => failure.record_panic(joined),
-            Some(added) = added.recv() => {
-                running.spawn(run_controller(added, controllers.clone(), failure.clone()));
+            Some(joined) = running.join_next() => {
+                if failure.record_panic(joined) == Some(ControllerEnd::LostLeadership) {
+                    return Ok(()); // the group reports that leadership is lost
+                }
             }
-            else => stop.cancelled().await, // all handles are dropped, and no controller runs
+            added = added.0.take() => {
+                for added in added {
+                    running.spawn(run_controller(added, controllers.clone(), failure.clone()));
+                }
+            }
         }
     }
-    added.close();
+    drop(added);
     while let Some(joined) = running.join_next().await {
         failure.record_panic(joined);
     }
@@ -228,16 +277,27 @@ impl FirstFailure {
         });
     }
 
-    fn record_panic(&self, joined: Result<(), JoinError>) {
-        if let Err(error) = joined {
-            self.record(error.to_string());
-        }
+    fn record_panic(&self, joined: Result<ControllerEnd, JoinError>) -> Option<ControllerEnd> {
+        joined.map_err(|error| self.record(error.to_string())).ok()
     }
+}
+
+/// The reason why an added controller returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ControllerEnd {
+    /// The controller was removed, has failed, or all controllers stop.
+    Stopped,
+    /// A worker has observed the expired lease, even if the lease was renewed late.
+    LostLeadership,
 }
 
 /// Runs a controller until it is removed, or until all added controllers stop. Records a failure
 /// immediately, because running reconciles can take long.
-async fn run_controller(added: AddedController, controllers: ControllerStates, failure: FirstFailure) {
+async fn run_controller(
+    added: AddedController,
+    controllers: ControllerStates,
+    failure: FirstFailure,
+) -> ControllerEnd {
     let AddedController { prepared, leadership, removed, running } = added;
     let _running = running; // dropped when this task returns
     let state = prepared.state.clone();
@@ -256,4 +316,5 @@ async fn run_controller(added: AddedController, controllers: ControllerStates, f
         () = watch => {} // never returns
     }
     controllers.remove(&state.options.name);
+    if stop.is_cancelled() { ControllerEnd::Stopped } else { ControllerEnd::LostLeadership }
 }

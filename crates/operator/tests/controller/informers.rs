@@ -199,3 +199,49 @@ async fn key_controller_reconciles_and_retries_keys_of_several_clusters() {
     near.factory.shutdown().await;
     far.factory.shutdown().await;
 }
+
+/// The removed namespace never syncs, because the server rejects its lists.
+#[tokio::test(start_paused = true)]
+async fn removed_namespace_does_not_delay_the_start() {
+    let world = World::new();
+    let maps = world.factory.select::<ConfigMap>().labels("app=test").namespaces(["shop", "bank"]).unwrap();
+    create_in(&world, "shop", "a");
+    let lists = RequestMatch::any().resource("configmaps").namespace("bank");
+    let _rejected = world.server.faults().always(lists, Fault::status(403, "Forbidden", None));
+    let task = world.run(Controller::new(&maps), |_| await_change());
+    sleep(60 * SECOND).await;
+    assert_eq!(names(&world.runs().await), [""; 0]);
+    maps.remove_namespace("bank").await;
+    sleep(20 * SECOND).await;
+    assert_eq!(names(&world.runs().await), ["a"]);
+    world.stop.cancel();
+    task.await.unwrap().unwrap();
+    world.factory.shutdown().await;
+}
+
+/// The reconcile that adds the source still runs when the controller stops.
+#[tokio::test(start_paused = true)]
+async fn source_that_is_added_during_the_stop_fails_instead_of_blocking() {
+    let world = World::new();
+    world.create("a", "1").await;
+    let secrets: Informer<Secret> = world.factory.informer().unwrap();
+    let controller = Controller::new(&world.maps()).concurrency(2);
+    let (handle, stop) = (controller.handle(), world.stop.clone());
+    let task = world.run(controller, move |_| {
+        let (handle, secrets, stop) = (handle.clone(), secrets.clone(), stop.clone());
+        async move {
+            stop.cancelled().await;
+            sleep(SECOND).await; // the other worker has returned
+            let source = Source::watches(&secrets, |event| [event.key().clone()]);
+            let error = handle.add_source(source).await.map(drop).unwrap_err();
+            assert_eq!(error, ControllerStopped);
+            await_change().await
+        }
+    });
+    world.runs().await;
+    let stopped_at = Instant::now();
+    world.stop.cancel();
+    task.await.unwrap().unwrap();
+    assert!(stopped_at.elapsed() < 10 * SECOND, "{:?}", stopped_at.elapsed());
+    world.factory.shutdown().await;
+}

@@ -34,7 +34,11 @@ impl Selecting {
 
     fn run_with(&self, labels: &str, fields: &str) -> JoinHandle<Result<(), ControllerError>> {
         let selection = self.world.factory.select::<ConfigMap>().labels(labels).fields(fields);
-        let maps = CachedApi::new(Api::all(self.world.client.clone()), &selection.informer().unwrap());
+        self.run_selection(selection.informer().unwrap())
+    }
+
+    fn run_selection(&self, informer: Informer<ConfigMap>) -> JoinHandle<Result<(), ControllerError>> {
+        let maps = CachedApi::new(Api::all(self.world.client.clone()), &informer);
         let seen = Arc::clone(&self.seen);
         let reconcile = move |request: Request<ConfigMap>| {
             let state = match request.object {
@@ -48,7 +52,7 @@ impl Selecting {
             seen.lock().push((request.key.name().to_owned(), state));
             await_change()
         };
-        let controller = Controller::new(&maps).reconcile_unselected(&maps, FINALIZER);
+        let controller = Controller::new(&maps).reconcile_unselected(&maps, FINALIZER).unwrap();
         *self.handle.lock() = Some(controller.handle());
         tokio::spawn(controller.run(reconcile, Leadership::always(), self.world.stop.clone()))
     }
@@ -146,4 +150,35 @@ async fn object_is_not_reconciled_as_absent_while_the_server_does_not_respond() 
     sleep(SECOND).await;
     assert_eq!(test.seen().await, seen([("left", "unselected")]));
     test.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_namespaces_that_the_informer_does_not_cover_are_absent() {
+    let test = Selecting::new();
+    for namespace in ["shop", "bank"] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        test.world.server.create(object).unwrap();
+        let metadata = json!({"name": namespace, "namespace": namespace, "finalizers": [FINALIZER]});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        test.world.server.create(map).unwrap();
+    }
+    let selection = test.world.factory.select::<ConfigMap>().namespace("shop").labels("app=web");
+    let task = test.run_selection(selection.informer().unwrap());
+    assert_eq!(test.seen().await, seen([("shop", "unselected")]));
+    test.handle.lock().clone().unwrap().reconcile("bank/bank".parse().unwrap());
+    assert_eq!(test.seen().await, seen([("bank", "absent")]));
+    test.end(task).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unselected_objects_require_the_informer_of_the_controller() {
+    let world = World::new();
+    let selected = world.factory.select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let api = CachedApi::new(Api::all(world.client.clone()), &selected);
+    let namespaces = world.factory.select::<ConfigMap>().namespaces(["shop"]).unwrap();
+    for controller in [Controller::new(&world.maps()), Controller::new(&namespaces)] {
+        let error = controller.reconcile_unselected(&api, FINALIZER).err().unwrap();
+        assert!(matches!(error, ControllerError::OtherInformer { .. }), "{error}");
+    }
+    world.factory.shutdown().await;
 }

@@ -246,3 +246,22 @@ async fn dropped_reconcile_does_not_lose_barrier() {
     assert_eq!(world.ran(), ["b"]);
     world.end().await;
 }
+
+/// A reconcile timeout that is shorter than the barrier must not start the barrier again and again.
+#[tokio::test(start_paused = true)]
+async fn barrier_continues_after_all_waiting_reconciles_are_dropped() {
+    let world = World::new().await;
+    world.create_named("a", &[OURS]);
+    sleep(SECOND).await;
+    world.write_elsewhere();
+    let (finalizer, mark) = (Finalizer::new(OURS), world.server.journal().mark());
+    for _ in 0..5 {
+        let dropped = timeout(SECOND, world.apply_safely(&finalizer, "a")).await;
+        if dropped.is_ok() {
+            break;
+        }
+    }
+    assert_eq!(world.ran(), ["a"]);
+    assert_eq!(world.requests_since(mark).checks, 1);
+    world.end().await;
+}

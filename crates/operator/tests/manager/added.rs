@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Adds a controller that sends the names of the reconciled Secrets.
-async fn add(
+fn add(
     handle: &ManagerHandle,
     secrets: &Informer<Secret>,
     seen: &mpsc::Sender<String>,
@@ -20,7 +20,7 @@ async fn add(
         seen.try_send(request.key.name().to_owned()).unwrap();
         async { Ok::<_, Failure>(Action::Done) }
     };
-    handle.add_controller(Controller::new(secrets), reconcile).await
+    handle.add_controller(Controller::new(secrets), reconcile)
 }
 
 fn create_secret(server: &Server, name: &str) {
@@ -36,10 +36,10 @@ async fn controller_is_added_and_removed_while_the_manager_runs() {
     let (seen, mut names) = mpsc::channel(99);
     let (server, stop, running) = world.run();
     create_secret(&server, "a");
-    let guard = add(&handle, &secrets, &seen).await.unwrap();
+    let guard = add(&handle, &secrets, &seen).unwrap();
     assert_eq!(names.recv().await.as_deref(), Some("a"));
     assert_eq!(holder(&server).as_deref(), Some("first"), "the controller waits for leadership");
-    let error = add(&handle, &secrets, &seen).await.unwrap_err();
+    let error = add(&handle, &secrets, &seen).unwrap_err();
     assert_eq!(error, AddControllerError::DuplicateName("secret".to_owned()));
 
     guard.remove().await;
@@ -48,14 +48,14 @@ async fn controller_is_added_and_removed_while_the_manager_runs() {
     sleep(SECOND).await;
     assert!(names.try_recv().is_err(), "the controller is removed");
 
-    let _guard = add(&handle, &secrets, &seen).await.unwrap();
+    let _guard = add(&handle, &secrets, &seen).unwrap();
     let mut both = [names.recv().await.unwrap(), names.recv().await.unwrap()];
     both.sort_unstable();
     assert_eq!(both, ["a", "b"]);
     stop.cancel();
     running.await.unwrap().unwrap();
     assert_eq!(holder(&server), None, "the lease is released");
-    let error = add(&handle, &secrets, &seen).await.unwrap_err();
+    let error = add(&handle, &secrets, &seen).unwrap_err();
     assert_eq!(error, AddControllerError::ManagerStopped("secret".to_owned()));
 }
 
@@ -70,7 +70,6 @@ async fn failed_added_controller_stops_the_manager() {
         .add_controller(Controller::new(&secrets), |_: Request<Secret>| async {
             Ok::<_, Failure>(Action::Done)
         })
-        .await
         .unwrap();
     sleep(60 * SECOND).await;
     secrets.stop().await;
@@ -92,7 +91,7 @@ async fn failure_of_an_added_controller_is_reported_while_reconciles_run() {
         std::future::pending::<()>().await;
         Ok::<_, Failure>(Action::Done)
     };
-    let _guard = handle.add_controller(Controller::new(&secrets), hangs).await.unwrap();
+    let _guard = handle.add_controller(Controller::new(&secrets), hangs).unwrap();
     sleep(SECOND).await;
     let failed_at = Instant::now();
     secrets.stop().await;
@@ -111,7 +110,7 @@ async fn pages_contain_added_controllers_until_their_removal() {
     let secrets: Informer<Secret> = world.manager.factory().informer().unwrap();
     let (seen, _names) = mpsc::channel(99);
     let (_server, stop, running) = world.run();
-    let guard = add(&handle, &secrets, &seen).await.unwrap();
+    let guard = add(&handle, &secrets, &seen).unwrap();
     get_until(address, "/debug/queues", |_, text| text.contains("\"secret\"")).await;
     guard.remove().await;
     let (_, queues) = get(address, "/debug/queues").await;

@@ -116,7 +116,7 @@ async fn main() -> anyhow::Result<()> {
     copies.use_informer(&secrets.labels(MIRRORED_FROM_LABEL).informer()?);
     let sources = sources.api::<Secret>()?;
     let controller = Controller::new(&sources)
-        .reconcile_unselected(&sources, FINALIZER)
+        .reconcile_unselected(&sources, FINALIZER)?
         .watches(&copies.informer::<Secret>()?, |event| source_of(event.entry()))
         .concurrency(4);
     manager.add_controller(controller, Mirror { sources, copies, finalizer: Finalizer::new(FINALIZER) });

@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube_informer::{Informer, InformerId, Object};
 use parking_lot::Mutex;
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::{sync::watch, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
 /// The timeout of a barrier. The bookmark of a first short watch arrives after about 3 s. If the watch
 /// cache of the server lags, it is up to date after at most 5 s with the usual settings of etcd.
@@ -15,9 +16,17 @@ const RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// Holds one barrier for each informer.
 #[derive(Debug, Default)]
-pub(super) struct Barriers(Mutex<HashMap<InformerId, Arc<OnceCell<Outcome>>>>);
+pub(super) struct Barriers(Mutex<HashMap<InformerId, Arc<Barrier>>>);
 
-#[derive(Clone, Copy, Debug)]
+/// A barrier runs on a task of its own. The timeout of a reconcile does not interrupt it.
+#[derive(Debug)]
+struct Barrier {
+    /// `None` while the barrier runs.
+    outcome: watch::Receiver<Option<Outcome>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
     Failed { at: Instant },
@@ -29,19 +38,30 @@ impl Barriers {
     /// wait has failed in the last minute.
     ///
     /// # Cancel safety
-    /// If a caller drops the future, another caller waits again.
+    /// If a caller drops the future, the wait continues for other callers.
     pub(super) async fn pass<T: Object>(&self, informer: &Informer<T>) -> bool {
-        let barrier = self.barrier(informer.id());
-        matches!(barrier.get_or_init(|| wait(informer)).await, Outcome::Passed)
+        let mut outcome = self.barrier(informer).outcome.clone();
+        // The sender is dropped without an outcome only if the runtime shuts down.
+        outcome.wait_for(Option::is_some).await.is_ok_and(|outcome| *outcome == Some(Outcome::Passed))
     }
 
-    fn barrier(&self, informer: InformerId) -> Arc<OnceCell<Outcome>> {
+    fn barrier<T: Object>(&self, informer: &Informer<T>) -> Arc<Barrier> {
         let mut barriers = self.0.lock();
-        let barrier = barriers.entry(informer).or_default();
-        if matches!(barrier.get(), Some(Outcome::Failed { at }) if at.elapsed() >= RETRY_DELAY) {
-            *barrier = Arc::default();
+        let is_current = |barrier: &&Arc<Barrier>| match *barrier.outcome.borrow() {
+            Some(Outcome::Failed { at }) => at.elapsed() < RETRY_DELAY,
+            Some(Outcome::Passed) | None => true,
+        };
+        if let Some(barrier) = barriers.get(&informer.id()).filter(is_current) {
+            return Arc::clone(barrier);
         }
-        Arc::clone(barrier)
+        let (sender, outcome) = watch::channel(None);
+        let waiting = informer.clone();
+        let task = tokio::spawn(async move {
+            sender.send_replace(Some(wait(&waiting).await));
+        });
+        let barrier = Arc::new(Barrier { outcome, _task: AbortOnDropHandle::new(task) });
+        barriers.insert(informer.id(), Arc::clone(&barrier));
+        barrier
     }
 }
 
