@@ -296,14 +296,14 @@ impl<T: Object> Informer<T> {
         &self.shared.config.name
     }
 
-    /// Returns the namespace of the informer. Returns `None` for all namespaces, for cluster-scoped types, and
-    /// for a source of functions.
+    /// Returns the namespace of the informer. Returns `None` for all namespaces, for cluster-scoped types,
+    /// and for a source of functions.
     pub fn namespace(&self) -> Option<String> {
         self.shared.config.source.coverage()?.namespace
     }
 
-    /// Returns the label selector and the field selector of the informer. Both are `None` for a source of
-    /// functions.
+    /// Returns the label selector and the field selector of the informer. Both are `None` for a source
+    /// of functions.
     pub fn selectors(&self) -> (Option<String>, Option<String>) {
         let coverage = self.shared.config.source.coverage().unwrap_or_default();
         (coverage.options.label_selector, coverage.options.field_selector)
