@@ -209,7 +209,7 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
                 let failures = item.num_requeues() + 1;
                 match failed {
                     RunOutcome::Failed(failure) => {
-                        tracing::warn!(%failure, failures, "reconcile failed; retrying")
+                        tracing::warn!(%failure, failures, "reconcile failed; retrying");
                     }
                     RunOutcome::TimedOut(timeout) => {
                         tracing::warn!(

@@ -34,11 +34,11 @@ impl Selecting {
 
     fn run_with(&self, labels: &str, fields: &str) -> JoinHandle<Result<(), ControllerError>> {
         let selection = self.world.factory.select::<ConfigMap>().labels(labels).fields(fields);
-        self.run_selection(selection.informer().unwrap())
+        self.run_selection(&selection.informer().unwrap())
     }
 
-    fn run_selection(&self, informer: Informer<ConfigMap>) -> JoinHandle<Result<(), ControllerError>> {
-        let maps = CachedApi::new(Api::all(self.world.client.clone()), &informer);
+    fn run_selection(&self, informer: &Informer<ConfigMap>) -> JoinHandle<Result<(), ControllerError>> {
+        let maps = CachedApi::new(Api::all(self.world.client.clone()), informer);
         let seen = Arc::clone(&self.seen);
         let reconcile = move |request: Request<ConfigMap>| {
             let state = match request.object {
@@ -163,7 +163,7 @@ async fn objects_of_namespaces_that_the_informer_does_not_cover_are_absent() {
         test.world.server.create(map).unwrap();
     }
     let selection = test.world.factory.select::<ConfigMap>().namespace("shop").labels("app=web");
-    let task = test.run_selection(selection.informer().unwrap());
+    let task = test.run_selection(&selection.informer().unwrap());
     assert_eq!(test.seen().await, seen([("shop", "unselected")]));
     test.handle.lock().clone().unwrap().reconcile("bank/bank".parse().unwrap());
     assert_eq!(test.seen().await, seen([("bank", "absent")]));
