@@ -86,6 +86,7 @@ impl<Q: RequestKey> KeyQueue<Q> {
 }
 
 /// A key whose last reconcile failed.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct FailedKey {
     pub(crate) key: String,
     /// The number of consecutive failures.
@@ -94,6 +95,7 @@ pub(crate) struct FailedKey {
 }
 
 /// The next, the current and the last reconcile of a key.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct KeyStatus {
     pub(crate) waiting: Reasons,
     pub(crate) running: Option<Duration>,
