@@ -53,13 +53,18 @@ impl<Q: RequestKey> RunningSources<Q> {
             is_started
         });
         let all_started = join_all(all_started.collect::<Vec<_>>());
+        let leadership = self.leadership.clone();
+        let started = async {
+            all_started.await;
+            leadership.acquired().await // a controller may have no sources
+        };
         tokio::select! {
             biased;
             Some(exit) = self.next() => match exit {
                 SourceExit::InformerStopped(informer) => Err(ControllerError::InformerStopped(informer)),
                 SourceExit::Stopped | SourceExit::NotLeader => Ok(false),
             },
-            _ = all_started => Ok(true),
+            is_leader = started => Ok(is_leader),
         }
     }
 

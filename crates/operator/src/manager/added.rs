@@ -142,7 +142,6 @@ impl ManagerHandle {
     /// # Errors
     /// Returns an [`AddControllerError`] if another controller has the same name, or if the manager has
     /// stopped.
-    ///
     pub fn add_controller<T: Cached>(
         &self,
         controller: Controller<T>,

@@ -200,6 +200,41 @@ async fn key_controller_reconciles_and_retries_keys_of_several_clusters() {
     far.factory.shutdown().await;
 }
 
+/// Without a source, nothing but the controller itself waits for leadership.
+#[tokio::test(start_paused = true)]
+async fn key_controller_without_sources_waits_for_leadership() {
+    let world = World::new();
+    let options = ElectionOptions {
+        namespace: "default".to_owned(),
+        name: "operator".to_owned(),
+        identity: "first".to_owned(),
+        times: LeaseTimes::default(),
+    };
+    let election = Election::new(world.client.clone(), options).unwrap();
+    let leadership = election.leadership();
+    let (runs, mut received) = mpsc::channel(9);
+    let controller = KeyController::<String>::new("requests");
+    let handle = controller.handle();
+    let reconcile = move |request: KeyRequest<String>| {
+        let runs = runs.clone();
+        async move {
+            runs.send(request.key).await.unwrap();
+            await_change().await
+        }
+    };
+    let task = tokio::spawn(controller.run(reconcile, leadership.clone(), world.stop.clone()));
+    sleep(60 * SECOND).await;
+    assert!(!task.is_finished(), "the controller of a candidate waits");
+    let electing = tokio::spawn(election.run(world.stop.clone()));
+    assert!(leadership.acquired().await);
+    sleep(SECOND).await;
+    handle.reconcile("a".to_owned());
+    assert_eq!(received.recv().await.as_deref(), Some("a"));
+    world.stop.cancel();
+    task.await.unwrap().unwrap();
+    electing.await.unwrap();
+}
+
 /// The removed namespace never syncs, because the server rejects its lists.
 #[tokio::test(start_paused = true)]
 async fn removed_namespace_does_not_delay_the_start() {
