@@ -317,3 +317,53 @@ async fn run_controller(
     controllers.remove(&state.options.name);
     if stop.is_cancelled() { ControllerEnd::Stopped } else { ControllerEnd::LostLeadership }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_client::Client;
+    use kube_testserver::Server;
+    use tokio::{
+        task::yield_now,
+        time::{Instant, advance, sleep, timeout},
+    };
+
+    use super::*;
+    use crate::{Action, Request, election::leadership::LeaderState};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A worker observes the expired lease, and the lease is renewed before the timers fire. The task of the
+    /// added controllers must return, so that the manager reports the lost lease.
+    #[tokio::test(start_paused = true)]
+    async fn added_controller_that_sees_lost_lease_ends_the_task_even_if_lease_returns() {
+        let server = Server::new();
+        let factory = InformerFactory::new(Client::new(server.service(), "default"));
+        let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
+        let (leader_state, receiver) = watch::channel(LeaderState::Leading(until));
+        let controllers = ControllerStates::default();
+        let (handle, task) = channel(HandleParts {
+            factory: factory.clone(),
+            leadership: Leadership::new(receiver),
+            metrics: Metrics::default(),
+            controllers: controllers.clone(),
+        });
+        let running = tokio::spawn((task.run)(Leadership::always(), CancellationToken::new()));
+        let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
+        let requests = controller.handle();
+        let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
+        let _guard = handle.add_controller(controller, reconcile).unwrap();
+        sleep(SECOND).await;
+        advance(until - Instant::now() + Duration::from_micros(100)).await;
+        requests.reconcile("default/a".parse().unwrap());
+        for _ in 0..50 {
+            yield_now().await; // the worker sees the expired lease, and no timer fires
+        }
+        leader_state.send_replace(LeaderState::Leading(Instant::now() + 3600 * SECOND));
+        timeout(60 * SECOND, running).await.unwrap().unwrap().unwrap();
+        assert_eq!(controllers.current().len(), 0);
+        factory.shutdown().await;
+    }
+}
