@@ -15,14 +15,13 @@ use crate::client;
 use crate::compare::{Paths, Settings, compare};
 use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
-use crate::operators::{self, OperatorNumbers, OperatorsArgs, compare_operators, run_cluster, run_operator};
+use crate::operators::{OperatorNumbers, OperatorsArgs, compare_operators};
 use crate::overhead::{self, OverheadArgs, OverheadNumbers, ProgramArgs, compare_overhead, run_program};
-use crate::programs::{ProgramsArgs, measure_programs};
 use crate::record::{RealServer, record};
 use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
 use crate::report::page;
-use crate::report::{Numbers, StoreNumbers, write_json};
+use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
@@ -45,11 +44,9 @@ pub enum Command {
     EventPath(EventPathArgs),
     /// Measure only the stores. The command `compare` also does this.
     Stores(StoresArgs),
-    /// Measure the same operator on kube-operator, kube-runtime and controller-runtime.
+    /// Measure the operators in examples/operators on kube-operator, kube-runtime and controller-runtime.
+    /// Build the package kube-informer-operators before, with the same profile.
     Operators(OperatorsArgs),
-    /// Measure the operators in examples/operators on kube-operator, kube-rs and controller-runtime. Build
-    /// the package kube-informer-operators before, with the same profile.
-    Programs(ProgramsArgs),
     /// Measure the CPU time of a real kube-apiserver: starts and restarts of each program, and watches in
     /// each encoding.
     Server(ServerArgs),
@@ -85,27 +82,6 @@ pub enum Command {
         /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
-    },
-    /// Run a server with Websites, for the measurement of an operator. Reads instructions from standard
-    /// input.
-    Cluster {
-        /// The number of Website objects.
-        #[arg(long)]
-        objects: usize,
-        /// Use a real kube-apiserver instead of kube-testserver.
-        #[arg(long)]
-        real: bool,
-    },
-    /// Run one of the compared operators. Reads requests from standard input.
-    Operator {
-        /// The name of the operator.
-        name: String,
-        /// The kubeconfig of the server.
-        #[arg(long)]
-        kubeconfig: PathBuf,
-        /// The number of Website objects.
-        #[arg(long)]
-        objects: usize,
     },
     /// Run one of the programs of the command `overhead`. The program prints its figures as JSON.
     OverheadProgram(ProgramArgs),
@@ -187,20 +163,12 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))
         }
         Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),
-        Command::Programs(args) => runtime()?.block_on(run_programs(&args, out)),
         Command::Overhead(args) => runtime()?.block_on(run_overhead(&args, out)),
         // A program uses one thread, as both libraries in Rust need less CPU time with one thread.
         Command::OverheadProgram(args) => {
             Builder::new_current_thread().enable_all().build()?.block_on(run_program(&args))
         }
         Command::OverheadServer(args) => runtime()?.block_on(overhead::run_server(&args)),
-        Command::Cluster { objects, real } => {
-            runtime()?.block_on(run_cluster(objects, real, BufReader::new(stdin()), stdout()))
-        }
-        Command::Operator { name, kubeconfig, objects } => {
-            let input = BufReader::new(stdin());
-            operators::runtime(&name)?.block_on(run_operator(&name, &kubeconfig, objects, input, stdout()))
-        }
         Command::Store { name, load } => run_store(&name, &load, out),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
@@ -306,31 +274,17 @@ async fn run_event_path(args: &EventPathArgs, out: &mut impl Write) -> Result<()
 
 async fn run_operators(args: &OperatorsArgs, out: &mut impl Write) -> Result<()> {
     let settings = args.settings();
-    operators::check(args.only.as_deref())?;
     check_json(args.json.as_deref())?;
     args.out.as_deref().map_or(Ok(()), |page| page::check(page, settings.command()))?;
     let program = std::env::current_exe()?;
-    let (folder, only) = (work_folder(&program)?, args.only.as_deref());
-    let outcome = compare_operators(&settings, &program, &folder, only, |step| {
+    let folder = program.parent().context("the path of this program has no folder")?;
+    let outcome = compare_operators(&settings, folder, |step| {
         let _ = writeln!(out, "{step}");
     });
     let numbers = OperatorNumbers::new(outcome.await?);
     writeln!(out, "\n{}", numbers.text())?;
     args.json.as_deref().map_or(Ok(()), |file| numbers.write_json(file))?;
     args.out.as_deref().map_or(Ok(()), |page| numbers.write_page(page))
-}
-
-async fn run_programs(args: &ProgramsArgs, out: &mut impl Write) -> Result<()> {
-    check_json(args.json.as_deref())?;
-    let program = std::env::current_exe()?;
-    let folder = program.parent().context("the path of this program has no folder")?;
-    let settings = args.settings();
-    let outcome = measure_programs(&settings, folder, |step| {
-        let _ = writeln!(out, "{step}");
-    });
-    let outcome = outcome.await?;
-    writeln!(out, "\n{}", outcome.text())?;
-    args.json.as_deref().map_or(Ok(()), |file| write_json(&outcome, file))
 }
 
 async fn run_server(subject: Subject, args: &ServerArgs, out: &mut impl Write) -> Result<()> {

@@ -4,8 +4,8 @@
 //! [`record`] records realistic Pods of a kube-apiserver. A [`Replay`] serves the recorded bytes
 //! over HTTP. [`compare`] runs each contender through the same stages. A contender is a separate
 //! process with a typical program for its library. [`scale`] runs the first two stages with up to a
-//! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures one
-//! operator on three libraries, and [`compare_overhead`] measures operators without user code.
+//! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures
+//! operators on three libraries, and [`compare_overhead`] measures operators without user code.
 //! `docs/performance.md` and `docs/performance-operators.md` describe the methods.
 //!
 //! # Invariants
@@ -25,11 +25,11 @@ mod counted;
 mod event_path;
 mod figures;
 mod history;
+mod http_server;
 mod operators;
 mod overhead;
 mod pods;
 mod process;
-mod programs;
 mod record;
 mod recording;
 mod replay;
@@ -46,17 +46,14 @@ pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
 pub use event_path::{EventPathArgs, EventPathMeasured, EventPathSettings, Step, event_path};
 pub use figures::{Medians, medians};
+pub use http_server::RequestCounts;
 pub use operators::{
-    MeasuredOperator, OperatorRound, OperatorSettings, OperatorsArgs, OperatorsOutcome, Part, Requests,
-    compare_operators,
+    MeasuredOperator, Operator, OperatorPart, OperatorRound, OperatorSettings, OperatorsArgs,
+    OperatorsOutcome, compare_operators,
 };
 pub use overhead::{
     Figures, MeasuredOverhead, OverheadArgs, OverheadLoad, OverheadOutcome, OverheadPart, OverheadServerArgs,
     OverheadSettings, ProgramArgs, compare_overhead,
-};
-pub use programs::{
-    MeasuredProgram, Operator, ProgramPart, ProgramRound, ProgramSettings, ProgramsArgs, ProgramsOutcome,
-    VerbCounts, measure_programs,
 };
 pub use record::{RealServer, record};
 pub use recording::{Manifest, Recording};

@@ -1,84 +1,57 @@
-//! Compares one operator on kube-operator, on kube-runtime's `Controller` and on
-//! controller-runtime. Each runs in a separate process, with a separate cluster.
+//! Compares the operators in `examples/operators` on kube-operator, kube-runtime and
+//! controller-runtime. Each program is measured from outside: CPU time, memory, and the requests to
+//! the API server and to the storage service.
 //!
-//! The operator creates a ConfigMap, a Deployment and a Service for each `Website`, by server-side
-//! apply, and reports the `Website` as ready. It does not apply children that are up to date in its
-//! cache.
-//!
-//! - `website`, `children`, `views`: the objects. `workload`: their names, specs and creation.
-//! - `reconciles`: the counters of an operator. `ours` and `kube_runtime`: the operators.
-//!   `program`: their process.
-//! - `server`, `observer`, `check`: parts of the cluster. `cluster`: its commands. `protocol`,
-//!   `control`: its process.
-//! - `contenders`, `round`: the operators under comparison, and one measurement. `figures`,
-//!   `numbers`: the results.
+//! - `workload`: the operators and their objects. `observer`: the status of these objects.
+//! - `round`: one measurement. `figures`, `numbers`: the results.
 
-mod check;
-mod children;
-mod cluster;
-mod contenders;
-mod control;
 mod figures;
-mod kube_runtime;
 mod numbers;
 mod observer;
-mod ours;
-mod program;
-mod protocol;
-mod reconciles;
 mod round;
-mod server;
-mod views;
-mod website;
-pub(crate) mod workload;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::Args;
+use kube_informer_operators::programs::{Library, Program};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::positive;
-use crate::contenders::Skipped;
-use contenders::{Contender, Contenders};
+use crate::contenders::{NO_GO, Skipped};
 
-pub(crate) use contenders::{CONTROLLER_RUNTIME, check};
-pub(crate) use control::run_cluster;
 pub(crate) use numbers::OperatorNumbers;
-pub(crate) use program::{run as run_operator, runtime};
-pub(crate) use protocol::ClusterReady;
-pub(crate) use round::SETTLE;
-pub use round::{OperatorRound, Part};
-pub use server::Requests;
-pub(crate) use server::{Counter, is_watch_query, kubeconfig, serve, serve_with};
+pub use round::{OperatorPart, OperatorRound};
+pub use workload::Operator;
 
-/// The number of concurrent reconciles.
-const CONCURRENCY: u16 = 16;
-/// The ratio of Websites to changes.
+/// The libraries, in the order of the tables.
+const LIBRARIES: [Library; 3] = [Library::KubeOperator, Library::KubeRs, Library::ControllerRuntime];
+/// The ratio of objects to changes.
 const CHANGE_INTERVAL: usize = 10;
 
 /// Contains the options of `kube-bench operators`.
 #[derive(Debug, Args)]
 pub struct OperatorsArgs {
-    /// The number of Website objects.
+    /// The number of objects.
     #[arg(long, default_value_t = 10_000, value_parser = positive)]
     objects: usize,
     /// The number of rounds. The output contains the median of each value.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = positive)]
     rounds: usize,
-    /// The number of changes of Websites per second. One in ten Websites is changed.
-    #[arg(long, default_value_t = 100)]
+    /// The number of changes per second. One in ten objects is changed.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
-    /// The duration of the idle part, in which no object changes, in seconds.
-    #[arg(long, default_value_t = 10)]
-    idle: u64,
+    /// The interval of polls of Buckets, and the duration of the idle part, in seconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    poll: u64,
+    /// Measure only this operator.
+    #[arg(long)]
+    operator: Option<Operator>,
     /// Use a real kube-apiserver, built by `.ci/real-apiserver`, instead of kube-testserver.
     #[arg(long)]
     real: bool,
-    /// Measure only the operators whose names contain this text.
-    #[arg(long)]
-    pub(crate) only: Option<String>,
     /// Write all numbers to this file in JSON.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -88,23 +61,23 @@ pub struct OperatorsArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Contains the settings of a measurement.
+/// Contains the settings of a comparison of operators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorSettings {
-    /// The number of Websites.
+    /// The number of objects.
     pub objects: usize,
     /// The number of changes.
     pub changes: usize,
     /// The number of changes per second.
     pub rate: u64,
-    /// The duration of the idle part, in which no object changes.
-    pub idle: Duration,
+    /// The interval of polls of Buckets, and the duration of the idle part.
+    pub poll: Duration,
     /// The number of rounds.
     pub rounds: usize,
+    /// The measured operator, or `None` for all operators.
+    pub operator: Option<Operator>,
     /// True if the server is a real kube-apiserver. Otherwise, the server is kube-testserver.
     pub real: bool,
-    /// An operator is at rest after it has used almost no CPU time for this duration.
-    pub settle: Duration,
 }
 
 impl OperatorsArgs {
@@ -113,11 +86,11 @@ impl OperatorsArgs {
         OperatorSettings {
             objects: self.objects,
             changes: (self.objects / CHANGE_INTERVAL).max(1),
-            rate: self.rate.max(1),
-            idle: Duration::from_secs(self.idle),
-            rounds: self.rounds.max(1),
+            rate: self.rate,
+            poll: Duration::from_secs(self.poll),
+            rounds: self.rounds,
+            operator: self.operator,
             real: self.real,
-            settle: SETTLE,
         }
     }
 }
@@ -134,65 +107,84 @@ impl OperatorSettings {
 pub struct OperatorsOutcome {
     /// The settings.
     pub settings: OperatorSettings,
-    /// The measured operators, in the order of the tables.
+    /// The measured programs, in the order of the tables.
     pub measured: Vec<MeasuredOperator>,
-    /// The operators that were not measured.
+    /// The programs that were not measured.
     pub skipped: Vec<Skipped>,
 }
 
-/// Contains the measurements of an operator.
+/// Contains the measurements of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredOperator {
-    /// The name of the operator.
-    pub operator: String,
-    /// True if the operator uses kube-runtime or controller-runtime instead of kube-operator.
-    pub is_peer: bool,
+    /// The operator.
+    pub operator: Operator,
+    /// The library.
+    pub library: String,
     /// The measurements, in the order of the rounds.
     pub rounds: Vec<OperatorRound>,
 }
 
-/// Compares the operators whose name contains `only`, in several rounds.
-///
-/// `program` is the path of `kube-bench`. The function stores built programs and logs in `folder`,
-/// and reports each step to `progress`.
+impl MeasuredOperator {
+    /// Returns true if the operator uses another project.
+    fn is_peer(&self) -> bool {
+        self.library != Library::KubeOperator.name()
+    }
+}
+
+/// Compares the operators in `examples/operators`. The programs in Rust are in `programs`. The function
+/// reports each step to `progress`.
 ///
 /// # Errors
 ///
-/// Fails if a program cannot be built or started, or stops early. Also fails if an operator does not
-/// create exactly the expected objects. The error contains the name of the operator.
+/// Fails if a program cannot be built or started, stops early, or does not report an object in time. The
+/// error contains the name of the operator and of the library.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future kills all programs.
 pub async fn compare_operators(
     settings: &OperatorSettings,
-    program: &Path,
-    folder: &Path,
-    only: Option<&str>,
+    programs: &Path,
     mut progress: impl FnMut(&str),
 ) -> Result<OperatorsOutcome> {
-    let contenders = Contenders::select(only, program, folder).await?;
-    let logs = folder.join("logs");
-    let new = |contender: &Contender| MeasuredOperator {
-        operator: contender.name.to_owned(),
-        is_peer: contender.is_peer,
-        rounds: Vec::new(),
-    };
-    let mut measured: Vec<MeasuredOperator> = contenders.contenders.iter().map(new).collect();
-    let mut expected: Option<[String; 3]> = None;
-    for number in 1..=settings.rounds {
-        for (contender, measured) in contenders.contenders.iter().zip(&mut measured) {
-            progress(&format!("round {number} of {}: {}", settings.rounds, contender.name));
-            let round = round::run(settings, &contenders, contender, &logs).await;
-            let round = round.with_context(|| contender.name.to_owned())?;
-            let first = expected.get_or_insert_with(|| round.digests.clone());
-            ensure!(
-                *first == round.digests,
-                "{} created other objects than the other operators",
-                contender.name
-            );
-            measured.rounds.push(round);
+    let (mut measured, mut found, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    let is_selected = |operator: &Operator| settings.operator.is_none_or(|selected| selected == *operator);
+    for operator in Operator::ALL.into_iter().filter(is_selected) {
+        for library in LIBRARIES {
+            match find(operator, library, programs).await? {
+                Ok(program) => {
+                    let library = library.name().to_owned();
+                    measured.push(MeasuredOperator { operator, library, rounds: Vec::new() });
+                    found.push(program);
+                }
+                Err(why) => skipped.push(Skipped { contender: name(operator, library.name()), why }),
+            }
         }
     }
-    Ok(OperatorsOutcome { settings: settings.clone(), measured, skipped: contenders.skipped })
+    for number in 1..=settings.rounds {
+        for (measured, program) in measured.iter_mut().zip(&found) {
+            let name = name(measured.operator, &measured.library);
+            progress(&format!("round {number} of {}: {name}", settings.rounds));
+            let round = round::run(settings, measured.operator, program).await;
+            measured.rounds.push(round.with_context(|| name)?);
+        }
+    }
+    Ok(OperatorsOutcome { settings: settings.clone(), measured, skipped })
+}
+
+fn name(operator: Operator, library: &str) -> String {
+    format!("{}, {library}", operator.name())
+}
+
+/// Returns the program, or the reason why it does not exist.
+async fn find(operator: Operator, library: Library, programs: &Path) -> Result<Result<Program, String>> {
+    if library == Library::ControllerRuntime {
+        let program = Program::controller_runtime(operator.name()).await?;
+        return Ok(program.ok_or_else(|| NO_GO.to_owned()));
+    }
+    let path = programs.join(format!("{}-{}", operator.name(), library.name()));
+    if path.exists() {
+        return Ok(Ok(Program::new(library, path)));
+    }
+    Ok(Err(format!("{} does not exist; build the package kube-informer-operators", path.display())))
 }

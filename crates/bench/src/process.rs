@@ -24,6 +24,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A process is at rest if it uses less than 1/50 of a CPU.
 const REST_CPU_DIVISOR: u32 = 50;
+/// The usual interval of the checks whether a process is at rest.
+pub(crate) const REST_INTERVAL: Duration = Duration::from_millis(500);
 /// The number of checks before the wait for rest fails.
 const MAX_REST_CHECKS: usize = 240;
 
@@ -88,14 +90,7 @@ impl Process {
 
     /// Waits until the process uses almost no CPU time. `interval` is the time between two checks.
     pub(crate) async fn rest(&self, interval: Duration) -> Result<()> {
-        for _ in 0..MAX_REST_CHECKS {
-            let before = self.cpu()?;
-            sleep(interval).await;
-            if self.cpu()? - before <= interval / REST_CPU_DIVISOR {
-                return Ok(());
-            }
-        }
-        bail!("{} is still busy after the maximum wait", self.statistics.name)
+        self.statistics.rest(interval).await
     }
 
     /// Returns the CPU time in user mode, in ticks of 10 ms.
@@ -140,6 +135,18 @@ impl Statistics {
         let clock =
             ClockId::pid_cpu_clock_id(self.pid).with_context(|| format!("{} has stopped", self.name))?;
         Ok(clock.now()?.into())
+    }
+
+    /// Waits until the process uses almost no CPU time. `interval` is the time between two checks.
+    pub(crate) async fn rest(&self, interval: Duration) -> Result<()> {
+        for _ in 0..MAX_REST_CHECKS {
+            let before = self.cpu()?;
+            sleep(interval).await;
+            if self.cpu()? - before <= interval / REST_CPU_DIVISOR {
+                return Ok(());
+            }
+        }
+        bail!("{} is still busy after the maximum wait", self.name)
     }
 
     /// Returns its resident memory.

@@ -24,7 +24,7 @@ fn check_rejected(arguments: &[&str], part: &str) -> Result<()> {
 #[test]
 fn invalid_selection_is_rejected_before_recording() -> Result<()> {
     check_rejected(&["compare", "--objects", "7", "--only", "unknown"], "no contender contains \"unknown\"")?;
-    check_rejected(&["operators", "--only", "unknown"], "no operator contains \"unknown\"")?;
+    check_rejected(&["operators", "--operator", "unknown"], "invalid value 'unknown'")?;
     check_rejected(&["stores", "--only", "unknown"], "no store contains \"unknown\"")?;
     check_rejected(&["overhead", "--only", "unknown"], "no program contains \"unknown\"")?;
     check_rejected(&["scale", "--representation", "unknown"], "no program has the representation \"unknown\"")

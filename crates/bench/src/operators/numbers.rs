@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use super::OperatorsOutcome;
-use super::figures::{Better, Figure, GROUPS, OperatorMedians, Ratio, all, medians};
+use super::figures::of_operator;
+use super::{MeasuredOperator, Operator, OperatorsOutcome};
 use crate::report::machine::{Machine, required};
 use crate::report::page::with_generated;
 use crate::report::table::{aligned, cell, header, row};
@@ -19,36 +19,43 @@ use crate::report::write_json;
 pub(crate) struct OperatorNumbers {
     machine: Machine,
     controller_runtime: String,
-    medians: Vec<OperatorMedians>,
     outcome: OperatorsOutcome,
 }
 
 impl OperatorNumbers {
     /// Computes the numbers of a comparison on this machine.
     pub(crate) fn new(outcome: OperatorsOutcome) -> Self {
-        let module = include_str!("../../go-operator/go.mod");
-        Self {
-            machine: Machine::here(),
-            controller_runtime: required(module, "sigs.k8s.io/controller-runtime").to_owned(),
-            medians: medians(&outcome),
-            outcome,
-        }
+        let module = include_str!("../../../../examples/operators/go.mod");
+        let controller_runtime = required(module, "sigs.k8s.io/controller-runtime").to_owned();
+        Self { machine: Machine::here(), controller_runtime, outcome }
     }
 
-    /// Returns the tables, the ratios to the better peer, and the skipped operators.
+    /// Returns a table for each operator, and the skipped programs.
     pub(crate) fn text(&self) -> String {
+        let OperatorsOutcome { settings, measured, skipped } = &self.outcome;
         let mut text = String::new();
-        for group in &GROUPS {
-            let mut rows = vec![header(group.figures.iter().map(|figure| figure.title.to_owned()))];
-            rows.extend(self.medians.iter().map(|of| {
-                let value = |figure: &Figure| cell(of.figures.get(figure.key).copied(), figure.digits);
-                row(&of.operator, group.figures.iter().map(value))
-            }));
+        for operator in Operator::ALL {
+            let measured: Vec<&MeasuredOperator> =
+                measured.iter().filter(|of| of.operator == operator).collect();
+            if measured.is_empty() {
+                continue;
+            }
+            let titles = measured.iter().map(|of| of.library.clone());
+            let mut rows = vec![header(titles.chain(["kube-operator / better peer".to_owned()]))];
+            for figure in of_operator(operator) {
+                let medians: Vec<Option<f64>> =
+                    measured.iter().map(|of| figure.median(of, settings)).collect();
+                // kube-apiserver does not count requests.
+                if medians.iter().any(Option::is_some) {
+                    let values = medians.into_iter().map(|median| cell(median, figure.digits));
+                    let ratio = cell(figure.ratio(&measured, settings), 2);
+                    rows.push(row(figure.title, values.chain([ratio])));
+                }
+            }
             // Writing to a String cannot fail.
-            let _ = write!(text, "{}\n\n{}\n", heading(group.title), aligned(&rows));
+            let _ = writeln!(text, "#### Operator of {}s\n\n{}", operator.kind(), aligned(&rows));
         }
-        text.push_str(&ratios(&self.medians));
-        for skipped in &self.outcome.skipped {
+        for skipped in skipped {
             let _ = writeln!(text, "Not compared: {}: {}.", skipped.contender, skipped.why);
         }
         text
@@ -86,81 +93,18 @@ impl OperatorNumbers {
     }
 
     fn summary(&self) -> String {
-        let Self { machine, controller_runtime, outcome, .. } = self;
+        let Self { machine, controller_runtime, outcome } = self;
         let settings = &outcome.settings;
         format!(
-            "The figures were measured on {machine}. The workload has {} Websites, {} changes at {} changes per second, and \
-             {} s without changes. The figures are medians. The number of rounds is {}. The libraries are \
+            "The figures were measured on {machine}.\nThe workload has {} objects, and {} changes at {} changes per second.\n\
+             Polls and the idle part take {} s. The figures are medians. The number of rounds is {}.\nThe libraries are \
              kube-runtime {} and controller-runtime {controller_runtime}.\n\n",
             settings.objects,
             settings.changes,
             settings.rate,
-            settings.idle.as_secs(),
+            settings.poll.as_secs(),
             settings.rounds,
             machine.kube_runtime,
         )
-    }
-}
-
-/// Returns a heading below the heading of the server.
-fn heading(title: &str) -> String {
-    format!("#### {title}")
-}
-
-/// Returns the table of ratios to the better peer, which may differ between columns.
-fn ratios(medians: &[OperatorMedians]) -> String {
-    let figures: Vec<(&Figure, Ratio)> = all().filter_map(|figure| Some((figure, figure.ratio?))).collect();
-    if !medians.iter().any(|of| of.is_peer) {
-        return String::new();
-    }
-    let best = |figure: &Figure, better| {
-        let peers = medians.iter().filter(|of| of.is_peer);
-        let values = peers.filter_map(|of| of.figures.get(figure.key).copied());
-        match better {
-            Better::Less => values.min_by(f64::total_cmp),
-            Better::More => values.max_by(f64::total_cmp),
-        }
-    };
-    let mut rows = vec![header(figures.iter().map(|(_, ratio)| ratio.title.to_owned()))];
-    rows.extend(medians.iter().map(|of| {
-        let ratio = |(figure, Ratio { better, .. }): &(&Figure, Ratio)| {
-            let ratio = of.figures.get(figure.key)? / best(figure, *better)?;
-            // The value of the better peer may be too small to measure.
-            ratio.is_finite().then_some(ratio)
-        };
-        row(&of.operator, figures.iter().map(|figure| cell(ratio(figure), 2)))
-    }));
-    let explained = "Each figure is divided by the best figure of kube-runtime and controller-runtime. Less is better, \
-                     except for Websites/s. A dash means that the best figure is 0.";
-    format!(
-        "{}\n\n{explained}\n\n{}\n",
-        heading("Ratios to the best figure of the other libraries"),
-        aligned(&rows)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn medians(operator: &str, is_peer: bool, cpu: f64, rate: f64) -> OperatorMedians {
-        let figures = [("cold_cpu_us".to_owned(), cpu), ("cold_per_s".to_owned(), rate)].into();
-        OperatorMedians { operator: operator.to_owned(), is_peer, figures }
-    }
-
-    #[test]
-    fn ratios_compare_with_better_peer() {
-        assert_eq!(ratios(&[medians("a", false, 1.0, 1.0)]), "");
-        let text = ratios(&[
-            medians("a", false, 1.0, 8.0),
-            medians("b", true, 4.0, 16.0),
-            medians("c", true, 2.0, 4.0),
-        ]);
-        for (name, [cpu, rate]) in [("a", ["0.50", "0.50"]), ("b", ["2.00", "1.00"]), ("c", ["1.00", "0.25"])]
-        {
-            let line = text.lines().find(|line| line.starts_with(&format!("| {name} "))).unwrap();
-            let cells: Vec<&str> = line.split('|').map(str::trim).skip(2).take(2).collect();
-            assert_eq!(cells, [cpu, rate], "{text}");
-        }
     }
 }

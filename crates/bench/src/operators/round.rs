@@ -1,185 +1,236 @@
-//! One measurement of one operator: first start, changes, idle stage and restart.
+//! One measurement of one program: first start, changes, idle part and restart. The program is measured
+//! from outside.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
+use kube_client::Client;
+use kube_informer_operators::programs::{Program, Running};
+use kube_informer_operators::storage_server::StorageServer;
+use kube_testserver::Server;
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
+use tokio::net::TcpListener;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::OperatorSettings;
-use super::contenders::{Contender, Contenders};
-use super::protocol::{ClusterReady, Command, Reply};
-use super::reconciles::OperatorMessage;
-use super::server::Requests;
+use super::observer::Observer;
+use super::{Operator, OperatorSettings};
 use crate::client::Latency;
-use crate::process::Process;
-use crate::stage::{Stage, StageTimer};
+use crate::http_server::{RequestCounter, RequestCounts, kubeconfig, serve};
+use crate::process::{REST_INTERVAL, Statistics};
+use crate::record::RealServer;
 
-/// Contains the measurement of one operator in one round.
+/// The time limit for each part.
+const PART_LIMIT: Duration = Duration::from_secs(900);
+/// The interval of the checks whether a restarted program has read all objects.
+const START_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Contains the measurement of one program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperatorRound {
-    /// The part from the first start of the operator until all Websites are ready.
-    pub cold: Part,
-    /// The part from the first change until all changed Websites are ready.
-    pub changes: Part,
-    /// The percentiles of the time from a change until the changed Website is ready again.
+    /// The part from the first start until each object is reported.
+    pub first: OperatorPart,
+    /// The part from the first change until all changes are reported.
+    pub changes: OperatorPart,
+    /// The percentiles of the time from a change until it is reported.
     pub latency: Latency,
-    /// The part in which no object changes.
-    pub idle: Part,
-    /// The part from the second start until each Website is reconciled. No write is necessary in this
-    /// part.
-    pub restart: Part,
-    /// The digests of all objects after the first start, after the changes, and at the end.
-    pub digests: [String; 3],
+    /// The part in which no object changes. Its duration is the interval of polls.
+    pub idle: OperatorPart,
+    /// The part from the second start until the program is at rest.
+    pub restart: OperatorPart,
 }
 
-/// Represents a part of a round. It includes the time until the operator is at rest.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Part {
-    /// The resource use of the operator.
-    pub stage: Stage,
-    /// The requests of the operator, if the server counts them.
-    pub requests: Option<Requests>,
-    /// The number of completed reconciles.
-    pub runs: u64,
-    /// The number of failed reconciles.
-    pub failed: u64,
+/// Contains the resource use of a part. The time until the program is at rest is included.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OperatorPart {
+    /// Wall time in seconds, without the time until the program is at rest.
+    pub wall: f64,
+    /// CPU time in seconds.
+    pub cpu: f64,
+    /// Resident memory at the end, in bytes.
+    pub resident: u64,
+    /// Peak resident memory, in bytes.
+    pub peak: u64,
+    /// The requests to the API server, if it counts them. kube-apiserver does not.
+    pub requests: Option<RequestCounts>,
+    /// The number of requests to the storage service.
+    pub storage_requests: u64,
 }
 
-/// The number of reconciles so far.
-#[derive(Clone, Copy, Default)]
-struct Reconciles {
-    total: u64,
-    failed: u64,
-}
-
-/// An operator and its cluster during a round.
-struct RunningOperator<'a> {
+/// A server with objects, and the measured program.
+struct Measurement<'a> {
     settings: &'a OperatorSettings,
-    cluster: Process,
-    operator: Process,
-    /// The requests before the current part.
-    requests_before: Option<Requests>,
-    /// The reconciles before the current part.
-    reconciles_before: Reconciles,
+    operator: Operator,
+    program: &'a Program,
+    client: &'a Client,
+    kubeconfig: &'a Path,
+    /// The folder of the log.
+    folder: &'a Path,
+    counter: Option<&'a RequestCounter>,
+    observer: Observer,
+    storage: StorageServer,
 }
 
-/// Measures an operator once.
+/// The state before a part.
+struct PartStart {
+    time: Instant,
+    cpu: Duration,
+    requests: Option<RequestCounts>,
+    storage_requests: u64,
+}
+
+/// Measures a program once.
 pub(super) async fn run(
     settings: &OperatorSettings,
-    contenders: &Contenders,
-    contender: &Contender,
-    logs: &Path,
+    operator: Operator,
+    program: &Program,
 ) -> Result<OperatorRound> {
-    let mut cluster = Process::spawn("cluster", contenders.cluster(settings), logs)?;
-    let ClusterReady { kubeconfig } = cluster.receive().await?;
-    let start = || {
-        Process::spawn(contender.name, contenders.operator(contender, &kubeconfig, settings.objects)?, logs)
+    let folder = tempfile::tempdir()?;
+    let measurement = async |client: Client, kubeconfig: &Path, counter| {
+        operator.fill(&client, settings.objects).await?;
+        let (observer, storage) = (Observer::new(settings.objects), StorageServer::start().await?);
+        let (client, folder, resource) = (&client, folder.path(), operator.resource());
+        let measurement = Measurement {
+            settings,
+            operator,
+            program,
+            client,
+            kubeconfig,
+            folder,
+            counter,
+            observer,
+            storage,
+        };
+        tokio::select! {
+            () = measurement.observer.watch(client.clone(), &resource) => bail!("the observation stopped"),
+            round = measurement.run() => round,
+        }
     };
-
-    let begun = StageTimer::from_start();
-    let operator = start()?;
-    let mut run = RunningOperator {
-        settings,
-        cluster,
-        operator,
-        requests_before: None,
-        reconciles_before: Reconciles::default(),
-    };
-    let cold = run.cold(&begun).await?;
-    let first = run.check().await?;
-    let (changes, latency) = run.changes().await?;
-    let second = run.check().await?;
-    let idle = run.idle().await?;
-    run.operator.stop().await?;
-
-    let begun = StageTimer::from_start();
-    (run.operator, run.reconciles_before) = (start()?, Reconciles::default());
-    let restart = run.restart(&begun).await?;
-    let last = run.check().await?;
-    run.operator.stop().await?;
-    run.cluster.stop().await?;
-    Ok(OperatorRound { cold, changes, latency, idle, restart, digests: [first, second, last] })
+    if settings.real {
+        let server = RealServer::start().await?;
+        let round = measurement(server.client().await?, server.kubeconfig(), None).await?;
+        server.stop().await?;
+        return Ok(round);
+    }
+    let (server, counter) = (Server::new(), RequestCounter::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let file = folder.path().join("kubeconfig");
+    fs::write(&file, kubeconfig(&format!("http://{}", listener.local_addr()?)).to_string())?;
+    // The counter counts only requests through the socket, so the client of this process does not use it.
+    let client = Client::new(server.service(), "default");
+    tokio::select! {
+        served = serve(listener, server.service(), counter.clone()) => bail!("the server stopped: {served:?}"),
+        round = measurement(client, &file, Some(&counter)) => round,
+    }
 }
 
-impl RunningOperator<'_> {
-    async fn cold(&mut self, begun: &StageTimer) -> Result<Part> {
-        self.cluster(Command::Ready).await?;
-        let wall = begun.wall();
-        self.wait_until_all_reconciled().await?;
-        self.part(begun, wall).await
+impl Measurement<'_> {
+    async fn run(&self) -> Result<OperatorRound> {
+        let before = self.begin(Duration::ZERO);
+        let running = self.start()?;
+        let process = self.statistics(&running)?;
+        self.limited("each object is reported", self.observer.all_reported()).await?;
+        let first = self.end(&before, before.time.elapsed(), &process, true).await?;
+        let changes = self.changes(&process).await?;
+        let latency = self.observer.latency().context("no change was reported")?;
+        process.reset_peak()?;
+        let before = self.begin(process.cpu()?);
+        sleep(self.settings.poll).await;
+        let idle = self.end(&before, before.time.elapsed(), &process, false).await?;
+        running.stop().await?;
+
+        let before = self.begin(Duration::ZERO);
+        let running = self.start()?;
+        let process = self.statistics(&running)?;
+        self.limited("the restarted program reads all objects", self.is_started(&before)).await?;
+        let restart = self.end(&before, before.time.elapsed(), &process, true).await?;
+        running.stop().await?;
+        Ok(OperatorRound { first, changes, latency, idle, restart })
     }
 
-    async fn changes(&mut self) -> Result<(Part, Latency)> {
-        let OperatorSettings { changes, rate, .. } = *self.settings;
-        let begun = StageTimer::of(&self.operator)?;
-        let reply = self.cluster(Command::Change { websites: changes, per_second: rate }).await?;
-        let wall = begun.wall();
-        let latency = reply.latency.context("the cluster measured no change")?;
-        Ok((self.part(&begun, wall).await?, latency))
+    fn start(&self) -> Result<Running> {
+        let (url, poll) = (self.storage.url(), self.settings.poll.as_secs().to_string());
+        let arguments: &[&str] = match self.operator {
+            Operator::Website => &[],
+            Operator::Bucket => &["--storage-url", &url, "--poll-seconds", &poll],
+        };
+        self.program.start(self.kubeconfig, self.folder, arguments)
     }
 
-    async fn idle(&mut self) -> Result<Part> {
-        let begun = StageTimer::of(&self.operator)?;
-        sleep(self.settings.idle).await;
-        let stage = begun.end(&self.operator, begun.wall())?;
-        self.with_counts(stage).await
+    fn statistics(&self, running: &Running) -> Result<Statistics> {
+        Statistics::new(self.operator.name(), running.id().context("the program has stopped")?)
     }
 
-    async fn restart(&mut self, begun: &StageTimer) -> Result<Part> {
-        self.wait_until_all_reconciled().await?;
-        let wall = begun.wall();
-        self.part(begun, wall).await
+    async fn changes(&self, process: &Statistics) -> Result<OperatorPart> {
+        process.reset_peak()?;
+        let before = self.begin(process.cpu()?);
+        let mut ticks = interval(Duration::from_secs_f64(1.0 / self.settings.rate as f64));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        for index in 0..self.settings.changes {
+            ticks.tick().await;
+            let number = index * self.settings.objects / self.settings.changes;
+            self.observer.start_change(number);
+            self.operator.change(self.client, number).await?;
+        }
+        self.limited("all changes are reported", self.observer.all_reported()).await?;
+        self.end(&before, before.time.elapsed(), process, true).await
     }
 
-    async fn wait_until_all_reconciled(&mut self) -> Result<()> {
-        match self.operator.receive().await? {
-            OperatorMessage::AllReconciled => Ok(()),
-            other => bail!("unexpected message of the operator: {other:?}"),
+    /// Waits until a restarted program watches all types, and has read each bucket.
+    async fn is_started(&self, before: &PartStart) {
+        let is_started = || {
+            let requests = self.requests_since(before);
+            let reads = self.storage.requests().total() - before.storage_requests;
+            requests.is_none_or(|requests| requests.of("watch") >= self.operator.watched_types())
+                && (self.operator != Operator::Bucket || reads >= self.settings.objects as u64)
+        };
+        while !is_started() {
+            sleep(START_INTERVAL).await;
         }
     }
 
-    /// Measures a part that took `wall` seconds.
-    async fn part(&mut self, begun: &StageTimer, wall: f64) -> Result<Part> {
-        self.operator.rest(self.settings.settle).await?;
-        let stage = begun.end(&self.operator, wall)?;
-        self.with_counts(stage).await
+    async fn limited(&self, what: &str, wait: impl Future<Output = ()>) -> Result<()> {
+        let waited = timeout(PART_LIMIT, wait).await;
+        waited.with_context(|| {
+            let log = fs::read_to_string(self.folder.join("operator.log")).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(5).collect();
+            format!("timed out after {PART_LIMIT:?} while waiting until {what}; last lines: {last:#?}")
+        })
     }
 
-    /// Adds the requests and reconciles since the last call.
-    async fn with_counts(&mut self, stage: Stage) -> Result<Part> {
-        self.operator.send(&"reconciles").await?;
-        let now = match self.operator.receive().await? {
-            OperatorMessage::Reconciles { total, failed } => Reconciles { total, failed },
-            other => bail!("unexpected message of the operator: {other:?}"),
-        };
-        let requests = self.cluster(Command::Count).await?.requests;
-        let part = Part {
-            stage,
-            requests: requests.map(|now| now.since(self.requests_before.unwrap_or_default())),
-            runs: now.total - self.reconciles_before.total,
-            failed: now.failed - self.reconciles_before.failed,
-        };
-        (self.requests_before, self.reconciles_before) = (requests, now);
-        Ok(part)
+    fn requests_since(&self, before: &PartStart) -> Option<RequestCounts> {
+        Some(self.counter?.total().since(before.requests.as_ref()?))
     }
 
-    async fn check(&mut self) -> Result<String> {
-        let state = self
-            .cluster(Command::Check)
-            .await?
-            .state
-            .context("the reply of the cluster contains no state")?;
-        ensure!(state.problems.is_empty(), "the work is incomplete: {}", state.problems.join("; "));
-        Ok(state.digest)
+    fn begin(&self, cpu: Duration) -> PartStart {
+        PartStart {
+            time: Instant::now(),
+            cpu,
+            requests: self.counter.map(RequestCounter::total),
+            storage_requests: self.storage.requests().total(),
+        }
     }
 
-    async fn cluster(&mut self, command: Command) -> Result<Reply> {
-        self.cluster.send(&command).await?;
-        self.cluster.receive().await
+    /// Completes a part that took `wall`, after the program is at rest if `waits` is true.
+    async fn end(
+        &self,
+        before: &PartStart,
+        wall: Duration,
+        process: &Statistics,
+        waits: bool,
+    ) -> Result<OperatorPart> {
+        if waits {
+            process.rest(REST_INTERVAL).await?;
+        }
+        let memory = process.memory()?;
+        Ok(OperatorPart {
+            wall: wall.as_secs_f64(),
+            cpu: (process.cpu()? - before.cpu).as_secs_f64(),
+            resident: memory.resident,
+            peak: memory.peak,
+            requests: self.requests_since(before),
+            storage_requests: self.storage.requests().total() - before.storage_requests,
+        })
     }
 }
-
-/// The interval of the checks whether a program is at rest.
-pub(crate) const SETTLE: Duration = Duration::from_millis(500);

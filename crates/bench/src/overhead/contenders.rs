@@ -8,7 +8,6 @@ use tokio::process::Command;
 use super::OverheadPart::{self, Memory, Namespaces, Reconcile, Start, Sync};
 use super::{OverheadLoad, OverheadSettings};
 use crate::contenders::{NO_GO, Skipped, build_go, has_go};
-use crate::operators::CONTROLLER_RUNTIME;
 
 /// A program under comparison.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +23,12 @@ pub(super) struct Contender {
 enum Program {
     /// `kube-bench overhead-program NAME`.
     Bench(&'static str),
-    /// The program in crates/bench/go-operator, with these flags.
+    /// The program in crates/bench/go-overhead, with these flags.
     Go(&'static [&'static str]),
 }
+
+/// The folder and the name of the program in Go.
+const GO_PROGRAM: (&str, &str) = ("go-overhead", "controller-runtime");
 
 pub(super) const OURS: &str = "kube-operator";
 pub(super) const OURS_SPLIT: &str = "kube-operator, one watch";
@@ -100,8 +102,7 @@ impl Contenders {
         let is_go = |contender: &Contender| matches!(contender.program, Program::Go(_));
         let chosen = chosen(only)?;
         let needs_go = chosen.iter().any(is_go);
-        let go =
-            if needs_go && has_go().await { Some(build_go(CONTROLLER_RUNTIME, folder).await?) } else { None };
+        let go = if needs_go && has_go().await { Some(build_go(GO_PROGRAM, folder).await?) } else { None };
         let (missing, chosen): (Vec<_>, Vec<_>) =
             chosen.into_iter().partition(|contender| is_go(contender) && go.is_none());
         let skip = |contender: Contender| Skipped { contender: contender.name.into(), why: NO_GO.into() };
@@ -137,7 +138,7 @@ impl Contenders {
             }
             Program::Go(flags) => {
                 let mut command = Command::new(self.go.as_ref().context("the Go program was not built")?);
-                command.args(["overhead", part.name()]).args(flags);
+                command.arg(part.name()).args(flags);
                 command
             }
         };

@@ -29,7 +29,7 @@ pub(crate) struct OverheadNumbers {
 impl OverheadNumbers {
     /// Computes the numbers of a comparison on this machine.
     pub(crate) fn new(outcome: OverheadOutcome) -> Self {
-        let module = include_str!("../../go-operator/go.mod");
+        let module = include_str!("../../go-overhead/go.mod");
         let controller_runtime = required(module, "sigs.k8s.io/controller-runtime").to_owned();
         Self { machine: Machine::here(), controller_runtime, outcome }
     }

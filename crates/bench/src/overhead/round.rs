@@ -7,9 +7,9 @@ use tokio::time::sleep;
 
 use super::contenders::{Contender, Contenders};
 use super::reconcile::Figures;
+use super::server::ServerReady;
 use super::{OverheadPart, OverheadSettings};
-use crate::operators::{ClusterReady, SETTLE};
-use crate::process::Process;
+use crate::process::{Process, REST_INTERVAL};
 use crate::stage::StageTimer;
 
 const MB: f64 = 1e6;
@@ -27,13 +27,13 @@ pub(super) async fn run(
         return Ok(figures);
     };
     let mut server = Process::spawn("overhead-server", server, logs)?;
-    let ClusterReady { kubeconfig } = server.receive().await?;
+    let ServerReady { kubeconfig } = server.receive().await?;
     let begun = StageTimer::from_start();
     let (mut process, mut figures) =
         start(settings, contenders, contender, part, Some(kubeconfig), logs).await?;
     let wall = begun.wall();
     // Some libraries report a sync before they open the watches.
-    process.rest(SETTLE).await?;
+    process.rest(REST_INTERVAL).await?;
     let (cpu, memory) = (process.cpu()?.as_secs_f64(), process.memory()?.resident as f64);
     let sockets = process.sockets()? as f64;
     process.send(&"tasks").await?;

@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use kube_testserver::Server;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, stdin, stdout};
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::operators::{ClusterReady, Counter, kubeconfig, serve};
+use crate::http_server::{RequestCounter, kubeconfig, serve};
 
 /// The kinds with objects: group and version, and kind. The other ten kinds are empty.
 const FILLED_KINDS: [(&str, &str); 10] = [
@@ -38,6 +40,13 @@ pub struct OverheadServerArgs {
     pub(super) namespaces: usize,
 }
 
+/// The first line of the server, after its objects are created.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ServerReady {
+    /// The kubeconfig of the server.
+    pub(super) kubeconfig: PathBuf,
+}
+
 /// Serves the objects until standard input closes.
 ///
 /// # Errors
@@ -55,12 +64,12 @@ pub(crate) async fn run_server(args: &OverheadServerArgs) -> Result<()> {
     let (dir, mut output) = (tempfile::tempdir()?, stdout());
     let file = dir.path().join("kubeconfig");
     fs::write(&file, kubeconfig(&format!("http://{}", listener.local_addr()?)).to_string())?;
-    let ready = serde_json::to_string(&ClusterReady { kubeconfig: file })?;
+    let ready = serde_json::to_string(&ServerReady { kubeconfig: file })?;
     output.write_all(format!("{ready}\n").as_bytes()).await?;
     output.flush().await?;
     let mut input = BufReader::new(stdin()).lines();
     tokio::select! {
-        served = serve(listener, server.service(), Counter::default()) => Ok(served?),
+        served = serve(listener, server.service(), RequestCounter::default()) => Ok(served?),
         line = input.next_line() => line.map(drop).context("cannot read standard input"),
     }
 }

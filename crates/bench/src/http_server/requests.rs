@@ -1,4 +1,4 @@
-//! Counts the requests to a server by verb.
+//! Counts the requests to a server by verb, and their bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,36 +6,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{Method, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 
-use crate::operators::is_watch_query;
-
-/// Contains the number of requests by verb.
+/// Contains the number of requests by verb, and of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerbCounts {
-    /// The number of requests by verb. Requests for Leases have the verb `lease`, and requests without a
-    /// resource have the verb `other`.
+pub struct RequestCounts {
+    /// The number of requests by verb. Requests for Leases have the verb `lease`. Reviews of permissions
+    /// have the verb `review`, and requests without a resource have the verb `other`.
     pub verbs: BTreeMap<String, u64>,
     /// The number of failed requests of all verbs.
     pub failed: u64,
+    /// The number of bytes in both directions: headers, bodies and watch events.
+    pub bytes: u64,
 }
 
-impl VerbCounts {
+impl RequestCounts {
     /// Returns the number of requests with a verb.
     pub fn of(&self, verb: &str) -> u64 {
         self.verbs.get(verb).copied().unwrap_or_default()
     }
 
     /// Returns the requests since `before`.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         let verbs = self.verbs.iter().map(|(verb, count)| (verb.clone(), count - before.of(verb)));
-        Self { verbs: verbs.collect(), failed: self.failed - before.failed }
+        Self { verbs: verbs.collect(), failed: self.failed - before.failed, bytes: self.bytes - before.bytes }
     }
 }
 
 /// Counts requests.
 #[derive(Clone, Default)]
-pub(super) struct VerbCounter(Arc<Mutex<VerbCounts>>);
+pub(crate) struct RequestCounter(Arc<Mutex<RequestCounts>>);
 
-impl VerbCounter {
+impl RequestCounter {
+    /// Counts bytes that a client sent or received.
+    pub(super) fn add_bytes(&self, bytes: usize) {
+        self.lock().bytes += bytes as u64;
+    }
+
     /// Counts a request and its response.
     pub(super) fn record(&self, method: &Method, uri: &Uri, status: StatusCode) {
         let mut counts = self.lock();
@@ -44,13 +49,19 @@ impl VerbCounter {
     }
 
     /// Returns the requests so far.
-    pub(super) fn total(&self) -> VerbCounts {
+    pub(crate) fn total(&self) -> RequestCounts {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VerbCounts> {
+    fn lock(&self) -> MutexGuard<'_, RequestCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns true if the query of a URI selects a watch.
+fn is_watch_query(query: &str) -> bool {
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    parameters.any(|(key, value)| key == "watch" && matches!(&*value, "true" | "1"))
 }
 
 /// Returns the verb of a request, as in RBAC rules.
@@ -67,6 +78,7 @@ fn verb(method: &Method, uri: &Uri) -> &'static str {
     match (method.as_str(), rest) {
         (_, []) => "other",
         (_, ["leases", ..]) => "lease",
+        ("POST", [resource]) if resource.ends_with("reviews") => "review",
         ("GET", [_]) if uri.query().is_some_and(is_watch_query) => "watch",
         ("GET", [_]) => "list",
         ("GET", _) => "get",
@@ -97,6 +109,7 @@ mod tests {
             (Method::DELETE, "/api/v1/namespaces/a/secrets/b", "delete"),
             (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "lease"),
             (Method::GET, "/apis/example.com/v1", "other"),
+            (Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "review"),
             (Method::GET, "/version", "other"),
         ];
         for (method, uri, expected) in cases {
@@ -106,7 +119,7 @@ mod tests {
 
     #[test]
     fn requests_since_a_time_are_counted() {
-        let counter = VerbCounter::default();
+        let counter = RequestCounter::default();
         let get = || {
             let uri = Uri::from_static("/api/v1/namespaces/a/secrets/b");
             counter.record(&Method::GET, &uri, StatusCode::NOT_FOUND);

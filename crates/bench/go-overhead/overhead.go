@@ -32,7 +32,7 @@ func runOverhead(part string) error {
 	flag.IntVar(&load.namespaces, "namespaces", 0, "number of namespaces")
 	noCopies := flag.Bool("no-copies", false, "return cached objects without copies, and use the work queue of client-go")
 	// controller-runtime defines the flag -kubeconfig.
-	if err := flag.CommandLine.Parse(os.Args[3:]); err != nil {
+	if err := flag.CommandLine.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
