@@ -14,6 +14,7 @@ mod run;
 mod running_sources;
 pub(crate) mod source;
 pub(crate) mod state;
+pub(crate) mod stuck;
 mod unselected;
 mod watches;
 mod work;

@@ -38,6 +38,10 @@ use crate::redact::{redact, single_line};
 /// The length of an identity in logs and errors, in characters. Other processes write the identity.
 const MAX_IDENTITY_CHARS: usize = 128;
 
+/// The message of a process that is not the leader. The holder can be the previous process of the same Pod.
+const FOLLOWING: &str =
+    "another process holds the lease; waiting until it is released, or not renewed for lease_duration";
+
 /// Identifies the Lease of an election and this process, and sets the times of the election.
 #[derive(Clone, Debug)]
 pub struct ElectionOptions {
@@ -364,12 +368,21 @@ impl Election {
                 tracing::warn!(%lease, %reason, "lost the lease");
             }
             (LeaderState::Leading(_), LeaderState::Leading(_)) => {}
-            (_, LeaderState::Leading(_)) => tracing::info!(%lease, "became the leader"),
+            (_, LeaderState::Leading(_)) => match other(before) {
+                // A released lease has no holder.
+                Some(previous) => {
+                    tracing::info!(%lease, %previous, "became the leader; the previous leader did not renew the lease");
+                }
+                None => tracing::info!(%lease, "became the leader"),
+            },
             _ => {
                 if let Some(leader) = other(after)
                     && other(before).as_ref() != Some(&leader)
                 {
-                    tracing::info!(%lease, %leader, "another process is the leader; waiting for the lease");
+                    let record = self.candidate.held_by_other();
+                    let renewed = record.map(|record| &*record.renewed);
+                    let lease_duration = record.map(|record| tracing::field::debug(record.duration));
+                    tracing::info!(%lease, %leader, renewed, lease_duration, "{FOLLOWING}");
                 }
             }
         }

@@ -379,7 +379,9 @@ impl Manager {
         let names = controllers.iter().map(|state| &*state.options.name);
         let others = self.runnables.iter().filter(|spec| !matches!(spec.kind, TaskKind::Controller(_)));
         if let Some(name) = duplicate_name(names.chain(others.map(|spec| &*spec.name))) {
-            return Err(ManagerError::DuplicateName(name));
+            let error = ManagerError::DuplicateName(name);
+            tracing::error!(%error, "manager cannot start");
+            return Err(error);
         }
         let phase = watch::Sender::new(ManagerPhase::Starting);
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len(), self.controllers.clone());
@@ -416,8 +418,13 @@ impl Manager {
         let started = Instant::now();
         let still_running = stages.stop(grace_period).await;
         // After the stop signal, only failures of controllers and tasks are errors.
-        let result = result
-            .and_then(|()| failures.reported(Stage::Runnables).map_or(Ok(()), |late| Err(error_of(late))));
+        let result = result.and_then(|()| {
+            failures.reported(Stage::Runnables).map_or(Ok(()), |late| {
+                let error = error_of(late);
+                tracing::error!(%error, "a part failed while the manager stopped");
+                Err(error)
+            })
+        });
         if still_running.is_empty() {
             tracing::info!(took = ?started.elapsed(), "manager stopped");
             return result;
@@ -453,6 +460,7 @@ impl Manager {
 fn log_shutdown_start(cause: &Result<(), ManagerError>, grace_period: Duration) {
     match cause {
         Ok(()) => tracing::info!(?grace_period, "stop signal received; manager stops"),
+        Err(error) if grace_period.is_zero() => tracing::error!(%error, "manager stops after a failure"),
         Err(error) => tracing::error!(%error, ?grace_period, "manager stops after a failure"),
     }
 }

@@ -2,11 +2,13 @@
 
 pub(crate) mod applied;
 pub(crate) mod apply;
+mod compare;
 pub(crate) mod conditions;
 pub(crate) mod finalizer;
 mod json;
 pub(crate) mod owner;
 mod records;
+mod repairs;
 pub(crate) mod requests;
 pub(crate) mod retry;
 pub(crate) mod update;

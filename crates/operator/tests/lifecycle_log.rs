@@ -106,7 +106,7 @@ async fn leader_and_follower_log_each_step_from_start_to_stop() {
         &log(&logged),
         &[
             "identity=second",
-            "message=another process is the leader; waiting for the lease",
+            "message=another process holds the lease; waiting until it is released, or not renewed for lease_duration",
             "lease=default/operator",
             "leader=first",
         ],
@@ -147,6 +147,29 @@ async fn lost_lease_is_logged_with_the_failed_request() {
         &log(&logged),
         &["message=cannot write the Lease", "message=manager stops after a failure", "error=lost the lease"],
     );
+}
+
+/// After a crash, the holder of the lease can be the previous process of the same Pod.
+#[tokio::test(start_paused = true)]
+async fn takeover_after_a_crash_is_logged_with_the_previous_leader() {
+    let logged = Logged::begin();
+    let server = server_with_a_map();
+    let first = Operator::start(&server, "first");
+    first.reconciled.notified().await;
+    first.running.abort();
+    let second = Operator::start(&server, "second");
+    timeout(60 * SECOND, second.reconciled.notified()).await.expect("the second process takes the lease");
+    assert_in_order(
+        &log(&logged),
+        &[
+            "message=another process holds the lease",
+            "leader=first",
+            "lease_duration=15s",
+            "message=became the leader; the previous leader did not renew the lease",
+            "previous=first",
+        ],
+    );
+    second.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

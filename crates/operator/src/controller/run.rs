@@ -19,6 +19,7 @@ use super::{
     keys::{KeyQueue, RequestKey},
     running_sources::{RunningSources, SourceExit},
     source::QueueKeys,
+    stuck::log_stuck_reconciles,
     work::Work,
     worker::{Worker, WorkerExit},
 };
@@ -75,6 +76,7 @@ async fn supervise<Q: RequestKey, W: Work<Q>>(
     // If the controller stops, the waiting keys are dropped.
     let mut waiting = JoinSet::new();
     let mut lost = pin!(leadership.lost().fuse());
+    let mut log_stuck = pin!(log_stuck_reconciles(state));
     loop {
         let is_running = !state.has_failed() && !stop.is_cancelled();
         let failure = tokio::select! {
@@ -110,6 +112,7 @@ async fn supervise<Q: RequestKey, W: Work<Q>>(
                 if is_running { sources.spawn(added) } else { drop(added) }
                 continue;
             }
+            never = &mut log_stuck => match never {},
             error = &mut panicked, if is_running => error,
             Some(exit) = sources.next(), if is_running => match exit {
                 SourceExit::InformerStopped(informer) => ControllerError::InformerStopped(informer),

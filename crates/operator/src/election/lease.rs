@@ -214,8 +214,12 @@ impl Candidate {
 
     /// Returns the holder of the lease if it is another process.
     pub(crate) fn other_holder(&self) -> Option<&str> {
-        let holder = self.record().map(|record| &*record.holder);
-        holder.filter(|holder| !holder.is_empty() && *holder != self.identity)
+        Some(&*self.held_by_other()?.holder)
+    }
+
+    /// Returns the last observed Lease if another process is its holder.
+    pub(crate) fn held_by_other(&self) -> Option<&LeaseRecord> {
+        self.record().filter(|record| !record.holder.is_empty() && record.holder != self.identity)
     }
 
     /// Returns whether the last observed Lease names this candidate, even if the lease has expired.

@@ -7,7 +7,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Manager, signals::shutdown_signal};
-use crate::Leadership;
+use crate::{
+    Leadership,
+    controller::state::{ControllerState, ControllerStates},
+};
 
 /// The interval of the checks of the watchdog.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -56,6 +59,7 @@ impl Manager {
         let watchdog = Arc::new(Watchdog {
             leadership: self.leadership(),
             lease_limit,
+            controllers: self.controllers.clone(),
             stop_deadline: Mutex::default(),
         });
         if let Err(error) = Arc::clone(&watchdog).start() {
@@ -77,7 +81,8 @@ impl Manager {
             biased;
             result = self.run_until_stopped(stop, on_stop) => match result {
                 Ok(()) => process::exit(0),
-                Err(error) => tracing::error!(%error, "manager failed; exiting"),
+                // The manager has logged the error.
+                Err(_) => tracing::error!(code = FAILED, "manager failed; exiting"),
             },
             () = second_signal => tracing::error!("second signal received; exiting without a graceful stop"),
         }
@@ -90,6 +95,7 @@ struct Watchdog {
     leadership: Leadership,
     /// The time after the loss of the lease, before another process can become the leader.
     lease_limit: Duration,
+    controllers: ControllerStates,
     /// Set when the manager begins to stop.
     stop_deadline: Mutex<Option<Instant>>,
 }
@@ -102,8 +108,10 @@ impl Watchdog {
                 thread::park_timeout(CHECK_INTERVAL);
             }
             // A blocked thread can hold the lock of the log, so another thread writes the log and exits.
-            let _exiting = thread::Builder::new().name("exit".to_owned()).spawn(|| {
-                tracing::error!("blocked threads prevent the stop of the manager; exiting");
+            let _exiting = thread::Builder::new().name("exit".to_owned()).spawn(move || {
+                let running = self.controllers.all().iter().filter_map(longest_reconcile).collect::<Vec<_>>();
+                let running = running.join("; ");
+                tracing::error!(running, "blocked threads prevent the stop of the manager; exiting");
                 process::exit(FAILED);
             });
             thread::park_timeout(CHECK_INTERVAL);
@@ -117,4 +125,11 @@ impl Watchdog {
         let is_lost = lease.is_some_and(|elapsed| elapsed.saturating_add(CHECK_INTERVAL) > self.lease_limit);
         is_lost || self.stop_deadline.lock().is_some_and(|deadline| Instant::now() > deadline)
     }
+}
+
+/// Describes the longest running reconcile of a controller.
+fn longest_reconcile(controller: &Arc<ControllerState>) -> Option<String> {
+    let (key, running_for) = controller.keys.longest_processing()?;
+    let (name, seconds) = (&controller.options.name, running_for.as_secs());
+    Some(format!("controller {name}: the reconcile of {key} has been running for {seconds} s"))
 }

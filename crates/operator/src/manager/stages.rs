@@ -7,12 +7,12 @@
 //!
 //! The lease is released at the end. At that time, all leader-only work has stopped.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
 use futures_util::FutureExt;
 use kube_client::Client;
 use kube_informer::{InformerFactory, InformerStatus};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     ManagerError, ManagerOptions, OptionalInformers,
@@ -30,6 +30,9 @@ const FINAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Time limit for the permission check after a cache sync timeout.
 const PERMISSION_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The interval of the log lines about informers that are not synced during the start.
+const SYNC_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The stages of one manager.
 pub(super) struct Stages {
@@ -139,7 +142,12 @@ impl CacheStage {
     async fn wait_for_sync(&self, limit: Duration) -> Result<(), ManagerError> {
         let started = Instant::now();
         let is_required = |informer: &InformerStatus| !self.optional.contains(informer);
-        let Err(error) = self.factory.wait_for_sync_of(limit, is_required).await else {
+        let synced = tokio::select! {
+            biased;
+            synced = self.factory.wait_for_sync_of(limit, is_required) => synced,
+            never = self.log_waiting() => match never {},
+        };
+        let Err(error) = synced else {
             self.log_synced(started);
             return Ok(());
         };
@@ -154,12 +162,21 @@ impl CacheStage {
         let objects: usize = synced.iter().map(|informer| informer.objects).sum();
         tracing::info!(informers = synced.len(), objects, took = ?started.elapsed(), "caches synced");
         for informer in waiting {
-            let error = informer.reflector.last_error.as_deref().unwrap_or("no error so far");
-            tracing::warn!(
-                informer = informer.name,
-                error,
-                "optional cache is not synced; its controllers start later"
-            );
+            let (error, informer) = (sync_error(&informer), &informer.name);
+            tracing::warn!(%informer, error, "optional cache is not synced; its controllers start later");
+        }
+    }
+
+    /// Logs the informers that are not synced, until the future is dropped.
+    async fn log_waiting(&self) -> Infallible {
+        let started = Instant::now();
+        loop {
+            sleep(SYNC_LOG_INTERVAL).await;
+            for informer in self.factory.status().iter().filter(|informer| !informer.synced) {
+                let (error, waited) = (sync_error(informer), started.elapsed());
+                let informer = &informer.name;
+                tracing::warn!(%informer, error, ?waited, "cache is not synced yet");
+            }
         }
     }
 
@@ -174,6 +191,13 @@ impl Drop for CacheStage {
         // The first poll stops the informers.
         let _stopped = self.factory.shutdown().now_or_never();
     }
+}
+
+/// Returns why an informer is not synced.
+fn sync_error(informer: &InformerStatus) -> &str {
+    // Without an error, the server or a proxy holds the response back.
+    let no_error = "no error, but the server has not sent a complete list";
+    informer.reflector.last_error.as_deref().unwrap_or(no_error)
 }
 
 /// Runs the election and the permission check.

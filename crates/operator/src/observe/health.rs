@@ -11,7 +11,9 @@ use kube_informer::{ErrorClass, InformerStatus, Phase};
 
 use super::{ManagerPhase, pages::PageState};
 use crate::{
-    controller::{history::MAX_REMEMBERED_RUNS, keys::FailedKey, state::ControllerState},
+    controller::{
+        history::MAX_REMEMBERED_RUNS, keys::FailedKey, state::ControllerState, stuck::stuck_reconcile,
+    },
     election::ElectionView,
     redact::single_line,
 };
@@ -156,15 +158,12 @@ fn controller_line(controller: &ControllerState) -> String {
 
 /// Returns an error if a reconcile did not stop after its timeout.
 fn stuck_line(controller: &ControllerState) -> Result<String, String> {
-    let Some(limit) = controller.options.reconcile_timeout else {
+    if controller.options.reconcile_timeout.is_none() {
         return Ok("ok; reconciles have no timeout".to_owned());
-    };
-    match controller.keys.longest_processing() {
-        Some((key, elapsed)) if elapsed > limit.saturating_add(STUCK_AFTER_TIMEOUT) => Err(format!(
-            "the reconcile of {key} has been running for {} s, but its timeout is {limit:?}; it blocks its thread",
-            elapsed.as_secs()
-        )),
-        _ => Ok("ok".to_owned()),
+    }
+    match stuck_reconcile(controller, STUCK_AFTER_TIMEOUT) {
+        Some(stuck) => Err(stuck.to_string()),
+        None => Ok("ok".to_owned()),
     }
 }
 
@@ -183,7 +182,7 @@ fn election_line(election: &ElectionView) -> String {
 /// Returns whether the cache is fresh, as text.
 fn informer_line(informer: &InformerStatus) -> Result<String, String> {
     let reflector = &informer.reflector;
-    // Without an error, the server may not respond.
+    // Without an error, the server or a proxy holds the response back.
     let no_error = "no error, but the server has not sent a complete list";
     let error = reflector.last_error.as_deref().unwrap_or(no_error);
     if reflector.phase == Phase::Stopped {

@@ -25,7 +25,7 @@ pub(super) struct AppliedObjects {
 }
 
 /// Identifies an object, or the status of an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ApplyTarget {
     /// The URL of the collection in all namespaces.
     url: String,

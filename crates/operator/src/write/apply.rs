@@ -14,12 +14,14 @@ use kube_informer::{ApiObject, CachedApi, ObjectKey};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     applied::{self, Applied, AppliedObjects, ApplyTarget, LastApply},
-    json::{json_contains, json_equal},
+    compare::{contains_all, first_requested_difference, result_of_dry_run},
     owner::{check_controller, set_controller_reference},
-    requests::{self, ObjectPart},
+    repairs::Repairs,
+    requests::{self, ObjectPart, plural},
     written::{OperationResult, WriteError, Written},
 };
 use crate::Failure;
@@ -90,6 +92,22 @@ pub struct Applier {
     adds_annotation: bool,
     hasher: RandomState,
     applied: Mutex<AppliedObjects>,
+    repairs: Mutex<Repairs>,
+}
+
+/// The message about an object that this program and another client change in turn.
+const FIGHT: &str = "another client changes a field again and again, and this program applies it again; find the other \
+                     field manager with `kubectl get --show-managed-fields`";
+
+/// A cached object, compared with the requested fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AppliedState {
+    /// The same fields were applied before, and the object contains them.
+    UpToDate,
+    /// This process applied the same fields before, and another client changed them.
+    Reverted,
+    /// These fields were not applied before, or the result of the last apply is unknown.
+    Unknown,
 }
 
 /// Returns an error if an existing object must not be changed.
@@ -105,6 +123,7 @@ impl Applier {
             adds_annotation: true,
             hasher: RandomState::new(),
             applied: Mutex::default(),
+            repairs: Mutex::default(),
         }
     }
 
@@ -259,10 +278,13 @@ impl Applier {
         if let (Some(cached), Some(check)) = (&cached, check_existing) {
             check(cached)?;
         }
+        let mut was_applied = false;
         if let Some(cached) = &cached {
-            let is_up_to_date = self.is_up_to_date(api, part, digest, cached, &requested);
-            if is_up_to_date.map_err(|source| serialize_error(&key, source))? {
-                return Ok(Written::unchanged(Arc::clone(cached)));
+            let state = self.applied_state(api, part, digest, cached, &requested);
+            match state.map_err(|source| serialize_error(&key, source))? {
+                AppliedState::UpToDate => return Ok(Written::unchanged(Arc::clone(cached))),
+                AppliedState::Reverted => was_applied = true,
+                AppliedState::Unknown => {}
             }
         }
         if check_existing.is_some() {
@@ -285,9 +307,31 @@ impl Applier {
             Some(cached) if cached.meta().resource_version == response.meta().resource_version => {
                 OperationResult::Unchanged
             }
-            Some(_) => OperationResult::Updated,
+            Some(cached) => {
+                if was_applied {
+                    self.log_repair(api, part, &key, &*cached, &requested);
+                }
+                OperationResult::Updated
+            }
         };
         Ok(Written { result, object: Arc::new(response) })
+    }
+
+    /// Logs that another client changes the fields of this applier, if this happens often.
+    fn log_repair<K: ApiObject>(
+        &self,
+        api: &CachedApi<K>,
+        part: ObjectPart,
+        key: &ObjectKey,
+        cached: &K,
+        requested: &Value,
+    ) {
+        let (url, now) = (api.api().resource_url(), Instant::now());
+        let Some(repairs) = self.repairs.lock().record(ApplyTarget::new(url, part, key), now) else { return };
+        let resource = plural(url);
+        let field = first_requested_difference(cached, requested).unwrap_or_default();
+        let manager = &self.manager;
+        tracing::warn!(%resource, object = %key, field, manager, repairs, "{FIGHT}");
     }
 
     async fn request<K: ApiObject>(
@@ -309,38 +353,43 @@ impl Applier {
         response.map_err(|error| WriteError::request(api, verb, key, error))
     }
 
-    /// Returns whether the same fields were applied before, and the object still contains them.
-    fn is_up_to_date<K: ApiObject>(
+    /// Returns whether the same fields were applied before, and whether the object still contains them.
+    fn applied_state<K: ApiObject>(
         &self,
         api: &CachedApi<K>,
         part: ObjectPart,
         digest: u64,
         cached: &K,
         requested: &Value,
-    ) -> Result<bool, serde_json::Error> {
+    ) -> Result<AppliedState, serde_json::Error> {
         let name = cached.meta().name.as_deref().unwrap_or_default();
         let now = Applied::new(digest, cached.meta());
         let key = ObjectKey::new(api.api().namespace(), name);
         let before = self.applied.lock().get(ApplyTarget::new(api.api().resource_url(), part, &key));
-        let is_up_to_date = match before {
-            Some(LastApply::Unknown) => false,
-            Some(LastApply::Succeeded(before)) if (before.digest, &before.uid) != (digest, &now.uid) => false,
+        let state = match before {
+            Some(LastApply::Unknown) => AppliedState::Unknown,
+            Some(LastApply::Succeeded(before)) if (before.digest, &before.uid) != (digest, &now.uid) => {
+                AppliedState::Unknown
+            }
             Some(LastApply::Succeeded(before))
                 if before.resource_version.is_some() && before.resource_version == now.resource_version =>
             {
-                return Ok(true);
+                return Ok(AppliedState::UpToDate);
             }
-            Some(LastApply::Succeeded(_)) => contains_all(cached, requested)?,
+            Some(LastApply::Succeeded(_)) if contains_all(cached, requested)? => AppliedState::UpToDate,
+            Some(LastApply::Succeeded(_)) => AppliedState::Reverted,
             // `requested` contains the annotation of an earlier process.
-            None if part == ObjectPart::Main => self.adds_annotation && contains_all(cached, requested)?,
+            None if part == ObjectPart::Main && self.adds_annotation && contains_all(cached, requested)? => {
+                AppliedState::UpToDate
+            }
             // A typed cache can lack fields of the status that an earlier version applied.
-            None => false,
+            None => AppliedState::Unknown,
         };
-        if is_up_to_date {
+        if state == AppliedState::UpToDate {
             // The next comparison needs only the resourceVersion.
             self.record(api, part, name, LastApply::Succeeded(now));
         }
-        Ok(is_up_to_date)
+        Ok(state)
     }
 
     fn record<K: ApiObject>(&self, api: &CachedApi<K>, part: ObjectPart, name: &str, apply: LastApply) {
@@ -358,34 +407,6 @@ fn require_state(requested: &mut Value, cached: Option<&impl Resource>) {
     // An apply that creates an object ignores the resourceVersion. An existing object has another
     // resourceVersion, because 1 is the first revision of an empty etcd.
     requested["metadata"]["resourceVersion"] = version.unwrap_or_else(|| "1".to_owned()).into();
-}
-
-/// Compares the cached object with the response to a dry run, which has the resourceVersion of the stored
-/// object even if it differs from the stored object.
-fn result_of_dry_run<K: ApiObject>(
-    cached: Option<&K>,
-    response: &K,
-) -> Result<OperationResult, serde_json::Error> {
-    let Some(cached) = cached else { return Ok(OperationResult::Created) };
-    let comparable = |object: &K| {
-        let mut object = object.clone();
-        object.meta_mut().managed_fields = None; // caches do not contain them
-        serde_json::to_value(object)
-    };
-    Ok(if json_equal(&comparable(cached)?, &comparable(response)?) {
-        OperationResult::Unchanged
-    } else {
-        OperationResult::Updated
-    })
-}
-
-/// Returns whether the object contains all requested fields. Cached objects may lack `apiVersion`
-/// and `kind`, and the type is known already.
-fn contains_all(cached: &impl Serialize, requested: &Value) -> Result<bool, serde_json::Error> {
-    let cached = serde_json::to_value(cached)?;
-    let is_type = |field: &String| matches!(field.as_str(), "apiVersion" | "kind");
-    let mut fields = requested.as_object().into_iter().flatten().filter(|(field, _)| !is_type(field));
-    Ok(fields.all(|(field, requested)| json_contains(&cached[field.as_str()], requested)))
 }
 
 /// Returns the key of the requested object, or an error if this `CachedApi` cannot write it.

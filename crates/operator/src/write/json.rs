@@ -35,6 +35,31 @@ pub(crate) fn json_contains(actual: &Value, requested: &Value) -> bool {
     }
 }
 
+/// Returns the path of the first requested value that `actual` does not contain, such as
+/// `spec.containers[0].image`. The path contains no values.
+pub(crate) fn first_difference(actual: &Value, requested: &Value) -> Option<String> {
+    if json_contains(actual, requested) {
+        return None;
+    }
+    let nested = match (actual, requested) {
+        (Value::Object(actual), Value::Object(requested)) => requested.iter().find_map(|(key, requested)| {
+            Some((key.clone(), first_difference(field(actual, key), requested)?))
+        }),
+        (Value::Array(actual), Value::Array(requested)) if actual.len() == requested.len() => {
+            let mut pairs = actual.iter().zip(requested).enumerate();
+            pairs.find_map(|(index, (actual, requested))| {
+                Some((format!("[{index}]"), first_difference(actual, requested)?))
+            })
+        }
+        _ => None,
+    };
+    Some(match nested {
+        None => String::new(),
+        Some((part, rest)) if rest.is_empty() || rest.starts_with('[') => part + &rest,
+        Some((part, rest)) => format!("{part}.{rest}"),
+    })
+}
+
 fn field<'a>(object: &'a Map<String, Value>, key: &str) -> &'a Value {
     object.get(key).unwrap_or(&Value::Null)
 }
@@ -100,6 +125,23 @@ mod tests {
             json!([]),
         ] {
             assert!(!json_contains(&actual, &requested), "{requested}");
+        }
+    }
+
+    #[test]
+    fn first_difference_is_a_path() {
+        let actual =
+            json!({"spec": {"replicas": 2, "containers": [{"name": "a", "image": "x"}]}, "data": {}});
+        let path = |requested: Value| first_difference(&actual, &requested);
+        assert_eq!(path(json!({"spec": {"replicas": 2}})), None);
+        for (requested, expected) in [
+            (json!({"spec": {"replicas": 3}}), "spec.replicas"),
+            (json!({"spec": {"containers": [{"image": "y"}]}}), "spec.containers[0].image"),
+            (json!({"spec": {"containers": []}}), "spec.containers"),
+            (json!({"data": {"a.b": "c"}}), "data.a.b"),
+            (json!({"status": null, "spec": 1}), "spec"),
+        ] {
+            assert_eq!(path(requested).as_deref(), Some(expected));
         }
     }
 }

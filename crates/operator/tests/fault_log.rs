@@ -1,0 +1,107 @@
+//! The log of a program with a fault, at the level warn. Each test starts with [`Logged::begin`].
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client};
+use kube_informer::{CachedApi, InformerFactory};
+use kube_operator::{Applier, Manager, ManagerOptions, OperationResult};
+use kube_testserver::{Fault, RequestMatch, Server, Verb};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use logged::Logged;
+
+#[path = "../../informer/tests/support/logged.rs"]
+mod logged;
+
+const SECOND: Duration = Duration::from_secs(1);
+const FIGHT: &str =
+    "message=another client changes a field again and again, and this program applies it again";
+
+/// Returns the log of kube-operator. The lines are the fields of the events.
+fn log(logged: &Logged) -> String {
+    logged.text_of(|name| name == "kube_operator")
+}
+
+fn map(says: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"},
+        "data": {"says": says}
+    })
+}
+
+/// Two programs that force their value of the same field never get an error.
+#[tokio::test(start_paused = true)]
+async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone());
+    let informer = factory.informer::<ConfigMap>().unwrap();
+    factory.start();
+    informer.wait_for_sync(60 * SECOND).await.unwrap();
+    let maps = CachedApi::new(Api::namespaced(client, "default"), &informer);
+    let [ours, others] = ["ours", "others"].map(|name| Applier::new(name).force());
+    for round in 0..5 {
+        ours.apply(&maps, &map("secret text 1")).await.unwrap();
+        assert_eq!(
+            log(&logged).matches("manager=\"ours\"").count(),
+            usize::from(round >= 3),
+            "round {round}"
+        );
+        others.apply(&maps, &map("secret text 2")).await.unwrap();
+    }
+    let log = log(&logged);
+    for expected in [
+        "resource=configmaps",
+        "object=default/web",
+        "field=\"data.says\"",
+        FIGHT,
+        "manager=\"others\"",
+        "repairs=3",
+    ] {
+        assert!(log.contains(expected), "{expected}: {log}");
+    }
+    assert!(!log.contains("secret text"), "{log}");
+
+    // The values of both programs are equal now, so there is no fight.
+    sleep(61 * SECOND).await;
+    ours.apply(&maps, &map("2")).await.unwrap();
+    let agreed = others.apply(&maps, &map("2")).await.unwrap();
+    assert_eq!(agreed.result, OperationResult::Updated, "a second field manager");
+    assert_eq!(self::log(&logged), log);
+    factory.shutdown().await;
+}
+
+/// A proxy can hold a response back, so there is no error.
+#[tokio::test(start_paused = true)]
+async fn list_without_a_response_is_logged_during_the_start() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let lists = RequestMatch::verb(Verb::List).resource("configmaps");
+    let hanging = server.faults().always(lists, Fault::Hang);
+    let client = Client::new(server.service(), "default");
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let manager = Manager::new(client, options).unwrap();
+    manager.factory().informer::<ConfigMap>().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    sleep(9 * SECOND).await;
+    let before = log(&logged);
+    assert!(!before.contains("not synced"), "{before}");
+    sleep(2 * SECOND).await;
+    let after = log(&logged);
+    for expected in [
+        "message=cache is not synced yet",
+        "informer=ConfigMap /api/v1/configmaps",
+        "no error, but the server has not sent a complete list",
+        "waited=10",
+    ] {
+        assert!(after.contains(expected), "{expected}: {after}");
+    }
+    drop(hanging);
+    stop.cancel();
+    timeout(60 * SECOND, running).await.unwrap().unwrap().unwrap();
+}
