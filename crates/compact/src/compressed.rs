@@ -2,13 +2,17 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject};
+use kube_object::{
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, RawObject,
+    ToResource,
+};
 use serde::de::DeserializeOwned;
 
 use crate::{
     codec::Codec,
-    decoded::{Decoded, SharedDecoded, decoded},
+    decoded::{Decoded, Owned, SharedDecoded, decoded},
     dictionary::DictionaryTrainer,
 };
 
@@ -125,6 +129,18 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Compress
     type Decoder = CompressedDecoder;
 }
 
+impl<K: DeserializeOwned + 'static> OwnerReferences for Compressed<K> {
+    fn owner_references(&self) -> Cow<'_, [OwnerReference]> {
+        self.fields::<Owned>().map(Owned::into_references).unwrap_or_default()
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ToResource for Compressed<K> {
+    fn to_resource(self: &Arc<Self>) -> Result<Arc<K>, DecodeError> {
+        self.decode().map(Arc::new)
+    }
+}
+
 /// Decodes objects into [`Compressed`]. Each cache has one decoder, which holds the dictionary.
 pub struct CompressedDecoder(DictionaryTrainer);
 
@@ -193,5 +209,31 @@ mod tests {
         let message = "cannot decompress the cached object to 10 bytes, probably because not enough memory is available";
         assert_eq!(error.to_string(), message);
         assert_eq!((object.get().unwrap_err(), object.decode().unwrap_err()), (error.clone(), error));
+    }
+
+    #[test]
+    fn owner_references_are_decoded_without_the_other_fields() {
+        let json = br#"{"kind":"Pod","metadata":{"name":"a","ownerReferences":
+            [{"apiVersion":"v1","kind":"Site","name":"web","uid":"u","controller":true}]},"spec":"malformed"}"#;
+        let pod = |json: &[u8]| {
+            Arc::new(Compressed::<Pod> {
+                id: ObjectIdRef::new(Some("shop"), "a", "u", "7").into(),
+                labels: Box::default(),
+                kind: Arc::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() }),
+                body: StoredJson::Plain(json.into()),
+                shared: SharedDecoded::new(),
+            })
+        };
+        let owned = pod(json);
+        let references = owned.owner_references();
+        assert_eq!(
+            (references.len(), &*references[0].name, references[0].controller),
+            (1, "web", Some(true))
+        );
+        assert!(owned.to_resource().is_err(), "the spec is malformed");
+        let free = pod(br#"{"metadata":{"name":"a","ownerReferences":null}}"#);
+        assert!(free.owner_references().is_empty());
+        assert_eq!(free.to_resource().unwrap().metadata.name.as_deref(), Some("a"));
+        assert!(pod(br#"{"metadata":{"ownerReferences":1}}"#).owner_references().is_empty(), "malformed");
     }
 }

@@ -1,16 +1,18 @@
 //! `Decoded`: a decoded object that several readers share.
 
 use std::{
+    borrow::Cow,
     fmt,
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::metadata::TypeMeta;
 use kube_object::{DecodeError, decode_json};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 /// Holds a decoded object that concurrent readers share. A `Decoded` is cheap to clone, and
 /// dereferences to the object.
@@ -48,6 +50,24 @@ struct DecodedBox<K>(Box<K>);
 /// the program.
 pub(crate) fn decoded<F: DeserializeOwned + 'static>(json: &[u8], kind: &TypeMeta) -> Result<F, DecodeError> {
     catch_unwind(AssertUnwindSafe(|| decode_json(json, kind))).unwrap_or(Err(DecodeError::Panicked))
+}
+
+/// The owner references of an object.
+#[derive(Deserialize)]
+pub(crate) struct Owned {
+    metadata: OwnedMetadata,
+}
+
+#[derive(Deserialize)]
+struct OwnedMetadata {
+    #[serde(default, rename = "ownerReferences")]
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+impl Owned {
+    pub(crate) fn into_references(self) -> Cow<'static, [OwnerReference]> {
+        Cow::Owned(self.metadata.owner_references.unwrap_or_default())
+    }
 }
 
 /// Refers to the decoded value while a reader holds it.

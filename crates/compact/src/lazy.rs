@@ -1,12 +1,16 @@
 //! `Lazy`: caches the JSON of an object, and decodes the object when a reader needs it.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{Resource, metadata::TypeMeta};
-use kube_object::{Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject};
+use kube_object::{
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, RawObject,
+    ToResource,
+};
 use serde::de::DeserializeOwned;
 
-use crate::decoded::{Decoded, SharedDecoded, decoded};
+use crate::decoded::{Decoded, Owned, SharedDecoded, decoded};
 
 /// Caches the JSON of an object. Key, uid, resourceVersion and labels are available without
 /// decoding. The other fields are decoded when the program calls [`Lazy::get`] or [`Lazy::fields`].
@@ -125,6 +129,18 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Lazy<K> {
     type Resource = K;
     type Decoder = LazyDecoder;
+}
+
+impl<K: DeserializeOwned + 'static> OwnerReferences for Lazy<K> {
+    fn owner_references(&self) -> Cow<'_, [OwnerReference]> {
+        self.fields::<Owned>().map(Owned::into_references).unwrap_or_default()
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ToResource for Lazy<K> {
+    fn to_resource(self: &Arc<Self>) -> Result<Arc<K>, DecodeError> {
+        self.decode().map(Arc::new)
+    }
 }
 
 /// Creates [`Lazy`] objects. The decoder only copies the JSON.

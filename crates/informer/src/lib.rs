@@ -82,8 +82,9 @@ pub use kube_compact::{Decoded, Lazy, Projection};
 pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
-    Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, ParseKeyError,
-    ResourceVersion, StatusText, Uid, mark_sensitive, mask_quoted_values, set_requested_kind,
+    Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
+    ParseKeyError, ResourceVersion, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values,
+    set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{

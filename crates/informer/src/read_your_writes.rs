@@ -10,6 +10,7 @@
 mod api_object;
 mod cached_api;
 mod coverage;
+mod decoded;
 mod error;
 mod pending_writes;
 mod tracker;

@@ -51,7 +51,7 @@ mod status_text;
 mod uid;
 mod version;
 
-pub use cached::Cached;
+pub use cached::{Cached, OwnerReferences, ToResource};
 pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
 pub use digest::Digest;

@@ -10,15 +10,26 @@ use std::{
 
 use kube_client::{
     Client, Error, Resource,
-    api::{DeleteParams, Patch, ValidationDirective},
+    api::{Patch, ValidationDirective},
 };
 use kube_informer::{
     ApiScope, CachedApi, FactoryError, Informer, InformerFactory, LabelSelector, ObjectKey, StaticObject,
+    ToResource,
 };
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::{Applier, Failure, WriteError, Written, create_or_update, update_status};
+use crate::{
+    Applier, Failure, Written,
+    write::{
+        apply::CheckExisting,
+        owner::{check_controller, set_controller_reference},
+        requests::ObjectPart,
+    },
+};
+use type_cache::{Mutate, StatusWrite, TypeCache, configured};
+
+mod type_cache;
 
 /// Reads objects of any type from caches, and writes them to the server. Corresponds to the client of a
 /// controller-runtime manager.
@@ -28,6 +39,10 @@ use crate::{Applier, Failure, WriteError, Written, create_or_update, update_stat
 /// read waits for the initial list. The informers cover the namespace and the selectors of the factory.
 /// Create them before the manager runs, so that the manager checks their permissions and waits for their
 /// caches.
+///
+/// A `CachedClient` reads objects of a type from the first informer of this type, which can cache another
+/// representation. For example, `client.informer::<Compressed<ConfigMap>>()` caches compressed ConfigMaps.
+/// This needs less memory. `client.get::<ConfigMap>(&key)` then decodes the ConfigMap that it returns.
 ///
 /// A `CachedClient` is cheap to clone. All clones share the caches and the records of applied objects.
 ///
@@ -60,8 +75,16 @@ pub struct CachedClient {
     applier: Arc<Applier>,
     dry_run: bool,
     field_validation: Option<ValidationDirective>,
-    /// The [`CachedApi`] of each type.
-    apis: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>>,
+    /// By the resource type.
+    types: Arc<Mutex<HashMap<TypeId, TypeEntry>>>,
+}
+
+/// The cache of one type.
+struct TypeEntry {
+    /// The [`CachedApi`] of the representation.
+    api: Box<dyn Any + Send + Sync>,
+    /// The same `CachedApi` as an `Arc<dyn TypeCache<K>>`.
+    cache: Box<dyn Any + Send + Sync>,
 }
 
 impl Debug for CachedClient {
@@ -82,7 +105,7 @@ impl CachedClient {
             field_manager,
             dry_run: false,
             field_validation: None,
-            apis: Arc::default(),
+            types: Arc::default(),
         }
     }
 
@@ -105,60 +128,93 @@ impl CachedClient {
         Self { field_validation: Some(directive), ..self }
     }
 
-    /// Returns the informer of a type.
+    /// Returns the informer of a type, or of another representation of complete objects, such as
+    /// `Compressed<ConfigMap>`. The client reads a type from its first informer.
     ///
     /// # Errors
     /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn informer<K: StaticObject>(&self) -> Result<Informer<K>, FactoryError> {
-        Ok(self.api::<K>()?.informer().clone())
+    pub fn informer<T>(&self) -> Result<Informer<T>, FactoryError>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        Ok(self.api::<T>()?.informer().clone())
     }
 
     /// Reads a type from this informer, for example an informer with a label selector. Call this method
     /// before the type is used.
-    pub fn use_informer<K: StaticObject>(&self, informer: &Informer<K>) {
-        let api = self.cached_api(informer);
-        self.apis.lock().insert(TypeId::of::<K>(), Box::new(api));
+    pub fn use_informer<T>(&self, informer: &Informer<T>)
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        let entry = TypeEntry::new(self.cached_api(informer));
+        self.types.lock().insert(TypeId::of::<T::Resource>(), entry);
     }
 
-    /// Returns the [`CachedApi`] of a type for all namespaces.
+    /// Returns the [`CachedApi`] of a type, or of another representation, for all namespaces. If the client
+    /// reads the type from another representation, the factory creates a second informer.
     ///
     /// # Errors
     /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn api<K: StaticObject>(&self) -> Result<CachedApi<K>, FactoryError> {
-        if let Some(api) = self.existing_api() {
-            return Ok(self.with_settings(api));
-        }
+    pub fn api<T>(&self) -> Result<CachedApi<T>, FactoryError>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        let api = match self.existing_api() {
+            Some(api) => api,
+            None => self.new_api()?,
+        };
+        Ok(configured(api, self.dry_run, self.field_validation.as_ref()))
+    }
+
+    fn existing_api<T: ToResource<Resource: 'static>>(&self) -> Option<CachedApi<T>> {
+        self.types.lock().get(&TypeId::of::<T::Resource>())?.api.downcast_ref::<CachedApi<T>>().cloned()
+    }
+
+    /// Creates the informer of a representation. The client uses it if it is the first informer of the type.
+    fn new_api<T>(&self) -> Result<CachedApi<T>, FactoryError>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
         // Without the lock, because the informer may call user code.
-        let api = self.cached_api(&self.factory.informer::<K>()?);
-        let mut apis = self.apis.lock();
-        let known = apis.entry(TypeId::of::<K>()).or_insert_with(|| Box::new(api.clone()));
-        Ok(self.with_settings(known.downcast_ref::<CachedApi<K>>().cloned().unwrap_or(api)))
+        let api = self.cached_api(&self.factory.informer::<T>()?);
+        let mut types = self.types.lock();
+        let entry = types.entry(TypeId::of::<T::Resource>()).or_insert_with(|| TypeEntry::new(api.clone()));
+        Ok(entry.api.downcast_ref::<CachedApi<T>>().cloned().unwrap_or(api))
     }
 
-    /// Adds the settings of this client, which clones of the client may not have.
-    fn with_settings<K: StaticObject>(&self, api: CachedApi<K>) -> CachedApi<K> {
-        let api = if self.dry_run { api.dry_run() } else { api };
-        match &self.field_validation {
-            Some(directive) => api.field_validation(directive.clone()),
-            None => api,
-        }
-    }
-
-    fn existing_api<K: StaticObject>(&self) -> Option<CachedApi<K>> {
-        self.apis.lock().get(&TypeId::of::<K>())?.downcast_ref::<CachedApi<K>>().cloned()
-    }
-
-    fn cached_api<K: StaticObject>(&self, informer: &Informer<K>) -> CachedApi<K> {
-        let all = K::Scope::api(self.client.clone(), None);
+    fn cached_api<T>(&self, informer: &Informer<T>) -> CachedApi<T>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        let all = <T::Resource as Resource>::Scope::api(self.client.clone(), None);
         CachedApi::new(all, informer).field_manager(Arc::clone(&self.field_manager))
     }
 
-    /// Returns the [`CachedApi`] of a type for the namespace of a key.
+    /// Returns the [`CachedApi`] of a type, or of another representation, for the namespace of a key. See
+    /// [`api`](Self::api).
     ///
     /// # Errors
     /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn api_of<K: StaticObject>(&self, key: &ObjectKey) -> Result<CachedApi<K>, FactoryError> {
-        Ok(self.api::<K>()?.with_api(K::Scope::api(self.client.clone(), key.namespace())))
+    pub fn api_of<T>(&self, key: &ObjectKey) -> Result<CachedApi<T>, FactoryError>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        let api = <T::Resource as Resource>::Scope::api(self.client.clone(), key.namespace());
+        Ok(self.api::<T>()?.with_api(api))
+    }
+
+    /// Returns the cache of a type in any representation, for a namespace.
+    fn cache<K: StaticObject>(&self, namespace: Option<&str>) -> Result<Box<dyn TypeCache<K>>, FactoryError> {
+        let existing = || {
+            let types = self.types.lock();
+            types.get(&TypeId::of::<K>())?.cache.downcast_ref::<Arc<dyn TypeCache<K>>>().cloned()
+        };
+        let cache: Arc<dyn TypeCache<K>> = match existing() {
+            Some(cache) => cache,
+            None => Arc::new(self.new_api::<K>()?),
+        };
+        let api = K::Scope::api(self.client.clone(), namespace);
+        Ok(cache.configured(api, self.dry_run, self.field_validation.as_ref()))
     }
 
     /// Returns the object with this key from the cache. First, the method waits until the earlier writes
@@ -172,7 +228,7 @@ impl CachedClient {
     /// # Cancel safety
     /// This method is cancel safe, because it only waits.
     pub async fn get<K: StaticObject>(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Failure> {
-        Ok(self.api_of::<K>(key)?.get(key.name()).await?)
+        self.cache::<K>(key.namespace())?.get(key.name()).await
     }
 
     /// Returns the cached objects that match this selector, of one namespace or of all namespaces. First,
@@ -188,11 +244,7 @@ impl CachedClient {
         namespace: Option<&str>,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<K>>, Failure> {
-        let lister = self.api::<K>()?.lister().await?;
-        Ok(match namespace {
-            Some(namespace) => lister.namespace(namespace).list(selector),
-            None => lister.list(selector),
-        })
+        self.cache::<K>(namespace)?.list(selector).await
     }
 
     /// Returns the cached objects that have this value in an index of their informer; see
@@ -231,9 +283,7 @@ impl CachedClient {
     /// If the future is dropped, the server may have created the object.
     pub async fn create<K: StaticObject>(&self, object: &K) -> Result<K, Failure> {
         let key = key_of(object);
-        let api = self.api_of::<K>(&key)?;
-        let created = crate::write::requests::create(&api, object).await;
-        Ok(created.map_err(|error| WriteError::request(&api, "create", &key, error))?)
+        self.cache::<K>(key.namespace())?.create(&key, object).await
     }
 
     /// Patches an object, and returns the object of the response.
@@ -248,9 +298,15 @@ impl CachedClient {
         key: &ObjectKey,
         patch: &Patch<impl Serialize + Debug>,
     ) -> Result<K, Failure> {
-        let api = self.api_of::<K>(key)?;
-        let patched = crate::write::requests::patch(&api, key.name(), &api.patch_params(), patch).await;
-        Ok(patched.map_err(|error| WriteError::request(&api, "patch", key, error))?)
+        let to_value = |body: &_| serde_json::to_value(body).map_err(Error::SerdeError);
+        let patch = match patch {
+            Patch::Apply(body) => Patch::Apply(to_value(body)?),
+            Patch::Merge(body) => Patch::Merge(to_value(body)?),
+            Patch::Strategic(body) => Patch::Strategic(to_value(body)?),
+            Patch::Json(operations) => Patch::Json(operations.clone()),
+            _ => return Err("this kind of patch is not supported; use `CachedClient::api_of`".into()),
+        };
+        self.cache::<K>(key.namespace())?.patch(key, &patch).await
     }
 
     /// Deletes an object. Returns false if the object does not exist.
@@ -261,12 +317,7 @@ impl CachedClient {
     /// # Cancel safety
     /// If the future is dropped, the server may have deleted the object.
     pub async fn delete<K: StaticObject>(&self, key: &ObjectKey) -> Result<bool, Failure> {
-        let api = self.api_of::<K>(key)?;
-        match api.delete(key.name(), &DeleteParams::default()).await {
-            Ok(_) => Ok(true),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(false),
-            Err(error) => Err(WriteError::request(&api, "delete", key, error).into()),
-        }
+        self.cache::<K>(key.namespace())?.delete(key).await
     }
 
     /// Applies an object, or sends no request if the object is up to date. See [`Applier::apply`].
@@ -277,7 +328,7 @@ impl CachedClient {
     /// # Cancel safety
     /// See [`Applier::apply`].
     pub async fn apply<K: StaticObject>(&self, object: &K) -> Result<Written<K>, Failure> {
-        self.applier.apply(&self.api_of::<K>(&key_of(object))?, object).await
+        self.send(object, None).await
     }
 
     /// Applies an object like [`apply`](Self::apply), but only if `check` accepts the existing object. See
@@ -293,7 +344,7 @@ impl CachedClient {
         object: &K,
         check: impl Fn(&K) -> Result<(), Failure> + Send + Sync,
     ) -> Result<Written<K>, Failure> {
-        self.applier.apply_checked(&self.api_of::<K>(&key_of(object))?, object, check).await
+        self.send(object, Some(&check)).await
     }
 
     /// Makes `owner` the controller of an object, and applies the object. The method never changes an object
@@ -304,46 +355,90 @@ impl CachedClient {
     ///
     /// # Cancel safety
     /// See [`Applier::apply`].
-    pub async fn apply_owned<O, K>(&self, owner: &O, object: K) -> Result<Written<K>, Failure>
+    pub async fn apply_owned<O, K>(&self, owner: &O, mut object: K) -> Result<Written<K>, Failure>
     where
         O: Resource<DynamicType: Default> + Sync,
         K: StaticObject,
     {
-        self.applier.apply_owned(&self.api_of::<K>(&key_of(&object))?, owner, object).await
+        set_controller_reference(owner, &Default::default(), &mut object)?;
+        self.send(&object, Some(&|existing: &K| Ok(check_controller(existing, owner)?))).await
     }
 
-    /// Creates an object, or updates it if `mutate` changes it. See [`create_or_update`].
+    async fn send<K: StaticObject>(
+        &self,
+        object: &K,
+        check: Option<&CheckExisting<'_, K>>,
+    ) -> Result<Written<K>, Failure> {
+        let cache = self.cache::<K>(key_of(object).namespace())?;
+        cache.apply(&self.applier, object, ObjectPart::Main, check).await
+    }
+
+    /// Creates an object, or updates it if `mutate` changes it. See
+    /// [`create_or_update`](crate::create_or_update).
     ///
     /// # Errors
-    /// Returns the failures of [`create_or_update`].
+    /// Returns the failures of [`create_or_update`](crate::create_or_update).
     ///
     /// # Cancel safety
-    /// See [`create_or_update`].
+    /// See [`create_or_update`](crate::create_or_update).
     pub async fn create_or_update<K: StaticObject>(
         &self,
         initial: K,
-        mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
+        mutate: impl FnOnce(&mut K) -> Result<(), Failure> + Send,
     ) -> Result<Written<K>, Failure> {
-        create_or_update(&self.api_of::<K>(&key_of(&initial))?, initial, mutate).await
+        let cache = self.cache::<K>(key_of(&initial).namespace())?;
+        cache.create_or_update(initial, Box::new(mutate)).await
     }
 
-    /// Updates the status of an object if `mutate` changes it. See [`update_status`].
+    /// Updates the status of an object if `mutate` changes it. See [`update_status`](crate::update_status).
     ///
     /// # Errors
-    /// Returns the failures of [`update_status`].
+    /// Returns the failures of [`update_status`](crate::update_status).
     ///
     /// # Cancel safety
-    /// See [`update_status`].
+    /// See [`update_status`](crate::update_status).
     pub async fn update_status<K: StaticObject>(
         &self,
         current: Arc<K>,
-        mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
+        mutate: impl FnOnce(&mut K) -> Result<(), Failure> + Send,
     ) -> Result<Written<K>, Failure> {
-        update_status(&self.api_of::<K>(&key_of(&*current))?, current, mutate).await
+        self.write_status(current, Box::new(mutate), StatusWrite::Update).await
+    }
+
+    /// Patches the status of an object if `mutate` changes it. See [`patch_status`](crate::patch_status).
+    ///
+    /// # Errors
+    /// Returns the failures of [`patch_status`](crate::patch_status).
+    ///
+    /// # Cancel safety
+    /// See [`patch_status`](crate::patch_status).
+    pub async fn patch_status<K: StaticObject>(
+        &self,
+        current: Arc<K>,
+        mutate: impl FnOnce(&mut K) -> Result<(), Failure> + Send,
+    ) -> Result<Written<K>, Failure> {
+        self.write_status(current, Box::new(mutate), StatusWrite::Patch).await
+    }
+
+    async fn write_status<K: StaticObject>(
+        &self,
+        current: Arc<K>,
+        mutate: Mutate<'_, K>,
+        write: StatusWrite,
+    ) -> Result<Written<K>, Failure> {
+        let cache = self.cache::<K>(key_of(&*current).namespace())?;
+        cache.write_status(current, mutate, write).await
     }
 }
 
 fn key_of(object: &impl Resource) -> ObjectKey {
     let meta = object.meta();
     ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+}
+
+impl TypeEntry {
+    fn new<T: ToResource<Resource: StaticObject>>(api: CachedApi<T>) -> Self {
+        let cache: Arc<dyn TypeCache<T::Resource>> = Arc::new(api.clone());
+        Self { api: Box::new(api), cache: Box::new(cache) }
+    }
 }

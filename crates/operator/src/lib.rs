@@ -142,7 +142,7 @@ pub use write::{
         set_controller_reference, set_owner_reference,
     },
     retry::retry_on_conflict,
-    update::{create_or_update, update_status},
+    update::{create_or_update, patch_status, update_status},
     written::{OperationResult, WriteError, Written},
 };
 

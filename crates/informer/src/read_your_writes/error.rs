@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_object::{Escaped, ObjectKey, ResourceVersion};
+use kube_object::{DecodeError, Escaped, ObjectKey, ResourceVersion};
 
 use crate::sync::UnsyncedInformer;
 
@@ -55,6 +55,17 @@ pub enum CachedReadError {
         reached: Option<ResourceVersion>,
         /// The timeout of the wait.
         timeout: Duration,
+    },
+    /// The cached object does not decode as the resource type. For example, the Rust type of a custom
+    /// resource lacks a variant of an enum.
+    #[error("cached object {key} of {} does not decode as the type of the program", Escaped(informer))]
+    Decode {
+        /// The name of the informer.
+        informer: String,
+        /// The cached object.
+        key: ObjectKey,
+        /// The error of the decoder.
+        source: DecodeError,
     },
     /// The server was restored from an older state, for example from a backup of etcd. It may have
     /// lost a recorded write.

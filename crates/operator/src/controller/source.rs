@@ -10,9 +10,9 @@ use std::{
 
 use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube_client::Resource;
 use kube_informer::{
-    Cached, Entry, Event, EventHandler, InformerFactory, Object, ObjectKey, Scope, handler_fn,
+    Cached, Entry, Event, EventHandler, InformerFactory, Object, ObjectKey, OwnerReferences, Scope,
+    handler_fn,
 };
 use kube_workqueue::Priority;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -204,14 +204,14 @@ impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for Strea
 
 /// Queues the keys of the owners of an object. For an update, both states are
 /// searched.
-pub(crate) fn owners<O: Resource + Object>(
+pub(crate) fn owners<O: OwnerReferences + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
     owned: OwnerMatch,
     queue: &RequestQueue<'_>,
 ) {
     let add_owners = |entry: &Entry<O>| {
-        let references = entry.meta().owner_references.as_deref().unwrap_or_default();
+        let references = entry.owner_references();
         for reference in references.iter().filter(|reference| owner.matches(reference, owned)) {
             let namespace = entry.key().namespace().filter(|_| owner.scope == Scope::Namespaced);
             queue.add(ObjectKey::new(namespace, &reference.name));

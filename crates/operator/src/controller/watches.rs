@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt, stream};
-use kube_client::Resource;
-use kube_informer::{Cached, Event, ObjectKey};
+use kube_informer::{Cached, Event, ObjectKey, OwnerReferences};
 use kube_workqueue::Priority;
 
 use super::{
@@ -19,12 +18,12 @@ impl<T: Cached> Controller<T> {
     ///
     /// The controlling owner is the owner in the reference with `controller: true`. The controller
     /// ignores owners of types that it does not reconcile.
-    pub fn owns<O: Cached + Resource>(self, informers: impl Into<Informers<O>>) -> Self {
+    pub fn owns<O: Cached + OwnerReferences>(self, informers: impl Into<Informers<O>>) -> Self {
         self.owns_filtered(informers, Predicate::always())
     }
 
     /// Does the same as [`owns`](Self::owns), but only for the events that the predicate accepts.
-    pub fn owns_filtered<O: Cached + Resource>(
+    pub fn owns_filtered<O: Cached + OwnerReferences>(
         self,
         informers: impl Into<Informers<O>>,
         filter: Predicate<O>,
@@ -35,7 +34,7 @@ impl<T: Cached> Controller<T> {
     /// Does the same as [`owns_filtered`](Self::owns_filtered), but reconciles all owners of this
     /// controller's type. The owner reference need not have `controller: true`. This method
     /// corresponds to `MatchEveryOwner` in controller-runtime.
-    pub fn owns_any_reference<O: Cached + Resource>(
+    pub fn owns_any_reference<O: Cached + OwnerReferences>(
         self,
         informers: impl Into<Informers<O>>,
         filter: Predicate<O>,
@@ -43,7 +42,7 @@ impl<T: Cached> Controller<T> {
         self.owned(OwnerMatch::AnyReference, informers, filter)
     }
 
-    fn owned<O: Cached + Resource>(
+    fn owned<O: Cached + OwnerReferences>(
         mut self,
         owned: OwnerMatch,
         informers: impl Into<Informers<O>>,

@@ -10,9 +10,9 @@ use kube_client::{
     Resource,
     api::{Patch, PatchParams},
 };
-use kube_informer::{ApiObject, CachedApi, ObjectKey};
+use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
 use parking_lot::Mutex;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -111,7 +111,7 @@ enum AppliedState {
 }
 
 /// Returns an error if an existing object must not be changed.
-type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), Failure> + Send + Sync + 'a;
+pub(crate) type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), Failure> + Send + Sync + 'a;
 
 impl Applier {
     /// Creates an applier with this field manager. If another field manager has set a field to
@@ -162,9 +162,13 @@ impl Applier {
     /// If the future is dropped, the server may have applied the object. The next call for this
     /// object sends its request even if the object seems to be up to date, because the result of
     /// this call is unknown.
-    pub async fn apply<K>(&self, api: &CachedApi<K>, object: &impl Serialize) -> Result<Written<K>, Failure>
+    pub async fn apply<T>(
+        &self,
+        api: &CachedApi<T>,
+        object: &impl Serialize,
+    ) -> Result<Written<T::Resource>, Failure>
     where
-        K: ApiObject,
+        T: ToResource<Resource: ApiObject>,
     {
         self.send(api, object, ObjectPart::Main, None).await
     }
@@ -185,14 +189,14 @@ impl Applier {
     ///
     /// # Cancel safety
     /// See [`apply`](Self::apply).
-    pub async fn apply_checked<K>(
+    pub async fn apply_checked<T>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         object: &impl Serialize,
-        check: impl Fn(&K) -> Result<(), Failure> + Send + Sync,
-    ) -> Result<Written<K>, Failure>
+        check: impl Fn(&T::Resource) -> Result<(), Failure> + Send + Sync,
+    ) -> Result<Written<T::Resource>, Failure>
     where
-        K: ApiObject,
+        T: ToResource<Resource: ApiObject>,
     {
         self.send(api, object, ObjectPart::Main, Some(&check)).await
     }
@@ -213,19 +217,19 @@ impl Applier {
     ///
     /// # Cancel safety
     /// See [`apply`](Self::apply).
-    pub async fn apply_owned<O, K>(
+    pub async fn apply_owned<O, T>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         owner: &O,
-        mut object: K,
-    ) -> Result<Written<K>, Failure>
+        mut object: T::Resource,
+    ) -> Result<Written<T::Resource>, Failure>
     where
         O: Resource + Sync,
         O::DynamicType: Default,
-        K: ApiObject,
+        T: ToResource<Resource: ApiObject>,
     {
         set_controller_reference(owner, &Default::default(), &mut object)?;
-        let check = |existing: &K| Ok(check_controller(existing, owner)?);
+        let check = |existing: &T::Resource| Ok(check_controller(existing, owner)?);
         self.send(api, &object, ObjectPart::Main, Some(&check)).await
     }
 
@@ -242,26 +246,26 @@ impl Applier {
     /// If the future is dropped, the server may have applied the status. The next call for this
     /// object sends its request even if the status seems to be up to date, because the result of
     /// this call is unknown.
-    pub async fn apply_status<K>(
+    pub async fn apply_status<T>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         object: &impl Serialize,
-    ) -> Result<Written<K>, Failure>
+    ) -> Result<Written<T::Resource>, Failure>
     where
-        K: ApiObject,
+        T: ToResource<Resource: ApiObject>,
     {
         self.send(api, object, ObjectPart::Status, None).await
     }
 
-    async fn send<K>(
+    pub(crate) async fn send<T>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         object: &impl Serialize,
         part: ObjectPart,
-        check_existing: Option<&CheckExisting<'_, K>>,
-    ) -> Result<Written<K>, Failure>
+        check_existing: Option<&CheckExisting<'_, T::Resource>>,
+    ) -> Result<Written<T::Resource>, Failure>
     where
-        K: ApiObject,
+        T: ToResource<Resource: ApiObject>,
     {
         let serialize_error = |key: &ObjectKey, source| WriteError::Serialize { key: key.clone(), source };
         let unnamed = ObjectKey::new(api.api().namespace(), "");
@@ -274,7 +278,7 @@ impl Applier {
             applied::annotate(&mut requested, &self.manager);
         }
         let digest = self.hasher.hash_one(requested.to_string());
-        let cached = api.get(key.name()).await.map_err(WriteError::from)?;
+        let cached = api.get_decoded(key.name()).await.map_err(WriteError::from)?;
         if let (Some(cached), Some(check)) = (&cached, check_existing) {
             check(cached)?;
         }
@@ -318,12 +322,12 @@ impl Applier {
     }
 
     /// Logs that another client changes the fields of this applier, if this happens often.
-    fn log_repair<K: ApiObject>(
+    fn log_repair<T: ToResource<Resource: ApiObject>>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         part: ObjectPart,
         key: &ObjectKey,
-        cached: &K,
+        cached: &T::Resource,
         requested: &Value,
     ) {
         let (url, now) = (api.api().resource_url(), Instant::now());
@@ -334,13 +338,13 @@ impl Applier {
         tracing::warn!(%resource, object = %key, field, manager, repairs, "{FIGHT}");
     }
 
-    async fn request<K: ApiObject>(
+    async fn request<T: ToResource<Resource: ApiObject>>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         part: ObjectPart,
         key: &ObjectKey,
         requested: &Value,
-    ) -> Result<K, WriteError> {
+    ) -> Result<T::Resource, WriteError> {
         let field_manager = Some(self.manager.clone());
         let params = PatchParams { force: self.force, field_manager, ..api.patch_params() };
         let patch = Patch::Apply(requested);
@@ -354,12 +358,12 @@ impl Applier {
     }
 
     /// Returns whether the same fields were applied before, and whether the object still contains them.
-    fn applied_state<K: ApiObject>(
+    fn applied_state<T: ToResource<Resource: ApiObject>>(
         &self,
-        api: &CachedApi<K>,
+        api: &CachedApi<T>,
         part: ObjectPart,
         digest: u64,
-        cached: &K,
+        cached: &T::Resource,
         requested: &Value,
     ) -> Result<AppliedState, serde_json::Error> {
         let name = cached.meta().name.as_deref().unwrap_or_default();
@@ -392,7 +396,13 @@ impl Applier {
         Ok(state)
     }
 
-    fn record<K: ApiObject>(&self, api: &CachedApi<K>, part: ObjectPart, name: &str, apply: LastApply) {
+    fn record<T: ToResource<Resource: ApiObject>>(
+        &self,
+        api: &CachedApi<T>,
+        part: ObjectPart,
+        name: &str,
+        apply: LastApply,
+    ) {
         let key = ObjectKey::new(api.api().namespace(), name);
         let target = ApplyTarget::new(api.api().resource_url(), part, &key);
         let lister = api.informer().lister();
@@ -410,10 +420,7 @@ fn require_state(requested: &mut Value, cached: Option<&impl Resource>) {
 }
 
 /// Returns the key of the requested object, or an error if this `CachedApi` cannot write it.
-fn key<K>(api: &CachedApi<K>, requested: &Value) -> Result<ObjectKey, WriteError>
-where
-    K: Resource + DeserializeOwned + Send + Sync + 'static,
-{
+fn key<T: Cached>(api: &CachedApi<T>, requested: &Value) -> Result<ObjectKey, WriteError> {
     let text = |field: &str| requested["metadata"][field].as_str().filter(|text| !text.is_empty());
     let name = text("name").ok_or(WriteError::MissingName)?;
     let own = api.api().namespace();

@@ -35,6 +35,22 @@ pub(crate) fn json_contains(actual: &Value, requested: &Value) -> bool {
     }
 }
 
+/// Returns the JSON merge patch (RFC 7386) that changes `before` into `after`, or `None` if they are equal.
+/// A null field equals an absent field.
+pub(crate) fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
+    if json_equal(before, after) {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return Some(after.clone()) };
+    let removed = before.iter().filter(|(key, value)| !value.is_null() && field(after, key).is_null());
+    let mut patch: Map<String, Value> = removed.map(|(key, _)| (key.clone(), Value::Null)).collect();
+    let changed = after.iter().filter(|(_, value)| !value.is_null());
+    patch.extend(
+        changed.filter_map(|(key, value)| Some((key.clone(), merge_patch(field(before, key), value)?))),
+    );
+    Some(Value::Object(patch))
+}
+
 /// Returns the path of the first requested value that `actual` does not contain, such as
 /// `spec.containers[0].image`. The path contains no values.
 pub(crate) fn first_difference(actual: &Value, requested: &Value) -> Option<String> {
@@ -142,6 +158,22 @@ mod tests {
             (json!({"status": null, "spec": 1}), "spec"),
         ] {
             assert_eq!(path(requested).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn merge_patch_contains_only_changes() {
+        let before = json!({"a": 1, "b": {"c": 1, "d": [1]}, "e": "x", "f": null});
+        let patch = |after: Value| merge_patch(&before, &after);
+        assert_eq!(patch(json!({"a": 1, "b": {"c": 1, "d": [1]}, "e": "x", "g": null})), None);
+        for (after, expected) in [
+            (json!({"a": 2, "b": {"c": 1, "d": [1]}, "e": "x"}), json!({"a": 2})),
+            (json!({"a": 1, "b": {"d": [1, 2]}, "e": "x"}), json!({"b": {"c": null, "d": [1, 2]}})),
+            (json!({"a": 1, "b": {"c": 1, "d": [1]}, "f": 3}), json!({"e": null, "f": 3})),
+            (json!({"a": 1, "b": "y", "e": "x"}), json!({"b": "y"})),
+            (Value::Null, Value::Null),
+        ] {
+            assert_eq!(patch(after), Some(expected));
         }
     }
 }

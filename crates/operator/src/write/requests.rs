@@ -12,7 +12,7 @@ use kube_client::{
     client::Body,
     core::{Request, Status, request as core_request},
 };
-use kube_informer::{ApiObject, CachedApi, set_requested_kind};
+use kube_informer::{ApiObject, Cached, CachedApi, set_requested_kind};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
@@ -34,52 +34,59 @@ pub(crate) enum ObjectPart {
 }
 
 /// Reads the object from the server, not from the cache.
-pub(crate) async fn get<K>(api: &CachedApi<K>, name: &str) -> Result<K>
+pub(crate) async fn get<T>(api: &CachedApi<T>, name: &str) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let params = GetParams::default();
     let request = request(api.api());
-    let request =
-        if K::metadata_api() { request.get_metadata(name, &params) } else { request.get(name, &params) };
+    let request = if T::Resource::metadata_api() {
+        request.get_metadata(name, &params)
+    } else {
+        request.get(name, &params)
+    };
     send(api.api(), "get", request).await
 }
 
-pub(crate) async fn create<K>(api: &CachedApi<K>, object: &K) -> Result<K>
+pub(crate) async fn create<T>(api: &CachedApi<T>, object: &T::Resource) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let request = request(api.api()).create(&api.post_params(), json(object)?);
     write(api, "create", request).await
 }
 
-pub(crate) async fn replace<K>(api: &CachedApi<K>, name: &str, object: &K) -> Result<K>
+pub(crate) async fn replace<T>(api: &CachedApi<T>, name: &str, object: &T::Resource) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let request = request(api.api()).replace(name, &api.post_params(), json(object)?);
     write(api, "replace", request).await
 }
 
-pub(crate) async fn replace_status<K>(api: &CachedApi<K>, name: &str, object: &K) -> Result<K>
+pub(crate) async fn replace_status<T>(
+    api: &CachedApi<T>,
+    name: &str,
+    object: &T::Resource,
+) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let request = request(api.api()).replace_subresource("status", name, &api.post_params(), json(object)?);
     write(api, "replace_status", request).await
 }
 
-pub(crate) async fn patch<K>(
-    api: &CachedApi<K>,
+pub(crate) async fn patch<T>(
+    api: &CachedApi<T>,
     name: &str,
     params: &PatchParams,
     patch: &Patch<impl Serialize>,
-) -> Result<K>
+) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let request = request(api.api());
-    let request = if K::metadata_api() {
+    let request = if T::Resource::metadata_api() {
         request.patch_metadata(name, params, patch)
     } else {
         request.patch(name, params, patch)
@@ -87,14 +94,14 @@ where
     write(api, "patch", request).await
 }
 
-pub(crate) async fn patch_status<K>(
-    api: &CachedApi<K>,
+pub(crate) async fn patch_status<T>(
+    api: &CachedApi<T>,
     name: &str,
     params: &PatchParams,
     patch: &Patch<impl Serialize>,
-) -> Result<K>
+) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let request = request(api.api()).patch_subresource("status", name, params, patch);
     write(api, "patch_status", request).await
@@ -121,15 +128,15 @@ fn json(object: &impl Serialize) -> Result<Vec<u8>> {
 
 /// Sends a write and records the response, so that reads of the cache wait for it. A dry run is not
 /// recorded.
-async fn write<K>(api: &CachedApi<K>, name: &'static str, request: BuiltRequest) -> Result<K>
+async fn write<T>(api: &CachedApi<T>, name: &'static str, request: BuiltRequest) -> Result<T::Resource>
 where
-    K: ApiObject,
+    T: Cached<Resource: ApiObject>,
 {
     let mut request = request.map_err(Error::BuildRequest)?;
     if request.method() != Method::PATCH {
         api.add_field_validation(&mut request); // the parameters of a patch contain it already
     }
-    let object = send(api.api(), name, Ok(request)).await?;
+    let object: T::Resource = send(api.api(), name, Ok(request)).await?;
     if !api.is_dry_run() {
         api.record_write(&object);
     }
@@ -185,7 +192,7 @@ fn error_status(code: StatusCode, body: &[u8], resource: &str) -> Status {
 }
 
 /// Returns the plural name of the resource at the end of the URL of a collection.
-pub(super) fn plural(url: &str) -> &str {
+pub(crate) fn plural(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or_default()
 }
 

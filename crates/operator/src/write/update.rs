@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kube_client::Resource;
-use kube_informer::{ApiObject, CachedApi, ObjectKey};
-use serde::{Serialize, de::DeserializeOwned};
+use kube_client::{Resource, api::Patch, core::ObjectMeta};
+use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
-    json::json_equal,
-    requests::{self, ObjectPart},
+    json::merge_patch,
+    requests,
     written::{WriteError, Written},
 };
 use crate::Failure;
@@ -61,20 +62,21 @@ use crate::Failure;
 /// If the future is dropped, the server may have created or updated the object. The cache may not
 /// contain this write when the next call starts. The next call then fails with
 /// [`WriteError::Conflict`].
-pub async fn create_or_update<K>(
-    api: &CachedApi<K>,
+pub async fn create_or_update<T, K>(
+    api: &CachedApi<T>,
     mut initial: K,
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
 ) -> Result<Written<K>, Failure>
 where
+    T: ToResource<Resource = K>,
     K: ApiObject,
 {
     if initial.meta().namespace.is_none() {
         initial.meta_mut().namespace = api.api().namespace().map(str::to_owned);
     }
     let key = validate_target(api, &initial)?;
-    if let Some(current) = api.get(key.name()).await.map_err(WriteError::from)? {
-        return replace(api, current, mutate, ObjectPart::Main).await;
+    if let Some(current) = api.get_decoded(key.name()).await.map_err(WriteError::from)? {
+        return write(api, current, mutate, Write::Update).await;
     }
     mutate(&mut initial)?;
     check_key(&key, &initial)?;
@@ -95,25 +97,61 @@ where
 /// # Cancel safety
 /// If the future is dropped, the server may have updated the status. If `current` of the next call
 /// is older than this update, the next call fails with [`WriteError::Conflict`].
-pub async fn update_status<K>(
-    api: &CachedApi<K>,
+pub async fn update_status<T, K>(
+    api: &CachedApi<T>,
     current: Arc<K>,
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
 ) -> Result<Written<K>, Failure>
 where
+    T: ToResource<Resource = K>,
     K: ApiObject,
 {
     validate_target(api, &*current)?;
-    replace(api, current, mutate, ObjectPart::Status).await
+    write(api, current, mutate, Write::UpdateStatus).await
 }
 
-async fn replace<K>(
-    api: &CachedApi<K>,
+/// Patches the status of an object if `mutate` changes it. `current` is usually the object of the
+/// [`Request`](crate::Request).
+///
+/// This function is like [`update_status`], with these differences:
+/// - The request is a JSON merge patch that contains only the changed fields, so it is smaller.
+/// - Fields of the status that the Rust type does not contain remain unchanged.
+/// - The program needs the permission to `patch` the subresource `status`, and not to `update` it.
+///
+/// # Errors
+/// Returns the errors of [`update_status`].
+///
+/// # Cancel safety
+/// See [`update_status`].
+pub async fn patch_status<T, K>(
+    api: &CachedApi<T>,
     current: Arc<K>,
     mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
-    part: ObjectPart,
 ) -> Result<Written<K>, Failure>
 where
+    T: ToResource<Resource = K>,
+    K: ApiObject,
+{
+    validate_target(api, &*current)?;
+    write(api, current, mutate, Write::PatchStatus).await
+}
+
+/// How an object is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Write {
+    Update,
+    UpdateStatus,
+    PatchStatus,
+}
+
+async fn write<T, K>(
+    api: &CachedApi<T>,
+    current: Arc<K>,
+    mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
+    write: Write,
+) -> Result<Written<K>, Failure>
+where
+    T: ToResource<Resource = K>,
     K: ApiObject,
 {
     let key = key(&*current);
@@ -123,30 +161,36 @@ where
     // `mutate` may have changed them. Replace only this version of this object.
     object.meta_mut().uid.clone_from(&current.meta().uid);
     object.meta_mut().resource_version.clone_from(&current.meta().resource_version);
-    if part == ObjectPart::Status {
+    if write != Write::Update {
         // For some built-in types, a status update also writes labels and annotations.
         object.meta_mut().clone_from(current.meta());
     }
-    if !is_changed(&*current, &object, part)
-        .map_err(|source| WriteError::Serialize { key: key.clone(), source })?
-    {
+    let patch = change(&*current, &object, write);
+    let Some(patch) = patch.map_err(|source| WriteError::Serialize { key: key.clone(), source })? else {
         return Ok(Written::unchanged(current));
-    }
-    let (verb, updated) = match part {
-        ObjectPart::Main => ("update", requests::replace(api, key.name(), &object).await),
-        ObjectPart::Status => {
+    };
+    let (verb, updated) = match write {
+        Write::Update => ("update", requests::replace(api, key.name(), &object).await),
+        Write::UpdateStatus => {
             ("update the status of", requests::replace_status(api, key.name(), &object).await)
+        }
+        Write::PatchStatus => {
+            let ObjectMeta { uid, resource_version, .. } = current.meta();
+            let precondition = json!({"uid": uid, "resourceVersion": resource_version});
+            let patch = Patch::Merge(json!({"metadata": precondition, "status": patch}));
+            let patched = requests::patch_status(api, key.name(), &api.patch_params(), &patch).await;
+            ("patch the status of", patched)
         }
     };
     Ok(Written::updated(updated.map_err(|error| WriteError::request(api, verb, &key, error))?))
 }
 
-/// Returns whether this part of the object changed.
-fn is_changed<K: Serialize>(left: &K, right: &K, part: ObjectPart) -> Result<bool, serde_json::Error> {
-    let (left, right) = (serde_json::to_value(left)?, serde_json::to_value(right)?);
-    Ok(match part {
-        ObjectPart::Main => !json_equal(&left, &right),
-        ObjectPart::Status => !json_equal(&left["status"], &right["status"]),
+/// Returns the merge patch of the written part, or `None` if this part did not change.
+fn change<K: Serialize>(before: &K, after: &K, write: Write) -> Result<Option<Value>, serde_json::Error> {
+    let (before, after) = (serde_json::to_value(before)?, serde_json::to_value(after)?);
+    Ok(match write {
+        Write::Update => merge_patch(&before, &after),
+        Write::UpdateStatus | Write::PatchStatus => merge_patch(&before["status"], &after["status"]),
     })
 }
 
@@ -156,10 +200,7 @@ fn key(object: &impl Resource) -> ObjectKey {
 }
 
 /// Returns the key of the object, or an error if this `CachedApi` cannot write it.
-fn validate_target<K>(api: &CachedApi<K>, object: &K) -> Result<ObjectKey, WriteError>
-where
-    K: Resource + DeserializeOwned + Send + Sync + 'static,
-{
+fn validate_target<T: Cached>(api: &CachedApi<T>, object: &T::Resource) -> Result<ObjectKey, WriteError> {
     let (namespace, key) = (api.api().namespace(), key(object));
     if key.name().is_empty() {
         return Err(WriteError::MissingName);

@@ -2,9 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use kube_client::{Error, Resource};
-use kube_informer::{CachedApi, CachedReadError, Escaped, ObjectKey};
-use serde::de::DeserializeOwned;
+use kube_client::Error;
+use kube_informer::{Cached, CachedApi, CachedReadError, Escaped, ObjectKey};
 
 use super::requests::plural;
 
@@ -120,9 +119,9 @@ pub enum WriteError {
 
 impl WriteError {
     /// Describes a failed write of the object with this key.
-    pub(crate) fn request<K>(api: &CachedApi<K>, verb: &'static str, key: &ObjectKey, source: Error) -> Self
+    pub(crate) fn request<T>(api: &CachedApi<T>, verb: &'static str, key: &ObjectKey, source: Error) -> Self
     where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
+        T: Cached,
     {
         let operation = format!("{verb} {}", plural(api.api().resource_url())).into();
         let key = key.clone();

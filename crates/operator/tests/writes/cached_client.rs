@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube_client::api::ValidationDirective;
-use kube_informer::ObjectKey;
+use kube_informer::{Compressed, Lazy, ObjectKey};
 use kube_operator::CachedClient;
 
 use super::*;
@@ -175,5 +175,88 @@ async fn dry_run_and_field_validation_apply_to_all_writes_of_one_client() {
     assert_eq!((stored.metadata.labels.as_ref().unwrap().len(), &stored.data), (1, &None));
     assert!(client.get::<Secret>(&key("default", "b")).await.unwrap().is_none());
     assert!(client.delete::<Secret>(&key("default", "a")).await.unwrap(), "the first client has no dry run");
+    world.end().await;
+}
+
+/// The client decodes the objects that it returns, and its writes do not depend on the representation.
+#[tokio::test(start_paused = true)]
+async fn types_can_be_cached_as_compressed_or_lazy_objects() {
+    let mut world = World::new().await;
+    world.server.set_lag(Lag::Time(SECOND));
+    let client = client(&world).force();
+    let secrets = client.informer::<Compressed<Secret>>().unwrap();
+    client.informer::<Lazy<Namespace>>().unwrap();
+    let owner: Namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    let owner = client.create(&owner).await.unwrap();
+    assert!(client.get::<Namespace>(&key_of_shop()).await.unwrap().is_some());
+
+    let labels = "app=web".parse().unwrap();
+    for (result, requests) in [(Created, 2), (Unchanged, 0)] {
+        let written = client.apply_owned(&owner, secret("shop", "a")).await.unwrap();
+        assert_eq!((written.result, world.requests()), (result, requests));
+    }
+    assert_eq!(client.list::<Secret>(Some("shop"), &labels).await.unwrap().len(), 1);
+    let changed = client.create_or_update(secret("shop", "a"), |secret| {
+        secret.metadata.labels.get_or_insert_default().insert("app".into(), "db".into());
+        Ok(())
+    });
+    assert_eq!(changed.await.unwrap().result, Updated);
+    let read = client.get::<Secret>(&key("shop", "a")).await.unwrap().unwrap();
+    assert_eq!(read.metadata.labels.as_ref().unwrap()["app"], "db");
+    let repaired = client.apply_owned(&owner, secret("shop", "a")).await.unwrap();
+    assert_eq!(repaired.result, Updated, "another client changed the label");
+    let refused = client.apply_owned(&*read, secret("shop", "a")).await.unwrap_err();
+    assert!(refused.to_string().contains("already controlled by Namespace shop"), "{refused}");
+
+    assert_eq!(secrets.lister().list_all().len(), 1);
+    assert!(client.delete::<Secret>(&key("shop", "a")).await.unwrap());
+    assert!(client.get::<Secret>(&key("shop", "a")).await.unwrap().is_none());
+    world.end().await;
+}
+
+fn key_of_shop() -> ObjectKey {
+    ObjectKey::new(None, "shop")
+}
+
+/// The first informer of a type decides. The second representation has a separate informer.
+#[tokio::test(start_paused = true)]
+async fn client_reads_type_from_its_first_informer() {
+    let world = World::new().await;
+    let client = client(&world);
+    let lists = |mark| world.server.journal().count_since(mark, |request| request.info.verb == Verb::List);
+    let mark = world.server.journal().mark();
+    client.informer::<Compressed<Secret>>().unwrap();
+    client.get::<Secret>(&key("default", "a")).await.unwrap();
+    assert_eq!(lists(mark), 1, "the compressed Secrets are listed");
+    assert_eq!(client.api_of::<Secret>(&key("default", "a")).unwrap().get("a").await.unwrap(), None);
+    assert_eq!(lists(mark), 2, "an api of typed Secrets needs a second informer");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_patch_sends_only_changes_with_a_precondition() {
+    let mut world = World::new().await;
+    let client = client(&world);
+    world.server.create(site("a", "hello", &[])).unwrap();
+    sleep(SECOND).await;
+    let said = |text: &'static str| {
+        move |site: &mut Site| -> Result<(), Failure> {
+            site.status = Some(SiteStatus { said: text.to_owned() });
+            site.spec.says = "another".to_owned();
+            Ok(())
+        }
+    };
+    let first = world.sites.get("a").await.unwrap().unwrap();
+    world.requests();
+    let patched = client.patch_status(Arc::clone(&first), said("hello")).await.unwrap();
+    assert_eq!((patched.result, &*patched.object.spec.says), (Updated, "hello"));
+    let again = client.patch_status(Arc::clone(&patched.object), said("hello")).await.unwrap();
+    assert_eq!((again.result, world.requests()), (Unchanged, 1));
+    let stale = client.patch_status(first, said("bye")).await.unwrap_err();
+    assert!(is_conflict(&stale), "{stale}");
+    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    let managers = stored["metadata"]["managedFields"].as_array().unwrap();
+    let fields: Vec<_> = managers.iter().map(|manager| &manager["fieldsV1"]).collect();
+    assert!(fields.contains(&&json!({"f:status": {".": {}, "f:said": {}}})), "{fields:?}");
     world.end().await;
 }

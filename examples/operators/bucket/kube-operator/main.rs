@@ -62,7 +62,7 @@ impl Buckets {
         };
         let condition = new_condition("Ready", value, reason, &message);
         self.client
-            .update_status(bucket, |bucket| {
+            .patch_status(bucket, |bucket| {
                 let status = bucket.status.get_or_insert_default();
                 status.observed_generation = bucket.metadata.generation;
                 status.used_bytes = stored.used_bytes;

@@ -18,7 +18,7 @@ use k8s_openapi::{
 use kube::{Client, CustomResource, ResourceExt};
 use kube_operator::{
     Action, CachedClient, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request,
-    new_condition, set_condition, shutdown_signal, with_context,
+    informer::Compressed, new_condition, set_condition, shutdown_signal, with_context,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ async fn reconcile(request: Request<Website>, client: CachedClient) -> Result<Ac
 
     let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default();
     client
-        .update_status(website, |website| {
+        .patch_status(website, |website| {
             let (generation, replicas) = (website.metadata.generation, website.spec.replicas);
             let (value, reason) =
                 if ready >= replicas { ("True", "Available") } else { ("False", "Progressing") };
@@ -153,9 +153,9 @@ async fn main() -> anyhow::Result<()> {
     let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("website-operator").force();
     let controller = Controller::new(&client.informer::<Website>()?)
-        .owns(&client.informer::<ConfigMap>()?)
-        .owns(&client.informer::<Deployment>()?)
-        .owns(&client.informer::<Service>()?)
+        .owns(&client.informer::<Compressed<ConfigMap>>()?)
+        .owns(&client.informer::<Compressed<Deployment>>()?)
+        .owns(&client.informer::<Compressed<Service>>()?)
         .concurrency(4);
     manager.add_controller(controller, with_context(client, reconcile));
     manager.run_and_exit(shutdown_signal()).await
