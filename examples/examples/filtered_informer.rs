@@ -8,7 +8,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::Parser;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
-use kube_informer::{Entry, EventHandler, Informer, ListWatch};
+use kube_informer::{Entry, EventHandler, Informer, ListWatch, Removal};
 use kube_informer_examples::{cli, cluster::ClusterArgs};
 
 /// Prints the events of the running Pods of one app in one namespace.
@@ -40,7 +40,7 @@ impl EventHandler<Pod> for Printer {
         }
     }
 
-    fn on_delete(&mut self, last_known: &Entry<Pod>, _: bool) {
+    fn on_delete(&mut self, last_known: &Entry<Pod>, _: Removal) {
         println!("DELETED : {}", last_known.key());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Delta, Entry, Event, Listed, ObjectId, ObjectKey, Removal, ResourceVersion, Uid};
 
 /// Returns an entry without content. These tests use only the identity.
 pub(crate) fn entry(name: &str, version: u64) -> Entry<()> {
@@ -28,11 +28,11 @@ pub(crate) fn updated(old: &Entry<()>, new: &Entry<()>) -> Event<()> {
 }
 
 pub(crate) fn deleted(last: &Entry<()>) -> Event<()> {
-    Event::Deleted { last: last.clone(), final_state_unknown: false }
+    Event::Deleted { last: last.clone(), removal: Removal::Deleted }
 }
 
 pub(crate) fn lost(last: &Entry<()>) -> Event<()> {
-    Event::Deleted { last: last.clone(), final_state_unknown: true }
+    Event::Deleted { last: last.clone(), removal: Removal::FinalStateUnknown }
 }
 
 pub(crate) fn put(name: &str, version: u64) -> Delta<()> {

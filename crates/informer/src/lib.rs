@@ -83,7 +83,7 @@ pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
     Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
-    ParseKeyError, ResourceVersion, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values,
+    ParseKeyError, Removal, ResourceVersion, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values,
     set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
-use kube_informer::{Event, Informer, ReflectorOptions};
+use kube_informer::{Event, Informer, ReflectorOptions, Removal};
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ fn short(event: &Event<ConfigMap>) -> String {
         Event::Added { initial: true, .. } => format!("!{name}"),
         Event::Added { .. } => format!("+{name}"),
         Event::Updated { .. } => format!("~{name}"),
-        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+        Event::Deleted { removal: Removal::FinalStateUnknown, .. } => format!("?{name}"),
         Event::Deleted { .. } => format!("-{name}"),
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube_client::Client;
 use kube_informer::{
     Event, FactoryError, InformerFactory, KeyRef, LabelSelector, MultiNamespaceInformer,
-    MultiNamespaceRegistration, ObjectKey, handler_fn,
+    MultiNamespaceRegistration, ObjectKey, Removal, handler_fn,
 };
 use kube_testserver::{Server, Verb};
 use parking_lot::Mutex;
@@ -75,9 +75,16 @@ impl Recorder {
                 assert_eq!(before, Some(version(old)), "the update of {key} is out of order");
                 format!("~{key}")
             }
-            Event::Deleted { final_state_unknown, .. } => {
+            Event::Deleted { removal, .. } => {
                 assert!(objects.remove(key).is_some(), "{key} is deleted twice");
-                format!("-{key}{}", if *final_state_unknown { " unknown" } else { "" })
+                format!(
+                    "-{key}{}",
+                    match removal {
+                        Removal::Deleted => "",
+                        Removal::FinalStateUnknown => " unknown",
+                        Removal::Left => " left",
+                    }
+                )
             }
         };
         self.lines.lock().push(line);
@@ -132,11 +139,7 @@ async fn handler_gets_events_of_added_and_removed_namespaces() {
 
     assert!(informers.remove_namespace("a").await);
     assert!(!informers.remove_namespace("a").await);
-    assert_eq!(
-        recorder.lines(),
-        ["-a/first unknown"],
-        "the deletes are delivered before the removal returns"
-    );
+    assert_eq!(recorder.lines(), ["-a/first left"], "the deletes are delivered before the removal returns");
     config_map(&server, "a", "unseen");
     tokio::time::sleep(WITHIN).await;
     assert_eq!(recorder.lines(), [""; 0]);
@@ -161,7 +164,7 @@ async fn namespace_is_added_again_only_after_deletes_are_delivered() {
         assert_eq!((removed, added), (true, Ok(true)));
         assert!(registration.wait_for_sync(WITHIN).await);
     }
-    let back = ["-a/first unknown", "+a/first initially"];
+    let back = ["-a/first left", "+a/first initially"];
     assert_eq!(recorder.lines(), [&["+a/first initially"][..], &back, &back, &back].concat());
 
     assert!(

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
-use kube_informer::{Event, Informer, Phase, ReflectorOptions};
+use kube_informer::{Event, Informer, Phase, ReflectorOptions, Removal};
 use kube_listwatch::ErrorClass;
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
@@ -87,8 +87,8 @@ fn short(event: &Event<ConfigMap>) -> String {
     match event {
         Event::Added { .. } => format!("+{name}"),
         Event::Updated { .. } => format!("~{name}"),
-        Event::Deleted { final_state_unknown: false, .. } => format!("-{name}"),
-        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+        Event::Deleted { removal: Removal::Deleted, .. } => format!("-{name}"),
+        Event::Deleted { removal: Removal::FinalStateUnknown | Removal::Left, .. } => format!("?{name}"),
     }
 }
 

@@ -7,7 +7,7 @@ use kube_client::{
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
 };
-use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions};
+use kube_informer::{Event, Informer, ListWatch, Phase, ReflectorOptions, Removal};
 use kube_testserver::{Fault, RequestMatch, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn short(event: &Event<DynamicObject>) -> String {
         Event::Added { initial: true, .. } => format!("!{name}"),
         Event::Added { .. } => format!("+{name}"),
         Event::Updated { .. } => format!("~{name}"),
-        Event::Deleted { final_state_unknown: true, .. } => format!("?{name}"),
+        Event::Deleted { removal: Removal::FinalStateUnknown, .. } => format!("?{name}"),
         Event::Deleted { .. } => format!("-{name}"),
     }
 }

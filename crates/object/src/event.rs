@@ -26,14 +26,27 @@ pub enum Event<T> {
         /// The new state.
         new: Entry<T>,
     },
-    /// An object was deleted from the cache.
+    /// An object was removed from the cache. Usually, it was deleted.
     Deleted {
         /// The last known state.
         last: Entry<T>,
-        /// Whether the watch did not report the deletion, for example because it was not open. In
-        /// this case, the object may have changed after its last known state.
-        final_state_unknown: bool,
+        /// Why the object was removed.
+        removal: Removal,
     },
+}
+
+/// Tells why an object was removed from the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Removal {
+    /// The watch reported the deletion. A watch with selectors also reports this if the object exists, but
+    /// no longer matches the selectors.
+    Deleted,
+    /// The watch did not report the deletion, for example because it was not open. The object may have
+    /// changed after its last known state. Corresponds to `DeletedFinalStateUnknown` in client-go.
+    FinalStateUnknown,
+    /// The object is no longer covered, and may still exist. For example, the program removed its
+    /// namespace from the informer, or the filter of the handler no longer accepts the object.
+    Left,
 }
 
 impl<T> Event<T> {
@@ -58,9 +71,7 @@ impl<T> Clone for Event<T> {
         match self {
             Event::Added { object, initial } => Event::Added { object: object.clone(), initial: *initial },
             Event::Updated { old, new } => Event::Updated { old: old.clone(), new: new.clone() },
-            Event::Deleted { last, final_state_unknown } => {
-                Event::Deleted { last: last.clone(), final_state_unknown: *final_state_unknown }
-            }
+            Event::Deleted { last, removal } => Event::Deleted { last: last.clone(), removal: *removal },
         }
     }
 }
@@ -72,10 +83,9 @@ impl<T> PartialEq for Event<T> {
                 a == b && x == y
             }
             (Event::Updated { old: a, new: x }, Event::Updated { old: b, new: y }) => a == b && x == y,
-            (
-                Event::Deleted { last: a, final_state_unknown: x },
-                Event::Deleted { last: b, final_state_unknown: y },
-            ) => a == b && x == y,
+            (Event::Deleted { last: a, removal: x }, Event::Deleted { last: b, removal: y }) => {
+                a == b && x == y
+            }
             _ => false,
         }
     }
@@ -90,11 +100,9 @@ impl<T> fmt::Debug for Event<T> {
             Event::Updated { old, new } => {
                 f.debug_struct("Updated").field("old", old).field("new", new).finish()
             }
-            Event::Deleted { last, final_state_unknown } => f
-                .debug_struct("Deleted")
-                .field("last", last)
-                .field("final_state_unknown", final_state_unknown)
-                .finish(),
+            Event::Deleted { last, removal } => {
+                f.debug_struct("Deleted").field("last", last).field("removal", removal).finish()
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ pub use delta::{Delta, Listed};
 pub use digest::Digest;
 pub use entry::{CacheProbe, Entry, NoCache, ObjectId, VersionTrust};
 pub use escaped::Escaped;
-pub use event::Event;
+pub use event::{Event, Removal};
 pub use json::{Envelope, JsonError, Outline, ValueEnd, from_slice};
 pub use json_object::JsonObject;
 pub use key::{KeyRef, ObjectKey, ParseKeyError};

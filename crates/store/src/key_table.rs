@@ -233,7 +233,7 @@ impl<T, const AVERAGE: usize> KeyTable<T, AVERAGE> {
 mod tests {
     use std::collections::HashMap;
 
-    use kube_object::{Entry, ObjectId, ResourceVersion, Uid};
+    use kube_object::{Entry, ObjectId, Removal, ResourceVersion, Uid};
     use proptest::prelude::*;
 
     use super::*;
@@ -273,7 +273,7 @@ mod tests {
                 table.apply(&[match (exists, model.contains_key(&number)) {
                     (true, false) => Event::Added { object, initial: false },
                     (true, true) => Event::Updated { old: object.clone(), new: object },
-                    (false, _) => Event::Deleted { last: object, final_state_unknown: false },
+                    (false, _) => Event::Deleted { last: object, removal: Removal::Deleted },
                 }]);
                 if exists { model.insert(number, value) } else { model.remove(&number) };
             }

@@ -6,7 +6,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kube_object::{Delta, Entry, Listed, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust};
+use kube_object::{
+    Delta, Entry, Listed, Object, ObjectId, ObjectKey, Removal, ResourceVersion, VersionTrust,
+};
 
 use crate::{
     hashed::{HashedNumbers, hash_of_key},
@@ -331,8 +333,8 @@ impl<T: Object> Relist<T> {
                 continue;
             }
             let last = self.last_state(&key, root);
-            let unknown = last.is_none();
-            root.delete(slot, last, unknown, outcome);
+            let removal = if last.is_some() { Removal::Deleted } else { Removal::FinalStateUnknown };
+            root.delete(slot, last, removal, outcome);
         }
     }
 

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
 use kube_object::{
-    Delta, Digest, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, ResourceVersion, VersionTrust,
+    Delta, Digest, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, Removal, ResourceVersion, VersionTrust,
 };
 
 use crate::{
@@ -88,8 +88,8 @@ impl<T> ApplyOutcome<T> {
         }
     }
 
-    fn deleted(&mut self, last: Entry<T>, final_state_unknown: bool) {
-        self.events.push(Event::Deleted { last, final_state_unknown });
+    fn deleted(&mut self, last: Entry<T>, removal: Removal) {
+        self.events.push(Event::Deleted { last, removal });
     }
 
     fn repeated(&mut self, entry: Option<Entry<T>>) {
@@ -212,13 +212,13 @@ impl<T: Object> Root<T> {
         }
     }
 
-    /// Deletes all objects, in the order of their keys, with `final_state_unknown`.
+    /// Deletes all objects, in the order of their keys, with [`Removal::FinalStateUnknown`].
     pub(crate) fn clear(&mut self, outcome: &mut ApplyOutcome<T>) {
         if self.objects.len() == 0 {
             return; // The free slots need no visit.
         }
         for (_, slot) in self.slots_by_key(|_| true) {
-            self.delete(slot, None, true, outcome);
+            self.delete(slot, None, Removal::FinalStateUnknown, outcome);
         }
     }
 
@@ -249,7 +249,7 @@ impl<T: Object> Root<T> {
             None => self.insert(entry, batch),
             Some((slot, false)) => self.update(slot, entry, batch),
             Some((slot, true)) => {
-                self.delete(slot, None, true, batch.outcome);
+                self.delete(slot, None, Removal::FinalStateUnknown, batch.outcome);
                 self.insert(entry, batch);
             }
         }
@@ -316,7 +316,9 @@ impl<T: Object> Root<T> {
 
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
-            Some((slot, held)) if !held.uid.differs_from(&id.uid) => self.delete(slot, last, false, outcome),
+            Some((slot, held)) if !held.uid.differs_from(&id.uid) => {
+                self.delete(slot, last, Removal::Deleted, outcome)
+            }
             _ => outcome.repeated(last),
         }
     }
@@ -326,7 +328,7 @@ impl<T: Object> Root<T> {
         &mut self,
         slot: u32,
         last: Option<Entry<T>>,
-        final_state_unknown: bool,
+        removal: Removal,
         outcome: &mut ApplyOutcome<T>,
     ) {
         let Some(hash) = self.objects.get(slot).map(|entry| hash_of_key(entry.key().as_ref())) else {
@@ -338,10 +340,10 @@ impl<T: Object> Root<T> {
         self.set_stale(slot, false);
         // The event must identify the deleted object, even if a source sends another object.
         match last.filter(|last| last.key() == cached.key()) {
-            None => outcome.deleted(cached, final_state_unknown),
+            None => outcome.deleted(cached, removal),
             Some(last) => {
                 outcome.discarded.push(cached);
-                outcome.deleted(last, final_state_unknown);
+                outcome.deleted(last, removal);
             }
         }
     }
@@ -349,7 +351,9 @@ impl<T: Object> Root<T> {
     fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((slot, held)) if self.is_repeat(slot, held, id, None) => outcome.repeated(None),
-            Some((slot, held)) if held.uid.differs_from(&id.uid) => self.delete(slot, None, true, outcome),
+            Some((slot, held)) if held.uid.differs_from(&id.uid) => {
+                self.delete(slot, None, Removal::FinalStateUnknown, outcome)
+            }
             Some((slot, _)) => self.set_stale(slot, true),
             None => {}
         }

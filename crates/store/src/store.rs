@@ -69,7 +69,7 @@ pub(crate) const MAX_FILL_ROUNDS: u32 = 8;
 /// deltas and uses the last delta of each key. A second `Begin` discards the collected deltas.
 ///
 /// At `End`, the store applies the list. First, it deletes the objects that are not in the list, in
-/// the order of their keys. These deletions have `final_state_unknown`, unless a delta with the
+/// the order of their keys. These deletions have `Removal::FinalStateUnknown`, unless a delta with the
 /// deletion and the last state was received during the relist. Then the store applies the changes
 /// in the order in which they were received. Unchanged objects keep their `Arc` and cause no event.
 ///
@@ -83,7 +83,7 @@ pub(crate) const MAX_FILL_ROUNDS: u32 = 8;
 ///
 /// Without a `Begin`, the store treats an `End` as a bookmark, and the items of a `Page` as single
 /// deltas. A `Clear` discards a relist and deletes all objects, in the order of their keys and with
-/// `final_state_unknown`. A `Clear` does not change the watermark, the epoch or `synced`.
+/// `Removal::FinalStateUnknown`. A `Clear` does not change the watermark, the epoch or `synced`.
 pub struct Store<T> {
     pub(crate) shared: Arc<Shared<T>>,
     /// Keeps the source of the store alive while this handle exists.

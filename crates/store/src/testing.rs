@@ -1,7 +1,7 @@
 //! Short constructors of Pods, deltas and events for unit tests.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kube_object::{Delta, Entry, Event, Listed, Object, ObjectId, ObjectKey};
+use kube_object::{Delta, Entry, Event, Listed, Object, ObjectId, ObjectKey, Removal};
 
 use crate::Store;
 
@@ -75,7 +75,8 @@ fn text<T>(event: &Event<T>) -> String {
         Event::Added { object, initial: false } => format!("+ {}", at(object)),
         Event::Added { object, initial: true } => format!("++ {}", at(object)),
         Event::Updated { old, new } => format!("* {} -> {}", at(old), new.id.version),
-        Event::Deleted { last, final_state_unknown: false } => format!("- {}", at(last)),
-        Event::Deleted { last, final_state_unknown: true } => format!("-? {}", at(last)),
+        Event::Deleted { last, removal: Removal::Deleted } => format!("- {}", at(last)),
+        Event::Deleted { last, removal: Removal::FinalStateUnknown } => format!("-? {}", at(last)),
+        Event::Deleted { last, removal: Removal::Left } => format!("-< {}", at(last)),
     }
 }

@@ -22,6 +22,9 @@ const NAMESPACES: usize = 20;
 const NAME_PREFIX: &str = "site-";
 /// The number of objects that are created concurrently.
 const CREATE_CONCURRENCY: usize = 16;
+/// The field manager of the objects. It must not be the default field manager of an operator, because
+/// their entries in `managedFields` would be merged, and the objects would be smaller.
+const FIELD_MANAGER: &str = "kube-bench";
 /// The time limit until a CRD is established.
 const CRD_LIMIT: Duration = Duration::from_secs(30);
 
@@ -80,7 +83,9 @@ impl Operator {
             let object = DynamicObject::new(&name(number), &self.resource())
                 .within(&namespace(number))
                 .data(json!({"spec": self.spec(number, 1)}));
-            self.api(client, number).create(&PostParams::default(), &object).await.map(drop)
+            let field_manager = Some(FIELD_MANAGER.to_owned());
+            let params = PostParams { field_manager, ..PostParams::default() };
+            self.api(client, number).create(&params, &object).await.map(drop)
         };
         let creating = stream::iter(0..objects).map(create).buffer_unordered(CREATE_CONCURRENCY);
         creating.try_collect::<()>().await.context("cannot create the objects")
@@ -99,7 +104,8 @@ impl Operator {
     pub(super) async fn change(self, client: &Client, number: usize) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": self.spec(number, 2)}));
         let name = name(number);
-        let patched = self.api(client, number).patch(&name, &PatchParams::default(), &patch).await;
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = self.api(client, number).patch(&name, &params, &patch).await;
         patched.map(drop).with_context(|| format!("cannot change {name}"))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Entry, Event, ObjectKey};
+use kube_object::{Entry, Event, ObjectKey, Removal};
 
 /// The pending events of one key, as the shortest history from the delivered state to the newest
 /// state. Before an `Add`, the handler has no object with this key. Before the other variants, the
@@ -28,7 +28,7 @@ pub(super) enum PendingChange<T> {
 /// The Delete that the handler will receive.
 pub(super) struct Deletion<T> {
     last: Entry<T>,
-    final_state_unknown: bool,
+    removal: Removal,
 }
 
 /// The state of a key after an event. Because the rules use this state, they also cover
@@ -42,7 +42,7 @@ enum StateAfter<T> {
 /// handler has never received the object.
 ///
 /// - An Add keeps its own `initial`. The flag describes the first state of the object.
-/// - An Update followed by a Delete becomes a Delete, with the `last` and `final_state_unknown` of
+/// - An Update followed by a Delete becomes a Delete, with the `last` and `removal` of
 ///   the newer event. They describe the last state in the cache.
 /// - A Delete followed by an Add remains two events, because the uids can differ. If the second
 ///   object is also deleted, the first Delete remains unchanged, because only the first object was
@@ -69,9 +69,7 @@ impl<T> From<Event<T>> for StateAfter<T> {
         match event {
             Event::Added { object, initial } => StateAfter::Present { object, initial },
             Event::Updated { new, .. } => StateAfter::Present { object: new, initial: false },
-            Event::Deleted { last, final_state_unknown } => {
-                StateAfter::Absent(Deletion { last, final_state_unknown })
-            }
+            Event::Deleted { last, removal } => StateAfter::Absent(Deletion { last, removal }),
         }
     }
 }
@@ -81,9 +79,7 @@ impl<T> From<Event<T>> for PendingChange<T> {
         match event {
             Event::Added { object, initial } => PendingChange::Add { object, initial },
             Event::Updated { old, new } => PendingChange::Update { old, new },
-            Event::Deleted { last, final_state_unknown } => {
-                PendingChange::Delete(Deletion { last, final_state_unknown })
-            }
+            Event::Deleted { last, removal } => PendingChange::Delete(Deletion { last, removal }),
         }
     }
 }
@@ -139,13 +135,13 @@ impl<T> Clone for PendingChange<T> {
 
 impl<T> Clone for Deletion<T> {
     fn clone(&self) -> Self {
-        Self { last: self.last.clone(), final_state_unknown: self.final_state_unknown }
+        Self { last: self.last.clone(), removal: self.removal }
     }
 }
 
 impl<T> From<Deletion<T>> for Event<T> {
     fn from(deletion: Deletion<T>) -> Self {
-        Event::Deleted { last: deletion.last, final_state_unknown: deletion.final_state_unknown }
+        Event::Deleted { last: deletion.last, removal: deletion.removal }
     }
 }
 

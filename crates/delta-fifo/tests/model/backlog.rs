@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube_delta_fifo::{Backlog, Delivery, EventList};
-use kube_object::{Entry, Event, ObjectKey};
+use kube_object::{Entry, Event, ObjectKey, Removal};
 use proptest::prelude::*;
 
 use crate::{
@@ -26,10 +26,14 @@ enum Step {
     Resync,
 }
 
+fn removal() -> impl Strategy<Value = Removal> {
+    prop_oneof![Just(Removal::Deleted), Just(Removal::FinalStateUnknown), Just(Removal::Left)]
+}
+
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => Just(Change::Put),
-        2 => any::<bool>().prop_map(|final_state_unknown| Change::Delete { final_state_unknown }),
+        2 => removal().prop_map(|removal| Change::Delete { removal }),
         1 => Just(Change::Recreate),
     ]
 }

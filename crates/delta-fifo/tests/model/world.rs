@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube_object::{Entry, Event, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Entry, Event, ObjectId, ObjectKey, Removal, ResourceVersion, Uid};
 
 /// Creates an entry with a new object. Two entries are equal only if they share the object.
 pub(crate) fn entry(key: usize, uid: u64, version: u64) -> Entry<()> {
@@ -20,7 +20,7 @@ pub(crate) enum Change {
     /// An Add or an Update.
     Put,
     Delete {
-        final_state_unknown: bool,
+        removal: Removal,
     },
     /// The same name with another uid: a Delete and an Add in one write.
     Recreate,
@@ -39,10 +39,10 @@ impl World {
     pub(crate) fn apply(&mut self, key: usize, change: Change, initial: bool) -> Vec<Event<()>> {
         match change {
             Change::Put => vec![self.put(key, initial)],
-            Change::Delete { final_state_unknown } => {
-                self.delete(key, final_state_unknown).into_iter().collect()
+            Change::Delete { removal } => self.delete(key, removal).into_iter().collect(),
+            Change::Recreate => {
+                self.delete(key, Removal::Deleted).into_iter().chain([self.put(key, initial)]).collect()
             }
-            Change::Recreate => self.delete(key, false).into_iter().chain([self.put(key, initial)]).collect(),
         }
     }
 
@@ -55,9 +55,9 @@ impl World {
         }
     }
 
-    fn delete(&mut self, key: usize, final_state_unknown: bool) -> Option<Event<()>> {
+    fn delete(&mut self, key: usize, removal: Removal) -> Option<Event<()>> {
         let last = self.alive.remove(entry(key, 0, 1).key())?;
         *self.uids.entry(key).or_default() += 1;
-        Some(Event::Deleted { last, final_state_unknown })
+        Some(Event::Deleted { last, removal })
     }
 }

@@ -24,8 +24,8 @@ use crate::{CacheSyncError, EventHandler, HandlerRegistration, Informer, handler
 /// at run time.
 ///
 /// If you add a namespace, each handler receives the objects of this namespace as initial adds. If
-/// you remove a namespace, each handler receives a delete of each object of this namespace. These
-/// deletes have `final_state_unknown`.
+/// you remove a namespace, each handler receives a delete of each object of this namespace, with
+/// [`Removal::Left`](kube_object::Removal::Left).
 ///
 /// The informers are reference-counted ([`Selection::ref_counted_informer`]). If an informer has
 /// other users, it continues to run after its namespace is removed. Each informer has a separate

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Entry, Object};
+use kube_object::{Entry, Object, Removal};
 use parking_lot::Mutex;
 
 use crate::{EventHandler, HandlerRegistration, Informer, handlers::LagPolicy};
@@ -42,7 +42,7 @@ impl<T: 'static> EventHandler<T> for SharedHandler<T> {
         self.handler.lock().on_update(old, new);
     }
 
-    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
-        self.handler.lock().on_delete(last_known, final_state_unknown);
+    fn on_delete(&mut self, last_known: &Entry<T>, removal: Removal) {
+        self.handler.lock().on_delete(last_known, removal);
     }
 }

@@ -28,6 +28,6 @@ fn call<T>(handler: &mut impl EventHandler<T>, event: &Event<T>) {
     match event {
         Event::Added { object, initial } => handler.on_add(object, *initial),
         Event::Updated { old, new } => handler.on_update(old, new),
-        Event::Deleted { last, final_state_unknown } => handler.on_delete(last, *final_state_unknown),
+        Event::Deleted { last, removal } => handler.on_delete(last, *removal),
     }
 }

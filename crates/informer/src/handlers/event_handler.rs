@@ -1,6 +1,6 @@
 //! `EventHandler`: user code that receives the events of a cache.
 
-use kube_object::{Entry, Event};
+use kube_object::{Entry, Event, Removal};
 
 /// Receives the events of a cache. Equivalent to client-go's `ResourceEventHandler`.
 ///
@@ -35,11 +35,10 @@ pub trait EventHandler<T>: Send + 'static {
         let _ = (old, new);
     }
 
-    /// Receives a deleted object. If `final_state_unknown` is true, the watch did not report the
-    /// deletion, and `last_known` may be older than the last state of the object. Equivalent to
-    /// client-go's `DeletedFinalStateUnknown`.
-    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
-        let _ = (last_known, final_state_unknown);
+    /// Receives an object that was removed from the cache. `removal` tells whether it was deleted, and
+    /// whether `last_known` can be older than the last state of the object.
+    fn on_delete(&mut self, last_known: &Entry<T>, removal: Removal) {
+        let _ = (last_known, removal);
     }
 }
 
@@ -52,8 +51,8 @@ impl<T: 'static> EventHandler<T> for Box<dyn EventHandler<T>> {
         (**self).on_update(old, new);
     }
 
-    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
-        (**self).on_delete(last_known, final_state_unknown);
+    fn on_delete(&mut self, last_known: &Entry<T>, removal: Removal) {
+        (**self).on_delete(last_known, removal);
     }
 }
 
@@ -77,7 +76,7 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for HandlerFn<F> {
         (self.0)(&Event::Updated { old: old.clone(), new: new.clone() });
     }
 
-    fn on_delete(&mut self, last: &Entry<T>, final_state_unknown: bool) {
-        (self.0)(&Event::Deleted { last: last.clone(), final_state_unknown });
+    fn on_delete(&mut self, last: &Entry<T>, removal: Removal) {
+        (self.0)(&Event::Deleted { last: last.clone(), removal });
     }
 }

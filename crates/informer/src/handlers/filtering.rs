@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kube_object::{Entry, ObjectKey};
+use kube_object::{Entry, ObjectKey, Removal};
 
 use super::EventHandler;
 
@@ -69,15 +69,15 @@ where
             }
             (true, false) => {
                 self.passed.remove(old.key());
-                self.handler.on_delete(old, false);
+                self.handler.on_delete(old, Removal::Left);
             }
             (false, false) => {}
         }
     }
 
-    fn on_delete(&mut self, last_known: &Entry<T>, final_state_unknown: bool) {
+    fn on_delete(&mut self, last_known: &Entry<T>, removal: Removal) {
         if self.passed.remove(last_known.key()) {
-            self.handler.on_delete(last_known, final_state_unknown);
+            self.handler.on_delete(last_known, removal);
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(before, Some(old.id.version.to_string()), "an update of another state");
         }
 
-        fn on_delete(&mut self, last_known: &Entry<ConfigMap>, _: bool) {
+        fn on_delete(&mut self, last_known: &Entry<ConfigMap>, _: Removal) {
             let before = self.0.lock().unwrap().remove(last_known.key());
             assert!(before.is_some(), "a delete of an object that was not received");
         }
@@ -142,7 +142,7 @@ mod tests {
                 match (&before, &after) {
                     (None, Some(new)) => filter.on_add(new, false),
                     (Some(old), Some(new)) => filter.on_update(old, new),
-                    (Some(last), None) => filter.on_delete(last, false),
+                    (Some(last), None) => filter.on_delete(last, Removal::Deleted),
                     (None, None) => {}
                 }
                 server.extend(after.map(|after| (key, after)));

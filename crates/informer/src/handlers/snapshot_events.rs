@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kube_delta_fifo::EventPages;
-use kube_object::{Event, Object};
+use kube_object::{Event, Object, Removal};
 use kube_store::Snapshot;
 
 /// An initial add of each object.
@@ -39,7 +39,7 @@ impl<T: Object> EventPages<T> for FinalDeletes<T> {
 
     fn page(&self, cursor: usize, limit: usize) -> (Arc<[Event<T>]>, Option<usize>) {
         let (entries, next) = self.0.page(cursor, limit);
-        let delete = |last| Event::Deleted { last, final_state_unknown: true };
+        let delete = |last| Event::Deleted { last, removal: Removal::Left };
         (entries.into_iter().map(delete).collect(), next)
     }
 }

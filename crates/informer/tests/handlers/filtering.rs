@@ -1,7 +1,7 @@
 //! Tests handlers behind a filter.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{Entry, Event, EventHandler, FilteringEventHandler, handler_fn};
+use kube_informer::{Entry, Event, EventHandler, FilteringEventHandler, Removal, handler_fn};
 
 use crate::{
     fake::{Fake, object},
@@ -38,7 +38,7 @@ async fn filter_crossings_become_adds_and_deletes() {
     fake.deleted(object_that("out", "2", 12, false)).await;
     fake.added(object_that("end", "4", 13, true)).await;
     all.reach(10).await;
-    assert_eq!(log.reach(6).await, ["!in@3", "+out@6", "~out@6>7", "-in@3", "-out@12", "+end@13"]);
+    assert_eq!(log.reach(6).await, ["!in@3", "+out@6", "~out@6>7", "<in@3", "-out@12", "+end@13"]);
     informer.stop().await;
 }
 
@@ -80,9 +80,9 @@ fn filter_decides_by_passed_keys_not_by_old_state() {
     ));
     let entry = |name, version, matches| Entry::from_object(object_that(name, name, version, matches));
     handler.on_add(&entry("passed", 1, true), true);
-    handler.on_delete(&entry("passed", 3, false), false);
+    handler.on_delete(&entry("passed", 3, false), Removal::Deleted);
     handler.on_add(&entry("ignored", 1, false), true);
-    handler.on_delete(&entry("ignored", 3, true), true);
+    handler.on_delete(&entry("ignored", 3, true), Removal::FinalStateUnknown);
     assert_eq!(log.lines(), ["!passed@1", "-passed@3"]);
 }
 
@@ -121,7 +121,7 @@ async fn changed_predicate_takes_effect_with_next_resync() {
     let minute = std::time::Duration::from_secs(60);
     let _filtered = informer.add_handler_with_resync(handler, Some(minute));
     informer.start();
-    assert_eq!(log.reach(3).await, ["+a@3", "-a@3", "+a@3"]);
+    assert_eq!(log.reach(3).await, ["+a@3", "<a@3", "+a@3"]);
     informer.stop().await;
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::Event;
+use kube_informer::{Event, Removal};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -52,7 +52,10 @@ pub(crate) fn short(event: &Event<ConfigMap>) -> String {
         Event::Added { object, initial: true } => format!("!{name}@{}", object.id.version),
         Event::Added { object, initial: false } => format!("+{name}@{}", object.id.version),
         Event::Updated { old, new } => format!("~{name}@{}>{}", old.id.version, new.id.version),
-        Event::Deleted { last, final_state_unknown: false } => format!("-{name}@{}", last.id.version),
-        Event::Deleted { last, final_state_unknown: true } => format!("?{name}@{}", last.id.version),
+        Event::Deleted { last, removal: Removal::Deleted } => format!("-{name}@{}", last.id.version),
+        Event::Deleted { last, removal: Removal::FinalStateUnknown } => {
+            format!("?{name}@{}", last.id.version)
+        }
+        Event::Deleted { last, removal: Removal::Left } => format!("<{name}@{}", last.id.version),
     }
 }

@@ -131,7 +131,7 @@ impl<K: Resource + Object> Predicate<K> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube_informer::Entry;
+    use kube_informer::{Entry, Removal};
     use serde_json::{Value, json};
 
     use super::*;
@@ -152,7 +152,7 @@ mod tests {
         let object = || map("1", json!({}));
         [
             Event::Added { object: object(), initial: false },
-            Event::Deleted { last: object(), final_state_unknown: false },
+            Event::Deleted { last: object(), removal: Removal::Deleted },
         ]
     }
 

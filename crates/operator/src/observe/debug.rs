@@ -11,7 +11,7 @@ use kube_informer::{Escaped, InformerStatus};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::pages::PageState;
+use super::{health::leader_text, pages::PageState};
 use crate::{
     DroppedEvents, EventRecorder, Reasons, RecorderStatus,
     controller::{keys::KeyStatus, state::ControllerState},
@@ -133,8 +133,15 @@ pub(crate) async fn why(
         return (StatusCode::NOT_FOUND, text).into_response();
     };
     let Some(KeyStatus { waiting, running, failures, last }) = controller.keys.key_status(&key) else {
+        let follows = state.view.election.as_ref().filter(|election| !election.leadership.is_leader());
+        let leader = follows.map_or_else(String::new, |election| {
+            format!(
+                "; {}, and controllers of the leader do not run in this process",
+                Escaped(&leader_text(election))
+            )
+        });
         let text = format!(
-            "the key {} is not queued, and is not one of the last reconciled keys; use NAMESPACE/NAME, or NAME for a cluster-scoped object\n",
+            "the key {} is not queued, and is not one of the last reconciled keys; use NAMESPACE/NAME, or NAME for a cluster-scoped object{leader}\n",
             Escaped(&key)
         );
         return (StatusCode::NOT_FOUND, text).into_response();

@@ -167,12 +167,17 @@ fn stuck_line(controller: &ControllerState) -> Result<String, String> {
     }
 }
 
-fn election_line(election: &ElectionView) -> String {
-    let leader = match (election.leadership.is_leader(), election.leadership.other_leader()) {
+/// Returns which process is the leader.
+pub(super) fn leader_text(election: &ElectionView) -> String {
+    match (election.leadership.is_leader(), election.leadership.other_leader()) {
         (true, _) => "this process is the leader".to_owned(),
         (false, Some(leader)) => format!("the leader is {leader}"),
         (false, None) => "the leader is unknown".to_owned(),
-    };
+    }
+}
+
+fn election_line(election: &ElectionView) -> String {
+    let leader = leader_text(election);
     match election.last_error.borrow().as_deref() {
         Some(error) => format!("{leader}; {error}"),
         None => leader,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kube_object::{Delta, Digest, Entry, Event, Listed, ObjectId, ObjectKey, ResourceVersion};
+use kube_object::{Delta, Digest, Entry, Event, Listed, ObjectId, ObjectKey, Removal, ResourceVersion};
 use kube_store::Watermark;
 
 use super::Thing;
@@ -63,7 +63,7 @@ impl Naive {
                 (Delta::Begin { without_reuse }, _) => self.relist = Some((without_reuse, Vec::new())),
                 (Delta::Clear, _) => {
                     for (cached, _) in self.objects.clone().into_values() {
-                        self.delete(cached, true, &mut events);
+                        self.delete(cached, Removal::FinalStateUnknown, &mut events);
                     }
                 }
                 (Delta::End { version, complete }, Some((without_reuse, seen))) => {
@@ -123,7 +123,7 @@ impl Naive {
             Delta::Remove { id, last } => {
                 self.advance(&id.version);
                 match self.objects.get(&id.key).filter(|(held, _)| is_same_object(&held.id, &id)).cloned() {
-                    Some((held, _)) => self.delete(last.unwrap_or(held), false, events),
+                    Some((held, _)) => self.delete(last.unwrap_or(held), Removal::Deleted, events),
                     None => self.repeats += 1,
                 }
             }
@@ -133,7 +133,7 @@ impl Naive {
                     Some((held, _)) if is_same_object(&held.id, &id) => {
                         self.objects.insert(id.key, (held, true));
                     }
-                    Some((held, _)) => self.delete(held, true, events),
+                    Some((held, _)) => self.delete(held, Removal::FinalStateUnknown, events),
                     None => {}
                 }
                 self.advance(&id.version);
@@ -153,7 +153,7 @@ impl Naive {
             }
             other => {
                 if let Some(old) = other {
-                    self.delete(old, true, events);
+                    self.delete(old, Removal::FinalStateUnknown, events);
                 }
                 events.push(Event::Added { object: new.clone(), initial });
             }
@@ -161,9 +161,9 @@ impl Naive {
         self.objects.insert(new.key().clone(), (new, stale));
     }
 
-    fn delete(&mut self, last: Entry<Thing>, final_state_unknown: bool, events: &mut Vec<Event<Thing>>) {
+    fn delete(&mut self, last: Entry<Thing>, removal: Removal, events: &mut Vec<Event<Thing>>) {
         self.objects.remove(last.key());
-        events.push(Event::Deleted { last, final_state_unknown });
+        events.push(Event::Deleted { last, removal });
     }
 
     /// Returns the result of the relist for each key.
@@ -240,8 +240,8 @@ impl Naive {
                 .and_then(|result| result.last_state.clone())
                 .filter(|last| is_same_object(&last.id, &cached.id))
             {
-                Some(last) => self.delete(last, false, events),
-                None => self.delete(cached, true, events),
+                Some(last) => self.delete(last, Removal::Deleted, events),
+                None => self.delete(cached, Removal::FinalStateUnknown, events),
             }
         }
     }

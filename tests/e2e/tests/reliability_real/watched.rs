@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use kube_informer::{Entry, Event, HandlerRegistration, Informer, InformerStatus, Object, ObjectKey, Uid};
+use kube_informer::{
+    Entry, Event, HandlerRegistration, Informer, InformerStatus, Object, ObjectKey, Removal, Uid,
+};
 use kube_informer_properties::{Event as Told, HandlerId, Key, Mark, Object as Seen};
 use parking_lot::Mutex;
 
@@ -88,8 +90,8 @@ impl Tell {
         let told = match event {
             Event::Added { object, initial } => Told::Added { object: seen(object), initial: *initial },
             Event::Updated { old, new } => Told::Updated { old: seen(old), new: seen(new) },
-            Event::Deleted { last, final_state_unknown } => {
-                Told::Deleted { last: seen(last), unknown: *final_state_unknown }
+            Event::Deleted { last, removal } => {
+                Told::Deleted { last: seen(last), unknown: *removal != Removal::Deleted }
             }
         };
         log.told.push((self.handler, told));

@@ -44,7 +44,7 @@ pub enum Event {
     Deleted {
         /// The last known state.
         last: Object,
-        /// `final_state_unknown`.
+        /// Whether the watch did not report the deletion.
         unknown: bool,
     },
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Snapshot};
+use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Removal, Snapshot};
 use parking_lot::Mutex;
 
 use super::{
@@ -77,8 +77,8 @@ impl<T: ObjectForm> CacheObserver<T> {
             Event::Updated { old, new } => {
                 properties::Event::Updated { old: self.object(old), new: self.object(new) }
             }
-            Event::Deleted { last, final_state_unknown } => {
-                properties::Event::Deleted { last: self.object(last), unknown: *final_state_unknown }
+            Event::Deleted { last, removal } => {
+                properties::Event::Deleted { last: self.object(last), unknown: *removal != Removal::Deleted }
             }
         }
     }

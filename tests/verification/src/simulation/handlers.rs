@@ -10,7 +10,8 @@ use std::{
 use fastrand::Rng;
 use futures_util::StreamExt;
 use kube_informer::{
-    Entry, EventHandler, EventStream, FilteringEventHandler, HandlerRegistration, Informer, handler_fn,
+    Entry, EventHandler, EventStream, FilteringEventHandler, HandlerRegistration, Informer, Removal,
+    handler_fn,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -214,8 +215,8 @@ impl<T: ObjectForm> EventHandler<T> for ReportingHandler<T> {
         self.call(&kube_informer::Event::Updated { old: old.clone(), new: new.clone() });
     }
 
-    fn on_delete(&mut self, last: &Entry<T>, final_state_unknown: bool) {
-        self.call(&kube_informer::Event::Deleted { last: last.clone(), final_state_unknown });
+    fn on_delete(&mut self, last: &Entry<T>, removal: Removal) {
+        self.call(&kube_informer::Event::Deleted { last: last.clone(), removal });
     }
 }
 
@@ -288,8 +289,8 @@ impl<T: ObjectForm> Filter<T> {
                 self.filtered.on_update(old, new);
                 new.is_even()
             }
-            kube_informer::Event::Deleted { last, final_state_unknown } => {
-                self.filtered.on_delete(last, *final_state_unknown);
+            kube_informer::Event::Deleted { last, removal } => {
+                self.filtered.on_delete(last, *removal);
                 false
             }
         };
