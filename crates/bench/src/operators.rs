@@ -162,7 +162,11 @@ pub async fn compare_operators(
         }
     }
     for number in 1..=settings.rounds {
-        for (measured, program) in measured.iter_mut().zip(&found) {
+        // The order changes, so that no program always runs at the same time of a round.
+        let mut programs: Vec<_> = measured.iter_mut().zip(&found).collect();
+        let length = programs.len().max(1);
+        programs.rotate_left((number - 1) % length);
+        for (measured, program) in programs {
             let name = name(measured.operator, &measured.library);
             progress(&format!("round {number} of {}: {name}", settings.rounds));
             let round = round::run(settings, measured.operator, program).await;
@@ -184,7 +188,8 @@ async fn find(operator: Operator, library: Library, programs: &Path) -> Result<R
     }
     let path = programs.join(format!("{}-{}", operator.name(), library.name()));
     if path.exists() {
-        return Ok(Ok(Program::new(library, path)));
+        // At the level info, the programs on kube-rs would log each reconcile.
+        return Ok(Ok(Program::new(library, path).log_filter("warn,kube_client=off")));
     }
     Ok(Err(format!("{} does not exist; build the package kube-informer-operators", path.display())))
 }

@@ -26,7 +26,7 @@ use crate::{
     factory::FactoryLink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
-    subscription::{Removal, Subscription},
+    subscription::{Subscription, Unsubscribe},
     tasks::InformerTasks,
 };
 
@@ -410,7 +410,7 @@ impl<T: Object> Shared<T> {
 
     /// Removes a subscriber and closes its mailbox, under one lock. Never waits within an index
     /// function, in which a registration can be dropped.
-    pub(crate) fn unsubscribe(&self, subscription: &Subscription<T>, removal: Removal) {
+    pub(crate) fn unsubscribe(&self, subscription: &Subscription<T>, removal: Unsubscribe) {
         let Subscription { id, mailbox, .. } = subscription;
         let Some(mut subscribers) = self.lock_to_remove() else {
             // The next holder of the lock removes the subscriber.
@@ -418,7 +418,7 @@ impl<T: Object> Shared<T> {
             self.has_closed.store(true, Ordering::Release);
             return drop(dropped);
         };
-        if removal == Removal::DeleteAll {
+        if removal == Unsubscribe::DeleteAll {
             mailbox.push_pages(Arc::new(FinalDeletes(self.store.snapshot())), self.store.is_synced());
         }
         let at = subscribers.list.iter().position(|subscriber| subscriber.id == *id);

@@ -20,7 +20,7 @@ pub(crate) struct Subscription<T> {
 
 /// The treatment of the queued events when a subscriber is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Removal {
+pub(crate) enum Unsubscribe {
     DropQueued,
     DeliverQueued,
     /// The queued events are delivered, and then a delete of each cached object.
@@ -36,7 +36,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Removes the subscriber and closes its mailbox.
-    pub(crate) fn cancel(&self, removal: Removal) {
+    pub(crate) fn cancel(&self, removal: Unsubscribe) {
         match self.shared.upgrade() {
             Some(shared) => shared.unsubscribe(self, removal),
             None => drop(self.mailbox.close(removal.queued())),
@@ -44,7 +44,7 @@ impl<T: Object> Subscription<T> {
     }
 }
 
-impl Removal {
+impl Unsubscribe {
     pub(crate) fn queued(self) -> Queued {
         match self {
             Self::DropQueued => Queued::Drop,

@@ -39,10 +39,12 @@ pub enum Event<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Removal {
     /// The watch reported the deletion. A watch with selectors also reports this if the object exists, but
-    /// no longer matches the selectors.
+    /// no longer matches the selectors. The last known state is the last state, unless it could not be
+    /// decoded.
     Deleted,
     /// The watch did not report the deletion, for example because it was not open. The object may have
-    /// changed after its last known state. Corresponds to `DeletedFinalStateUnknown` in client-go.
+    /// changed after its last known state. If the informer has selectors, the object may also exist, and no
+    /// longer match them. Corresponds to `DeletedFinalStateUnknown` in client-go.
     FinalStateUnknown,
     /// The object is no longer covered, and may still exist. For example, the program removed its
     /// namespace from the informer, or the filter of the handler no longer accepts the object.

@@ -1,7 +1,7 @@
 //! `CachedClient`: reads and writes the objects of all types, with the caches of a factory.
 
 use std::{
-    any::{Any, TypeId},
+    any::{Any, TypeId, type_name},
     collections::HashMap,
     fmt::{self, Debug},
     hash::Hash,
@@ -40,9 +40,11 @@ mod type_cache;
 /// Create them before the manager runs, so that the manager checks their permissions and waits for their
 /// caches.
 ///
-/// A `CachedClient` reads objects of a type from the first informer of this type, which can cache another
-/// representation. For example, `client.informer::<Compressed<ConfigMap>>()` caches compressed ConfigMaps.
-/// This needs less memory. `client.get::<ConfigMap>(&key)` then decodes the ConfigMap that it returns.
+/// The informer of a type can cache another representation. For example,
+/// `client.informer::<Compressed<ConfigMap>>()` caches compressed ConfigMaps, which need less memory. Call it
+/// before the client uses the type. `client.get::<ConfigMap>(&key)` then decodes the ConfigMap that it
+/// returns. A cached object that does not decode as `K` makes each `get` and `list` of it fail, whereas an
+/// informer of `K` does not cache it.
 ///
 /// A `CachedClient` is cheap to clone. All clones share the caches and the records of applied objects.
 ///
@@ -62,8 +64,8 @@ mod type_cache;
 /// }
 ///
 /// # fn example(manager: &mut Manager) -> Result<(), Box<dyn std::error::Error>> {
-/// let client = manager.cached_client("example-operator").force();
-/// let controller = Controller::new(&client.informer::<Deployment>()?).owns(&client.informer::<ConfigMap>()?);
+/// let client = manager.cached_client("example-operator").force(); let controller =
+/// Controller::new(&client.informer::<Deployment>()?).owns(&client.informer::<ConfigMap>()?);
 /// manager.add_controller(controller, with_context(client, reconcile));
 /// # Ok(()) }
 /// ```
@@ -85,6 +87,28 @@ struct TypeEntry {
     api: Box<dyn Any + Send + Sync>,
     /// The same `CachedApi` as an `Arc<dyn TypeCache<K>>`.
     cache: Box<dyn Any + Send + Sync>,
+    /// The name of the Rust type of the cached objects.
+    representation: &'static str,
+}
+
+/// Reports why a [`CachedClient`] has no cache of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CachedClientError {
+    /// The factory could not create the informer.
+    #[error(transparent)]
+    Factory(#[from] FactoryError),
+    /// The client uses the type in another representation. With two caches, a read could return a state
+    /// without the earlier writes of the client.
+    #[error(
+        "the client caches the type as {cached}, not as {requested}; use one of them, or a separate client"
+    )]
+    OtherRepresentation {
+        /// The Rust type of the cached objects.
+        cached: &'static str,
+        /// The requested Rust type.
+        requested: &'static str,
+    },
 }
 
 impl Debug for CachedClient {
@@ -129,11 +153,12 @@ impl CachedClient {
     }
 
     /// Returns the informer of a type, or of another representation of complete objects, such as
-    /// `Compressed<ConfigMap>`. The client reads a type from its first informer.
+    /// `Compressed<ConfigMap>`. The client then reads the type from this informer.
     ///
     /// # Errors
-    /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn informer<T>(&self) -> Result<Informer<T>, FactoryError>
+    /// Returns an error if the client uses the type in another representation, if the factory is shut down,
+    /// or if its selectors are invalid.
+    pub fn informer<T>(&self) -> Result<Informer<T>, CachedClientError>
     where
         T: ToResource<Resource: StaticObject>,
     {
@@ -141,45 +166,49 @@ impl CachedClient {
     }
 
     /// Reads a type from this informer, for example an informer with a label selector. Call this method
-    /// before the type is used.
+    /// before the type is used. Otherwise, existing `CachedApi`s of the type keep their informer.
     pub fn use_informer<T>(&self, informer: &Informer<T>)
     where
         T: ToResource<Resource: StaticObject>,
     {
         let entry = TypeEntry::new(self.cached_api(informer));
-        self.types.lock().insert(TypeId::of::<T::Resource>(), entry);
+        let replaced = self.types.lock().insert(TypeId::of::<T::Resource>(), entry);
+        drop(replaced); // without the lock, because the last drop of an informer may call user code
     }
 
-    /// Returns the [`CachedApi`] of a type, or of another representation, for all namespaces. If the client
-    /// reads the type from another representation, the factory creates a second informer.
+    /// Returns the [`CachedApi`] of a type, or of another representation, for all namespaces.
     ///
     /// # Errors
-    /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn api<T>(&self) -> Result<CachedApi<T>, FactoryError>
+    /// Returns the errors of [`informer`](Self::informer).
+    pub fn api<T>(&self) -> Result<CachedApi<T>, CachedClientError>
     where
         T: ToResource<Resource: StaticObject>,
     {
         let api = match self.existing_api() {
-            Some(api) => api,
+            Some(api) => api?,
             None => self.new_api()?,
         };
         Ok(configured(api, self.dry_run, self.field_validation.as_ref()))
     }
 
-    fn existing_api<T: ToResource<Resource: 'static>>(&self) -> Option<CachedApi<T>> {
-        self.types.lock().get(&TypeId::of::<T::Resource>())?.api.downcast_ref::<CachedApi<T>>().cloned()
+    /// Returns the cache of a type, or an error if it has another representation.
+    fn existing_api<T>(&self) -> Option<Result<CachedApi<T>, CachedClientError>>
+    where
+        T: ToResource<Resource: StaticObject>,
+    {
+        self.types.lock().get(&TypeId::of::<T::Resource>()).map(TypeEntry::api)
     }
 
-    /// Creates the informer of a representation. The client uses it if it is the first informer of the type.
-    fn new_api<T>(&self) -> Result<CachedApi<T>, FactoryError>
+    /// Creates the informer of a type.
+    fn new_api<T>(&self) -> Result<CachedApi<T>, CachedClientError>
     where
         T: ToResource<Resource: StaticObject>,
     {
         // Without the lock, because the informer may call user code.
         let api = self.cached_api(&self.factory.informer::<T>()?);
         let mut types = self.types.lock();
-        let entry = types.entry(TypeId::of::<T::Resource>()).or_insert_with(|| TypeEntry::new(api.clone()));
-        Ok(entry.api.downcast_ref::<CachedApi<T>>().cloned().unwrap_or(api))
+        // Another thread may have created an informer in the meantime.
+        types.entry(TypeId::of::<T::Resource>()).or_insert_with(|| TypeEntry::new(api)).api()
     }
 
     fn cached_api<T>(&self, informer: &Informer<T>) -> CachedApi<T>
@@ -194,8 +223,8 @@ impl CachedClient {
     /// [`api`](Self::api).
     ///
     /// # Errors
-    /// Returns a [`FactoryError`] if the factory is shut down, or if its selectors are invalid.
-    pub fn api_of<T>(&self, key: &ObjectKey) -> Result<CachedApi<T>, FactoryError>
+    /// Returns the errors of [`informer`](Self::informer).
+    pub fn api_of<T>(&self, key: &ObjectKey) -> Result<CachedApi<T>, CachedClientError>
     where
         T: ToResource<Resource: StaticObject>,
     {
@@ -204,14 +233,17 @@ impl CachedClient {
     }
 
     /// Returns the cache of a type in any representation, for a namespace.
-    fn cache<K: StaticObject>(&self, namespace: Option<&str>) -> Result<Box<dyn TypeCache<K>>, FactoryError> {
-        let existing = || {
-            let types = self.types.lock();
-            types.get(&TypeId::of::<K>())?.cache.downcast_ref::<Arc<dyn TypeCache<K>>>().cloned()
-        };
+    fn cache<K: StaticObject>(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<Box<dyn TypeCache<K>>, CachedClientError> {
+        let existing = || self.types.lock().get(&TypeId::of::<K>()).and_then(TypeEntry::cache);
         let cache: Arc<dyn TypeCache<K>> = match existing() {
             Some(cache) => cache,
-            None => Arc::new(self.new_api::<K>()?),
+            None => match (self.new_api::<K>(), existing()) {
+                (_, Some(cache)) => cache,
+                (created, None) => Arc::new(created?),
+            },
         };
         let api = K::Scope::api(self.client.clone(), namespace);
         Ok(cache.configured(api, self.dry_run, self.field_validation.as_ref()))
@@ -221,7 +253,7 @@ impl CachedClient {
     /// of this client to the object are visible in the cache.
     ///
     /// # Errors
-    /// Returns a failure with a [`FactoryError`], or with a
+    /// Returns a failure with a [`CachedClientError`], or with a
     /// [`CachedReadError`](kube_informer::CachedReadError) if the cache is not synced or does not contain
     /// the writes in time.
     ///
@@ -248,8 +280,9 @@ impl CachedClient {
     }
 
     /// Returns the cached objects that have this value in an index of their informer; see
-    /// [`Informer::add_index`]. First, the method waits until the earlier writes of this client are visible
-    /// in the cache.
+    /// [`Informer::add_index`]. If the client caches another representation of `K`, the method fails. Use
+    /// [`api`](Self::api) with this representation instead. First, the method waits until the earlier
+    /// writes of this client are visible in the cache.
     ///
     /// # Errors
     /// Returns the failures of [`get`](Self::get), and a failure if the informer has no index with this
@@ -277,7 +310,8 @@ impl CachedClient {
     /// Creates an object, and returns the object of the response.
     ///
     /// # Errors
-    /// Returns a failure with a [`WriteError`] if the server rejects the object or does not respond.
+    /// Returns a failure with a [`WriteError`](crate::WriteError) if the server rejects the object or does
+    /// not respond, or with a [`CachedClientError`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have created the object.
@@ -289,7 +323,8 @@ impl CachedClient {
     /// Patches an object, and returns the object of the response.
     ///
     /// # Errors
-    /// Returns a failure with a [`WriteError`] if the server rejects the patch or does not respond.
+    /// Returns a failure with a [`WriteError`](crate::WriteError) if the server rejects the patch or does not
+    /// respond, or with a [`CachedClientError`]. Also fails if the patch cannot be serialized.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have patched the object.
@@ -304,7 +339,7 @@ impl CachedClient {
             Patch::Merge(body) => Patch::Merge(to_value(body)?),
             Patch::Strategic(body) => Patch::Strategic(to_value(body)?),
             Patch::Json(operations) => Patch::Json(operations.clone()),
-            _ => return Err("this kind of patch is not supported; use `CachedClient::api_of`".into()),
+            _ => return Err(format!("failed to patch {key}: only apply, merge, strategic and JSON patches are supported; use `CachedClient::api_of`").into()),
         };
         self.cache::<K>(key.namespace())?.patch(key, &patch).await
     }
@@ -347,8 +382,8 @@ impl CachedClient {
         self.send(object, Some(&check)).await
     }
 
-    /// Makes `owner` the controller of an object, and applies the object. The method never changes an object
-    /// of another owner. See [`Applier::apply_owned`].
+    /// Makes `owner` the controller of an object, and applies the object. The method changes an existing
+    /// object only if `owner` is already its controller. See [`Applier::apply_owned`].
     ///
     /// # Errors
     /// Returns the failures of [`Applier::apply_owned`].
@@ -439,6 +474,18 @@ fn key_of(object: &impl Resource) -> ObjectKey {
 impl TypeEntry {
     fn new<T: ToResource<Resource: StaticObject>>(api: CachedApi<T>) -> Self {
         let cache: Arc<dyn TypeCache<T::Resource>> = Arc::new(api.clone());
-        Self { api: Box::new(api), cache: Box::new(cache) }
+        Self { api: Box::new(api), cache: Box::new(cache), representation: type_name::<T>() }
+    }
+
+    fn api<T: ToResource>(&self) -> Result<CachedApi<T>, CachedClientError> {
+        let api = self.api.downcast_ref::<CachedApi<T>>().cloned();
+        api.ok_or(CachedClientError::OtherRepresentation {
+            cached: self.representation,
+            requested: type_name::<T>(),
+        })
+    }
+
+    fn cache<K: 'static>(&self) -> Option<Arc<dyn TypeCache<K>>> {
+        self.cache.downcast_ref::<Arc<dyn TypeCache<K>>>().cloned()
     }
 }

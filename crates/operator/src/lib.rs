@@ -10,6 +10,7 @@
 //!   [`Leadership`] reports whether this process is the leader.
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
 //!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
+//! - A [`CachedClient`] reads objects of all types from caches, and writes them.
 //! - An [`EventRecorder`] reports Kubernetes Events about objects.
 //! - [`await_condition`] waits until a cached object satisfies a condition, without requests.
 //! - [`ensure_crd`] installs a CRD, and waits until the server serves its objects.
@@ -22,7 +23,7 @@
 //! };
 //!
 //! async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
-//!     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // deleted
+//!     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // not in the cache
 //!     // Compare the Pods with `deployment`, and create or delete some.
 //!     # drop(deployment);
 //!     Ok(Action::Done)
@@ -45,6 +46,7 @@
 //! - `http`: metrics, health and debug pages of a [`Manager`] over HTTP.
 //! - `metrics`: metrics for Prometheus. Without `http`, a program registers the metrics in its own
 //!   registry with `Manager::register_metrics`.
+//! - `compressed`: caches of compressed objects, with zstd, which is built from C.
 //! - `tls`: TLS and authorization for the pages, with `ManagerOptions::secure_serving`. This feature
 //!   enables `http`, and the crates rustls and ring.
 //!
@@ -104,7 +106,7 @@ mod redact;
 mod wait;
 mod write;
 
-pub use cached_client::CachedClient;
+pub use cached_client::{CachedClient, CachedClientError};
 pub use controller::{
     Controller, ControllerError,
     action::{Action, Failure, TerminalError},
@@ -125,7 +127,7 @@ pub use election::{
     lease::{ElectionError, LeaseTimes},
 };
 pub use manager::{
-    AddControllerError, ControllerGuard, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
+    AddControllerError, AddedController, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
     permissions::MissingRule, signals::shutdown_signal,
 };
 #[cfg(feature = "tls")]

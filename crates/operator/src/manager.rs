@@ -14,7 +14,7 @@ pub(crate) mod signals;
 mod stages;
 mod task_group;
 
-pub use added::{AddControllerError, ControllerGuard, ManagerHandle};
+pub use added::{AddControllerError, AddedController, ManagerHandle};
 pub use error::ManagerError;
 pub(crate) use optional::OptionalInformers;
 #[cfg(feature = "tls")]
@@ -421,7 +421,7 @@ impl Manager {
         let result = result.and_then(|()| {
             failures.reported(Stage::Runnables).map_or(Ok(()), |late| {
                 let error = error_of(late);
-                tracing::error!(%error, "a part failed while the manager stopped");
+                tracing::error!(%error, "a controller or task failed while the manager stopped");
                 Err(error)
             })
         });

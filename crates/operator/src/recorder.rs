@@ -239,7 +239,7 @@ impl EventWriter {
         tokio::select! {
             biased;
             () = self.write_all(&stop, &no_retry) => {}
-            () = stop_timeout => tracing::warn!("recorder stopped before all events were written"),
+            () = stop_timeout => tracing::warn!("recorder stopped; events were lost, because their writes did not complete in time"),
         }
     }
 

@@ -48,13 +48,11 @@ pub enum AwaitConditionError {
 /// Waits until an object satisfies a condition, as kube-runtime's `await_condition` does. Returns the object
 /// that satisfied the condition, or `None` if the condition accepts an absent object.
 ///
-/// The function reads the cache of the informer and sends no request. It calls `condition` before the wait
-/// and after each change of the cache. The argument is `None` if the object does not exist.
-/// The module [`conditions`](crate::conditions) contains conditions for built-in types.
-///
-/// First, the function waits for the initial list and for the recorded writes of each
-/// [`CachedApi`](kube_informer::CachedApi) of the informer to the object. After a delete, the deleted
-/// object is therefore not returned.
+/// The function reads the cache of the informer and sends no request. First, it waits until the cache
+/// contains the initial list and all recorded writes to the object. After a delete through a
+/// [`CachedApi`](kube_informer::CachedApi), it therefore never returns the deleted object. Then it calls
+/// `condition`, and again after each change of the cache. The argument is `None` if the object does not
+/// exist. The module [`conditions`](crate::conditions) contains conditions for built-in types.
 ///
 /// In a reconciler, do not wait: a waiting reconcile occupies a worker. Return
 /// [`Action::AwaitChange`](crate::Action::AwaitChange) instead, because the controller reconciles the key

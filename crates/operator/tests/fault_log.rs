@@ -47,7 +47,7 @@ async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
     for round in 0..5 {
         ours.apply(&maps, &map("secret text 1")).await.unwrap();
         assert_eq!(
-            log(&logged).matches("manager=\"ours\"").count(),
+            log(&logged).matches("field_manager=\"ours\"").count(),
             usize::from(round >= 3),
             "round {round}"
         );
@@ -59,7 +59,7 @@ async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
         "object=default/web",
         "field=\"data.says\"",
         FIGHT,
-        "manager=\"others\"",
+        "field_manager=\"others\"",
         "repairs=3",
     ] {
         assert!(log.contains(expected), "{expected}: {log}");

@@ -317,7 +317,7 @@ impl<T: Object> Root<T> {
     fn remove(&mut self, id: &ObjectId, last: Option<Entry<T>>, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((slot, held)) if !held.uid.differs_from(&id.uid) => {
-                self.delete(slot, last, Removal::Deleted, outcome)
+                self.delete(slot, last, Removal::Deleted, outcome);
             }
             _ => outcome.repeated(last),
         }
@@ -352,7 +352,7 @@ impl<T: Object> Root<T> {
         match self.held(id.key.as_ref()) {
             Some((slot, held)) if self.is_repeat(slot, held, id, None) => outcome.repeated(None),
             Some((slot, held)) if held.uid.differs_from(&id.uid) => {
-                self.delete(slot, None, Removal::FinalStateUnknown, outcome)
+                self.delete(slot, None, Removal::FinalStateUnknown, outcome);
             }
             Some((slot, _)) => self.set_stale(slot, true),
             None => {}

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -52,6 +52,7 @@ impl Library {
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
+    log_filter: &'static str,
     /// The library of the program.
     pub library: Library,
 }
@@ -65,7 +66,13 @@ pub struct Running {
 impl Program {
     /// Describes an existing program.
     pub fn new(library: Library, path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), library }
+        Self { path: path.into(), log_filter: "info,kube_client=off", library }
+    }
+
+    /// Sets the filter of the log of programs in Rust. By default, it includes the level info.
+    #[must_use]
+    pub fn log_filter(self, log_filter: &'static str) -> Self {
+        Self { log_filter, ..self }
     }
 
     /// Builds the program of an operator in Go. Returns `None` if Go is missing.
@@ -93,7 +100,7 @@ impl Program {
         let output = OpenOptions::new().create(true).append(true).open(&log)?;
         let mut command = Command::new(&self.path);
         command.args(arguments).env("KUBECONFIG", kubeconfig).env("POD_NAMESPACE", "default");
-        command.env("RUST_LOG", "info,kube_client=off").env("NO_COLOR", "1");
+        command.env("RUST_LOG", self.log_filter).env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.path.display()))?;
         Ok(Running { child, log })
@@ -113,6 +120,19 @@ impl Running {
     /// Returns the id of the process.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    /// Waits until the process exits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process cannot be observed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn exited(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.wait().await?)
     }
 
     /// Waits until the log contains a text.

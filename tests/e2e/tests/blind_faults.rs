@@ -171,13 +171,20 @@ fn evidence(fault: Fault) -> Vec<(&'static str, String)> {
             in_log_and_pages("conflict with \"autoscaler\": .spec.replicas")
         }
         Fault::ConflictStorm(ConflictSource::Fight) => {
-            vec![("debug-why.json", "owned Deployment shop/home was updated".to_owned())]
+            let line = "another client changes a field again and again, and this program applies it again";
+            let field = "resource=deployments object=shop/home field=\"spec.replicas\"";
+            vec![
+                ("debug-why.json", "owned Deployment shop/home was updated".to_owned()),
+                ("log.txt", line.to_owned()),
+                ("log.txt", field.to_owned()),
+            ]
         }
         Fault::HungReconcile(Hang::Future) => in_log_and_pages("reconcile timed out")
             .into_iter()
             .chain([("log.txt", "key=shop/home".to_owned())])
             .collect(),
         Fault::HungReconcile(Hang::Thread) => vec![
+            ("log.txt", "reconcile blocks its thread, so its timeout has no effect".to_owned()),
             ("healthz.txt", "503 Service Unavailable".to_owned()),
             (
                 "healthz.txt",

@@ -28,7 +28,7 @@ const fn figure(
 }
 
 /// The figures, in the order of the tables. For all figures, less is better.
-pub(super) const FIGURES: [Figure; 27] = [
+pub(super) const FIGURES: [Figure; 26] = [
     figure("first start: wall time, s", 2, |of, _| Some(of.first.wall)),
     figure("first start: CPU, us/object", 0, |of, set| Some(of.first.cpu * 1e6 / set.objects as f64)),
     figure("first start: peak RSS, MB", 1, |of, _| Some(of.first.peak as f64 / MB)),
@@ -48,7 +48,6 @@ pub(super) const FIGURES: [Figure; 27] = [
     figure("idle: reads and writes", 0, |of, _| {
         Some(requests(&of.idle, &READS, 1)? + requests(&of.idle, &WRITES, 1)?)
     }),
-    figure("restart: wall time, s", 2, |of, _| Some(of.restart.wall)),
     figure("restart: CPU, us/object", 0, |of, set| Some(of.restart.cpu * 1e6 / set.objects as f64)),
     figure("restart: peak RSS, MB", 1, |of, _| Some(of.restart.peak as f64 / MB)),
     figure("restart: RSS at rest, MB", 1, |of, _| Some(of.restart.resident as f64 / MB)),

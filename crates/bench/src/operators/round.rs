@@ -12,7 +12,7 @@ use kube_informer_operators::storage_server::StorageServer;
 use kube_testserver::Server;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::observer::Observer;
 use super::{Operator, OperatorSettings};
@@ -23,6 +23,8 @@ use crate::record::RealServer;
 
 /// The time limit for each part.
 const PART_LIMIT: Duration = Duration::from_secs(900);
+/// The number of consecutive times that a program must be at rest after a part.
+const RESTS: usize = 4;
 /// The interval of the checks whether a restarted program has read all objects.
 const START_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -128,11 +130,11 @@ pub(super) async fn run(
 impl Measurement<'_> {
     async fn run(&self) -> Result<OperatorRound> {
         let before = self.begin(Duration::ZERO);
-        let running = self.start()?;
+        let mut running = self.start()?;
         let process = self.statistics(&running)?;
-        self.limited("each object is reported", self.observer.all_reported()).await?;
+        self.limited(&mut running, "each object is reported", self.observer.all_reported()).await?;
         let first = self.end(&before, before.time.elapsed(), &process, true).await?;
-        let changes = self.changes(&process).await?;
+        let changes = self.changes(&mut running, &process).await?;
         let latency = self.observer.latency().context("no change was reported")?;
         process.reset_peak()?;
         let before = self.begin(process.cpu()?);
@@ -141,9 +143,9 @@ impl Measurement<'_> {
         running.stop().await?;
 
         let before = self.begin(Duration::ZERO);
-        let running = self.start()?;
+        let mut running = self.start()?;
         let process = self.statistics(&running)?;
-        self.limited("the restarted program reads all objects", self.is_started(&before)).await?;
+        self.limited(&mut running, "the program reads all objects", self.is_started(&before)).await?;
         let restart = self.end(&before, before.time.elapsed(), &process, true).await?;
         running.stop().await?;
         Ok(OperatorRound { first, changes, latency, idle, restart })
@@ -162,7 +164,7 @@ impl Measurement<'_> {
         Statistics::new(self.operator.name(), running.id().context("the program has stopped")?)
     }
 
-    async fn changes(&self, process: &Statistics) -> Result<OperatorPart> {
+    async fn changes(&self, running: &mut Running, process: &Statistics) -> Result<OperatorPart> {
         process.reset_peak()?;
         let before = self.begin(process.cpu()?);
         let mut ticks = interval(Duration::from_secs_f64(1.0 / self.settings.rate as f64));
@@ -173,7 +175,7 @@ impl Measurement<'_> {
             self.observer.start_change(number);
             self.operator.change(self.client, number).await?;
         }
-        self.limited("all changes are reported", self.observer.all_reported()).await?;
+        self.limited(running, "all changes are reported", self.observer.all_reported()).await?;
         self.end(&before, before.time.elapsed(), process, true).await
     }
 
@@ -190,13 +192,18 @@ impl Measurement<'_> {
         }
     }
 
-    async fn limited(&self, what: &str, wait: impl Future<Output = ()>) -> Result<()> {
-        let waited = timeout(PART_LIMIT, wait).await;
-        waited.with_context(|| {
-            let log = fs::read_to_string(self.folder.join("operator.log")).unwrap_or_default();
-            let last: Vec<&str> = log.lines().rev().take(5).collect();
-            format!("timed out after {PART_LIMIT:?} while waiting until {what}; last lines: {last:#?}")
-        })
+    /// Waits for a part of the work of a program, which must not exit.
+    async fn limited(&self, running: &mut Running, what: &str, wait: impl Future<Output = ()>) -> Result<()> {
+        let failure = tokio::select! {
+            biased;
+            () = wait => return Ok(()),
+            status = running.exited() => format!("the program exited with {}", status?),
+            () = sleep(PART_LIMIT) => format!("timed out after {PART_LIMIT:?}"),
+        };
+        let log = fs::read_to_string(self.folder.join("operator.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(5)..];
+        bail!("{failure} while waiting until {what}; last lines: {last:#?}")
     }
 
     fn requests_since(&self, before: &PartStart) -> Option<RequestCounts> {
@@ -221,7 +228,10 @@ impl Measurement<'_> {
         waits: bool,
     ) -> Result<OperatorPart> {
         if waits {
-            process.rest(REST_INTERVAL).await?;
+            // A program can wait for a first response without any work.
+            for _ in 0..RESTS {
+                process.rest(REST_INTERVAL).await?;
+            }
         }
         let memory = process.memory()?;
         Ok(OperatorPart {

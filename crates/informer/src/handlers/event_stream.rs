@@ -11,7 +11,7 @@ use std::{
 use super::resync::Resync;
 use crate::{
     shared::Shared,
-    subscription::{Removal, Subscription},
+    subscription::{Subscription, Unsubscribe},
 };
 use futures_util::Stream;
 use kube_delta_fifo::Delivery;
@@ -105,6 +105,6 @@ impl<T: Object> Stream for EventStream<T> {
 
 impl<T: Object> Drop for EventStream<T> {
     fn drop(&mut self) {
-        self.subscription.cancel(Removal::DropQueued);
+        self.subscription.cancel(Unsubscribe::DropQueued);
     }
 }

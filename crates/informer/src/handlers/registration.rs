@@ -6,7 +6,7 @@ use kube_object::Object;
 use tokio::sync::watch;
 
 use crate::{
-    subscription::{Removal, Subscription},
+    subscription::{Subscription, Unsubscribe},
     sync,
 };
 
@@ -89,7 +89,7 @@ impl<T: Object> HandlerRegistration<T> {
     /// The handler is always removed, because dropping the future also drops the registration. If
     /// you drop the future, you do not know when the running call has returned.
     pub async fn remove(self) {
-        self.cancel(Removal::DropQueued).await;
+        self.cancel(Unsubscribe::DropQueued).await;
     }
 
     /// Delivers the queued events, and then removes the handler. Events after this call are not
@@ -104,16 +104,16 @@ impl<T: Object> HandlerRegistration<T> {
     /// events. If you drop it later, the handler still receives its queued events, but you do not
     /// know when.
     pub async fn remove_after_delivery(self) {
-        self.cancel(Removal::DeliverQueued).await;
+        self.cancel(Unsubscribe::DeliverQueued).await;
     }
 
     /// Delivers the queued events and a delete of each cached object, and then removes the handler.
     pub(crate) fn remove_with_deletes(mut self) {
         self.released = true;
-        self.subscription.cancel(Removal::DeleteAll);
+        self.subscription.cancel(Unsubscribe::DeleteAll);
     }
 
-    async fn cancel(mut self, removal: Removal) {
+    async fn cancel(mut self, removal: Unsubscribe) {
         self.refuse_index_function();
         self.released = true;
         self.subscription.cancel(removal);
@@ -140,7 +140,7 @@ impl<T: Object> HandlerRegistration<T> {
 impl<T: Object> Drop for HandlerRegistration<T> {
     fn drop(&mut self) {
         if !self.released {
-            self.subscription.cancel(Removal::DropQueued);
+            self.subscription.cancel(Unsubscribe::DropQueued);
         }
     }
 }

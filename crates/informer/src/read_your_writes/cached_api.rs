@@ -29,9 +29,9 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// incomplete cache cannot prove that an object is absent.
 ///
 /// A read does not wait for a write to an object that the informer does not select. The `CachedApi`
-/// compares the namespace, the labels and the text fields of the object with the selectors of the
-/// informer. For other field selectors and for custom query parameters, only the server can decide.
-/// In these cases, a read waits for the next event or bookmark.
+/// compares the namespace and the labels of the object with the selectors of the informer, and also
+/// fields with a string value. For other field selectors and for custom query parameters, only the server can
+/// decide. A read then waits for the next event or bookmark, and fails after its timeout.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;

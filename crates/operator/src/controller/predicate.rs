@@ -12,8 +12,8 @@ use kube_informer::{Event, Object};
 /// deletions, because these events contain only one state.
 ///
 /// # Deletions
-/// A predicate also filters deletions. If an earlier event of an object passed, its deletion must
-/// pass. Otherwise the reconciler is not called for the deletion.
+/// A predicate also filters deletions. Write the predicate so that it accepts the deletion of each object
+/// that it accepted before. Otherwise, the reconciler is not called for the deletion.
 ///
 /// For a deletion, a predicate receives the *last* state of the object. A predicate on a label or a
 /// phase can therefore reject the deletion of an object that it accepted in an earlier state. To

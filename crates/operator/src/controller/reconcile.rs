@@ -15,9 +15,8 @@ pub struct Request<T: Cached> {
     pub key: ObjectKey,
     /// The object when this reconcile starts.
     pub object: Observed<T>,
-    /// The reasons for this reconcile. The list can be empty if a change arrived while the previous
-    /// reconcile of the key started. The previous reconcile then received the reason, but the
-    /// change also causes this reconcile.
+    /// The reasons for this reconcile. The list can be empty, because the previous reconcile of the key may
+    /// have received the reason for this reconcile. Do not base decisions on the reasons.
     pub reasons: Reasons,
     /// The number of consecutive failed reconciles before this one.
     pub failures: u32,
@@ -37,7 +36,9 @@ pub enum Observed<T: Cached> {
 }
 
 impl<T: Cached> Observed<T> {
-    /// Returns the object if it is in the cache.
+    /// Returns the object if it is in the cache, also if it is being deleted. Returns `None` for `Absent` and
+    /// for `Unselected`. If the controller uses
+    /// [`reconcile_unselected`](crate::Controller::reconcile_unselected), match on the variants instead.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::ConfigMap;

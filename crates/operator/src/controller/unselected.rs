@@ -26,7 +26,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An object that the informer selects is not in its cache.
 #[derive(Debug, thiserror::Error)]
-#[error("the cache of the informer {informer} does not contain {key} yet, although the informer selects it")]
+#[error(
+    "cannot reconcile {key}: the cache of {informer} does not contain it after {READ_TIMEOUT:?}; check the watch of this informer"
+)]
 struct CacheBehind {
     informer: String,
     key: ObjectKey,
@@ -180,7 +182,7 @@ where
             Err(error) => {
                 let error = Failure::from(error);
                 let informer = api.informer().name();
-                tracing::warn!(informer, %error, "failed to list objects that the informer does not select; retrying");
+                tracing::warn!(%informer, %error, retry_after = ?LIST_RETRY, "failed to list the objects with the finalizer; retrying");
                 sleep(LIST_RETRY).await;
             }
         }

@@ -58,8 +58,11 @@ impl<T: Cached> Controller<T> {
 
     /// Reconciles the keys that `keys` returns for each event of `informers`.
     ///
-    /// `keys` must not block. For example, it can use an index, or read a name from the object. For
-    /// an update, the event contains the old and the new state of the object.
+    /// For example, `keys` can use an index, or read a name from the object. `event.entry()` is only the new
+    /// state. If an update can move the object to another key, return the keys of both states.
+    ///
+    /// `keys` must not block, because the cache of the informer waits for it. If it panics, the controller
+    /// fails with [`ControllerError::SourcePanicked`](crate::ControllerError::SourcePanicked).
     pub fn watches<O, I>(
         self,
         informers: impl Into<Informers<O>>,

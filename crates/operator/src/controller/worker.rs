@@ -218,7 +218,10 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
                             "reconcile timed out; a call of the reconciler did not complete; retrying"
                         );
                     }
-                    _ => tracing::error!("reconcile panicked; retrying"),
+                    _ => tracing::error!(
+                        failures,
+                        "reconcile panicked; retrying (the panic hook printed the message)"
+                    ),
                 }
                 self.add_reason(&item, Change::Failed);
                 item.retry();

@@ -52,7 +52,7 @@ pub struct ManagerHandle {
 #[derive(Clone)]
 struct AddedQueue {
     /// `None` after the queue was closed.
-    controllers: Arc<Mutex<Option<Vec<AddedController>>>>,
+    controllers: Arc<Mutex<Option<Vec<NewController>>>>,
     changed: Arc<Notify>,
 }
 
@@ -62,7 +62,7 @@ impl AddedQueue {
     }
 
     /// Returns false if the queue is closed.
-    fn push(&self, added: AddedController) -> bool {
+    fn push(&self, added: NewController) -> bool {
         let mut controllers = self.controllers.lock();
         let Some(controllers) = &mut *controllers else { return false };
         controllers.push(added);
@@ -71,7 +71,7 @@ impl AddedQueue {
     }
 
     /// Waits for added controllers.
-    async fn take(&self) -> Vec<AddedController> {
+    async fn take(&self) -> Vec<NewController> {
         loop {
             let added = self.controllers.lock().as_mut().map(std::mem::take).unwrap_or_default();
             if !added.is_empty() {
@@ -105,7 +105,7 @@ pub(super) struct HandleParts {
     pub(super) controllers: ControllerStates,
 }
 
-struct AddedController {
+struct NewController {
     prepared: PreparedController,
     leadership: Leadership,
     removed: CancellationToken,
@@ -146,7 +146,7 @@ impl ManagerHandle {
         &self,
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
-    ) -> Result<ControllerGuard, AddControllerError> {
+    ) -> Result<AddedController, AddControllerError> {
         self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler)
     }
 
@@ -160,7 +160,7 @@ impl ManagerHandle {
         runs_on: RunsOn,
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
-    ) -> Result<ControllerGuard, AddControllerError> {
+    ) -> Result<AddedController, AddControllerError> {
         let HandleParts { factory, leadership, metrics, controllers } = &self.parts;
         let prepared = controller.prepare(reconciler, metrics);
         let state = prepared.state.clone();
@@ -174,25 +174,25 @@ impl ManagerHandle {
             RunsOn::EveryReplica => Leadership::always(),
         };
         let (removed, (running, stopped)) = (CancellationToken::new(), oneshot::channel());
-        let added = AddedController { prepared, leadership, removed: removed.clone(), running };
+        let added = NewController { prepared, leadership, removed: removed.clone(), running };
         if !self.added.push(added) {
             controllers.remove(&name);
             return Err(AddControllerError::ManagerStopped(name));
         }
-        Ok(ControllerGuard { removed, stopped })
+        Ok(AddedController { removed, stopped })
     }
 }
 
 /// Refers to a controller that was added with [`ManagerHandle::add_controller`]. Dropping it does not remove
 /// the controller.
 #[derive(Debug)]
-pub struct ControllerGuard {
+pub struct AddedController {
     removed: CancellationToken,
     /// Closed when the controller has stopped.
     stopped: oneshot::Receiver<()>,
 }
 
-impl ControllerGuard {
+impl AddedController {
     /// Stops the controller, and waits for its running reconciles. The informers of the controller continue
     /// to run until the manager stops, or until they are removed from the factory.
     ///
@@ -293,11 +293,11 @@ enum ControllerEnd {
 /// Runs a controller until it is removed, or until all added controllers stop. Records a failure
 /// immediately, because running reconciles can take long.
 async fn run_controller(
-    added: AddedController,
+    added: NewController,
     controllers: ControllerStates,
     failure: FirstFailure,
 ) -> ControllerEnd {
-    let AddedController { prepared, leadership, removed, running } = added;
+    let NewController { prepared, leadership, removed, running } = added;
     let _running = running; // dropped when this task returns
     let state = prepared.state.clone();
     let stop = failure.stop.child_token();
@@ -354,7 +354,7 @@ mod tests {
         let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
         let requests = controller.handle();
         let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
-        let _guard = handle.add_controller(controller, reconcile).unwrap();
+        let _added = handle.add_controller(controller, reconcile).unwrap();
         sleep(SECOND).await;
         advance(until - Instant::now() + Duration::from_micros(100)).await;
         requests.reconcile("default/a".parse().unwrap());

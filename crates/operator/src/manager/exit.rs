@@ -109,9 +109,11 @@ impl Watchdog {
             }
             // A blocked thread can hold the lock of the log, so another thread writes the log and exits.
             let _exiting = thread::Builder::new().name("exit".to_owned()).spawn(move || {
-                let running = self.controllers.all().iter().filter_map(longest_reconcile).collect::<Vec<_>>();
-                let running = running.join("; ");
-                tracing::error!(running, "blocked threads prevent the stop of the manager; exiting");
+                tracing::error!("blocked threads prevent the stop of the manager; exiting");
+                // A blocked thread can also hold the lock of a queue, so this line is separate.
+                for reconcile in self.controllers.all().iter().filter_map(longest_reconcile) {
+                    tracing::error!(%reconcile, "reconcile did not stop");
+                }
                 process::exit(FAILED);
             });
             thread::park_timeout(CHECK_INTERVAL);

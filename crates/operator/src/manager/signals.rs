@@ -17,7 +17,7 @@ pub async fn shutdown_signal() {
 
 async fn ctrl_c() {
     if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::error!(%error, "cannot listen for Ctrl-C");
+        tracing::error!(%error, "cannot listen for Ctrl-C; it will not stop the manager gracefully");
         std::future::pending::<()>().await;
     }
 }
@@ -29,7 +29,7 @@ async fn sigterm() {
     match signal(SignalKind::terminate()) {
         Ok(mut signal) => _ = signal.recv().await,
         Err(error) => {
-            tracing::error!(%error, "cannot listen for SIGTERM");
+            tracing::error!(%error, "cannot listen for SIGTERM; this signal will not stop the manager gracefully");
             std::future::pending::<()>().await;
         }
     }

@@ -243,7 +243,9 @@ impl ElectionStage {
             false
         };
         if was_leader && !is_released {
-            tracing::warn!("lease was not released; other candidates wait until it expires");
+            tracing::warn!(
+                "lease was not released, because requests of its controllers and tasks may be in flight; other candidates wait until it expires"
+            );
         }
     }
 }

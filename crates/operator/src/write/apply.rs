@@ -20,7 +20,7 @@ use super::{
     applied::{self, Applied, AppliedObjects, ApplyTarget, LastApply},
     compare::{contains_all, first_requested_difference, result_of_dry_run},
     owner::{check_controller, set_controller_reference},
-    repairs::Repairs,
+    repairs::{Repairs, UnusualRepairs},
     requests::{self, ObjectPart, plural},
     written::{OperationResult, WriteError, Written},
 };
@@ -177,7 +177,8 @@ impl Applier {
     /// example because it has a label of this program. The method never changes an object that `check` does
     /// not accept, even with [`force`](Self::force):
     /// - If the cache contains the object, the method calls `check` with the cached object.
-    /// - If the cache does not contain the object, it must not exist.
+    /// - If the cache does not contain the object, the method only creates it. If the object exists on the
+    ///   server, the apply fails with [`WriteError::Conflict`].
     ///
     /// The server rejects the apply if the object has changed since it was cached, so the method is correct
     /// with a stale cache. The next reconcile then tries again.
@@ -202,10 +203,13 @@ impl Applier {
     }
 
     /// Makes `owner` the controller of an object, and applies it like [`apply`](Self::apply). The
-    /// method never changes an object that another client created, even with [`force`](Self::force):
-    /// - If the cache contains the object, `owner` must already be its controller.
-    /// - If the cache does not contain the object, it must not exist. The informer must therefore
-    ///   select all objects that the program applies.
+    /// method changes an existing object only if `owner` is already its controller, even with
+    /// [`force`](Self::force):
+    /// - If the cache contains the object, the method checks the controller of the cached object.
+    /// - If the cache does not contain the object, the method only creates it. If the object exists on the
+    ///   server, the apply fails with [`WriteError::Conflict`]. The informer must therefore select all
+    ///   objects
+    ///   that the program applies.
     ///
     /// The server rejects the apply if the object has changed since it was cached, so the method is correct
     /// with a stale cache. The next reconcile then tries again.
@@ -312,7 +316,8 @@ impl Applier {
                 OperationResult::Unchanged
             }
             Some(cached) => {
-                if was_applied {
+                // A server may store another form of a value. This is not a change by another client.
+                if was_applied && contains_all(&response, &requested).is_ok_and(|contains| contains) {
                     self.log_repair(api, part, &key, &*cached, &requested);
                 }
                 OperationResult::Updated
@@ -331,11 +336,12 @@ impl Applier {
         requested: &Value,
     ) {
         let (url, now) = (api.api().resource_url(), Instant::now());
-        let Some(repairs) = self.repairs.lock().record(ApplyTarget::new(url, part, key), now) else { return };
+        let repaired = self.repairs.lock().record(ApplyTarget::new(url, part, key), now);
+        let Some(UnusualRepairs { repairs, suppressed }) = repaired else { return };
         let resource = plural(url);
         let field = first_requested_difference(cached, requested).unwrap_or_default();
-        let manager = &self.manager;
-        tracing::warn!(%resource, object = %key, field, manager, repairs, "{FIGHT}");
+        let field_manager = &self.manager;
+        tracing::warn!(%resource, object = %key, field, field_manager, repairs, suppressed, "{FIGHT}");
     }
 
     async fn request<T: ToResource<Resource: ApiObject>>(

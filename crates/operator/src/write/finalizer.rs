@@ -66,11 +66,12 @@ const MAX_PATCH_RETRIES: usize = 3;
 /// the server before each cleanup.
 ///
 /// Before the first `apply` of an object that already has the finalizer, the `Finalizer` calls
-/// [`Informer::wait_for_latest`](kube_informer::Informer::wait_for_latest), once for each informer. The cache
-/// then contains each finalizer that an earlier process has removed. After that, only this process can remove
-/// the finalizer, so the cached objects are sufficient. After a start, this requires one LIST with `limit=1`
-/// and one short watch, instead of one read per object. All reconciles that need the result wait for it, in
-/// most cases about three seconds, and at most 10 seconds.
+/// [`Informer::wait_for_latest`](kube_informer::Informer::wait_for_latest), once for each informer. The
+/// cache then contains the changes of all earlier processes, so a cached finalizer also exists on the
+/// server. After that, only this process can remove the finalizer, so the cached objects are sufficient.
+/// After a start, this requires one LIST with `limit=1` and one short watch, instead of one read per
+/// object. All reconciles that need the result wait for it, in most cases about three seconds, and at most
+/// 10 seconds.
 ///
 /// If the wait fails, for example because the server sends no bookmarks, the `Finalizer` reads each such
 /// object once from the server. After a minute, it calls `wait_for_latest` again. It also reads an object

@@ -8,7 +8,9 @@ use serde_json::{Map, Number, Value};
 pub(crate) fn json_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
-            left.keys().chain(right.keys()).all(|key| json_equal(field(left, key), field(right, key)))
+            // Each pair of values is compared once. Otherwise, the time would be exponential in the depth.
+            left.iter().all(|(key, left)| json_equal(left, field(right, key)))
+                && right.iter().all(|(key, right)| right.is_null() || left.contains_key(key))
         }
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| json_equal(left, right))
@@ -41,7 +43,9 @@ pub(crate) fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
     if json_equal(before, after) {
         return None;
     }
-    let (Value::Object(before), Value::Object(after)) = (before, after) else { return Some(after.clone()) };
+    let (Value::Object(before), Value::Object(after)) = (before, after) else {
+        return Some(without_nulls(after));
+    };
     let removed = before.iter().filter(|(key, value)| !value.is_null() && field(after, key).is_null());
     let mut patch: Map<String, Value> = removed.map(|(key, _)| (key.clone(), Value::Null)).collect();
     let changed = after.iter().filter(|(_, value)| !value.is_null());
@@ -49,6 +53,18 @@ pub(crate) fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
         changed.filter_map(|(key, value)| Some((key.clone(), merge_patch(field(before, key), value)?))),
     );
     Some(Value::Object(patch))
+}
+
+/// Removes null fields from the objects in a value. In a list, a merge patch does not remove them.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(key, value)| (key.clone(), without_nulls(value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
 }
 
 /// Returns the path of the first requested value that `actual` does not contain, such as
@@ -171,9 +187,23 @@ mod tests {
             (json!({"a": 1, "b": {"d": [1, 2]}, "e": "x"}), json!({"b": {"c": null, "d": [1, 2]}})),
             (json!({"a": 1, "b": {"c": 1, "d": [1]}, "f": 3}), json!({"e": null, "f": 3})),
             (json!({"a": 1, "b": "y", "e": "x"}), json!({"b": "y"})),
+            (
+                json!({"a": 1, "b": {"c": 1, "d": [{"x": null, "y": 1}]}, "e": "x"}),
+                json!({"b": {"d": [{"y": 1}]}}),
+            ),
             (Value::Null, Value::Null),
         ] {
             assert_eq!(patch(after), Some(expected));
         }
+    }
+
+    /// A comparison that visits each pair twice would take 2^64 steps.
+    #[test]
+    fn deep_values_are_compared_in_linear_time() {
+        let nested = |leaf| (0..64).fold(json!(leaf), |inner, _| json!({"a": inner}));
+        assert!(json_equal(&nested(1), &nested(1)));
+        assert!(json_contains(&nested(1), &nested(1)));
+        assert_eq!(merge_patch(&nested(1), &nested(1)), None);
+        assert_eq!(merge_patch(&nested(1), &nested(2)), Some(nested(2)));
     }
 }

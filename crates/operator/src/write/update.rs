@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_client::{Resource, api::Patch, core::ObjectMeta};
+use kube_client::{Resource, api::Patch};
 use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -113,9 +113,11 @@ where
 /// Patches the status of an object if `mutate` changes it. `current` is usually the object of the
 /// [`Request`](crate::Request).
 ///
-/// This function is like [`update_status`], with these differences:
+/// Prefer this function to [`update_status`], unless the program may only `update` the status. It has these
+/// differences:
 /// - The request is a JSON merge patch that contains only the changed fields, so it is smaller.
-/// - Fields of the status that the Rust type does not contain remain unchanged.
+/// - Fields of the status that the Rust type does not contain remain unchanged, except in lists: a changed
+///   list is replaced as a whole.
 /// - The program needs the permission to `patch` the subresource `status`, and not to `update` it.
 ///
 /// # Errors
@@ -175,8 +177,12 @@ where
             ("update the status of", requests::replace_status(api, key.name(), &object).await)
         }
         Write::PatchStatus => {
-            let ObjectMeta { uid, resource_version, .. } = current.meta();
-            let precondition = json!({"uid": uid, "resourceVersion": resource_version});
+            // Without a resourceVersion, the patch would be unconditional.
+            let version = current.meta().resource_version.as_deref().ok_or(WriteError::MissingVersion)?;
+            let mut precondition = json!({"resourceVersion": version});
+            if let Some(uid) = &current.meta().uid {
+                precondition["uid"] = json!(uid);
+            }
             let patch = Patch::Merge(json!({"metadata": precondition, "status": patch}));
             let patched = requests::patch_status(api, key.name(), &api.patch_params(), &patch).await;
             ("patch the status of", patched)

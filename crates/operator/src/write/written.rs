@@ -61,6 +61,11 @@ pub enum WriteError {
     /// The object has no name.
     #[error("failed to write an object without a name; set metadata.name (generateName is not supported)")]
     MissingName,
+    /// The object has no resourceVersion.
+    #[error(
+        "failed to patch a status without a resourceVersion; pass an object from the cache or from a response"
+    )]
+    MissingVersion,
     /// The object and the `CachedApi` have different namespaces.
     #[error(
         "failed to write {key}: the namespace of its CachedApi is {}; select the namespace with `CachedApi::namespace` or `CachedApi::with_api`",

@@ -14,7 +14,7 @@ fn add(
     handle: &ManagerHandle,
     secrets: &Informer<Secret>,
     seen: &mpsc::Sender<String>,
-) -> Result<kube_operator::ControllerGuard, AddControllerError> {
+) -> Result<kube_operator::AddedController, AddControllerError> {
     let seen = seen.clone();
     let reconcile = move |request: Request<Secret>| {
         seen.try_send(request.key.name().to_owned()).unwrap();

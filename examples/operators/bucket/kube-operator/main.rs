@@ -12,6 +12,7 @@ use kube_operator::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
 
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "example.com", version = "v1", kind = "Bucket", namespaced, status = "BucketStatus")]
@@ -87,7 +88,8 @@ struct Options {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt::init();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).init();
     let Options { storage_url, poll_seconds } = Options::parse();
     let client = Client::try_default().await?;
     let options = ManagerOptions {

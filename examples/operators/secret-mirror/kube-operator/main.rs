@@ -10,6 +10,7 @@ use kube_operator::{
     informer::{CachedApi, ObjectKey},
     shutdown_signal,
 };
+use tracing_subscriber::EnvFilter;
 
 const FINALIZER: &str = "example.com/mirror";
 const MIRRORED_FROM_LABEL: &str = "example.com/mirrored-from";
@@ -101,7 +102,8 @@ fn source_of(copy: &Secret) -> Option<ObjectKey> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt::init();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).init();
     let client = Client::try_default().await?;
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "secret-mirror")),
@@ -110,11 +112,12 @@ async fn main() -> anyhow::Result<()> {
     };
     let mut manager = Manager::new(client, options)?;
     let secrets = manager.factory().select::<Secret>();
-    let sources = manager.cached_client("secret-mirror");
-    sources.use_informer(&secrets.clone().labels("example.com/mirror=true").informer()?);
+    // A client reads a type from one informer. Sources and copies have separate informers.
+    let source_client = manager.cached_client("secret-mirror");
+    source_client.use_informer(&secrets.clone().labels("example.com/mirror=true").informer()?);
+    let sources = source_client.api::<Secret>()?;
     let copies = manager.cached_client("secret-mirror").force();
     copies.use_informer(&secrets.labels(MIRRORED_FROM_LABEL).informer()?);
-    let sources = sources.api::<Secret>()?;
     let controller = Controller::new(&sources)
         .reconcile_unselected(&sources, FINALIZER)?
         .watches(&copies.informer::<Secret>()?, |event| source_of(event.entry()))

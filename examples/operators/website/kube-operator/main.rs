@@ -22,6 +22,7 @@ use kube_operator::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
 
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
@@ -143,7 +144,8 @@ fn labels(website: &Website) -> BTreeMap<String, String> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt::init();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).init();
     let client = Client::try_default().await?;
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "website-operator")),

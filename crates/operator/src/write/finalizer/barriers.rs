@@ -14,6 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The delay after a failed barrier.
 const RETRY_DELAY: Duration = Duration::from_secs(60);
 
+/// The message of a failed wait.
+const STALE: &str = "cannot verify that the cache is current; a Finalizer reads each object from the server before its first reconcile";
+
 /// Holds one barrier for each informer.
 #[derive(Debug, Default)]
 pub(super) struct Barriers(Mutex<HashMap<InformerId, Arc<Barrier>>>);
@@ -69,7 +72,8 @@ async fn wait<T: Object>(informer: &Informer<T>) -> Outcome {
     match informer.wait_for_latest(TIMEOUT).await {
         Ok(()) => Outcome::Passed,
         Err(error) => {
-            tracing::warn!(%error, "cache may be stale; reading each object that has the finalizer from the server");
+            let informer = informer.name();
+            tracing::warn!(%informer, %error, retry_after = ?RETRY_DELAY, "{STALE}");
             Outcome::Failed { at: Instant::now() }
         }
     }
