@@ -208,8 +208,7 @@ impl Applier {
     /// - If the cache contains the object, the method checks the controller of the cached object.
     /// - If the cache does not contain the object, the method only creates it. If the object exists on the
     ///   server, the apply fails with [`WriteError::Conflict`]. The informer must therefore select all
-    ///   objects
-    ///   that the program applies.
+    ///   objects that the program applies.
     ///
     /// The server rejects the apply if the object has changed since it was cached, so the method is correct
     /// with a stale cache. The next reconcile then tries again.
