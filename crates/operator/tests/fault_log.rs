@@ -75,6 +75,31 @@ async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
     factory.shutdown().await;
 }
 
+/// `apply_owned` adds a precondition to the applied fields.
+#[tokio::test(start_paused = true)]
+async fn fight_over_an_owned_object_is_logged() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone());
+    let informer = factory.informer::<ConfigMap>().unwrap();
+    factory.start();
+    informer.wait_for_sync(60 * SECOND).await.unwrap();
+    let maps = CachedApi::new(Api::namespaced(client, "default"), &informer);
+    let owner = server.create(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "default"},
+    }));
+    let owner: ConfigMap = serde_json::from_value(owner.unwrap()).unwrap();
+    let [ours, others] = ["ours", "others"].map(|name| Applier::new(name).force());
+    for round in 0..5 {
+        let owned: ConfigMap = serde_json::from_value(map("1")).unwrap();
+        ours.apply_owned(&maps, &owner, owned).await.unwrap();
+        assert_eq!(log(&logged).contains("field_manager=\"ours\""), round >= 3, "round {round}");
+        others.apply(&maps, &map("2")).await.unwrap();
+    }
+    factory.shutdown().await;
+}
+
 /// A proxy can hold a response back, so there is no error.
 #[tokio::test(start_paused = true)]
 async fn list_without_a_response_is_logged_during_the_start() {

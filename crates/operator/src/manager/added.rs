@@ -109,6 +109,7 @@ struct NewController {
     prepared: PreparedController,
     leadership: Leadership,
     removed: CancellationToken,
+    metrics: Metrics,
     /// Dropped when the controller has stopped.
     running: oneshot::Sender<()>,
 }
@@ -174,7 +175,8 @@ impl ManagerHandle {
             RunsOn::EveryReplica => Leadership::always(),
         };
         let (removed, (running, stopped)) = (CancellationToken::new(), oneshot::channel());
-        let added = NewController { prepared, leadership, removed: removed.clone(), running };
+        let metrics = metrics.clone();
+        let added = NewController { prepared, leadership, removed: removed.clone(), metrics, running };
         if !self.added.push(added) {
             controllers.remove(&name);
             return Err(AddControllerError::ManagerStopped(name));
@@ -297,7 +299,7 @@ async fn run_controller(
     controllers: ControllerStates,
     failure: FirstFailure,
 ) -> ControllerEnd {
-    let NewController { prepared, leadership, removed, running } = added;
+    let NewController { prepared, leadership, removed, metrics, running } = added;
     let _running = running; // dropped when this task returns
     let state = prepared.state.clone();
     let stop = failure.stop.child_token();
@@ -314,6 +316,8 @@ async fn run_controller(
         result = prepared.run(leadership, stop.clone()) => result.unwrap_or_else(record),
         () = watch => {} // never returns
     }
+    // A new controller can have the same name after the removal.
+    metrics.remove_controller(&state.options.name);
     controllers.remove(&state.options.name);
     if stop.is_cancelled() { ControllerEnd::Stopped } else { ControllerEnd::LostLeadership }
 }

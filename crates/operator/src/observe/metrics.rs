@@ -52,6 +52,9 @@ impl Default for Metrics {
     }
 }
 
+/// The values of the label `result`.
+const RESULTS: [&str; 3] = ["success", "requeue_after", "error"];
+
 /// The buckets of controller-runtime, so that its dashboards work.
 const RECONCILE_BUCKETS_SECONDS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
@@ -106,10 +109,11 @@ impl Metrics {
             let labels = [("controller", Arc::clone(name)), ("result", ControllerName::from(result))];
             self.reconciles.get_or_create_owned(&labels)
         };
+        let [success, requeue_after, error] = RESULTS.map(reconciles);
         ControllerMetrics {
-            success: reconciles("success"),
-            requeue_after: reconciles("requeue_after"),
-            error: reconciles("error"),
+            success,
+            requeue_after,
+            error,
             errors: self.errors.get_or_create_owned(&controller),
             terminal_errors: self.terminal_errors.get_or_create_owned(&controller),
             panics: self.panics.get_or_create_owned(&controller),
@@ -118,6 +122,23 @@ impl Metrics {
             queue_seconds: self.queue_seconds.get_or_create_owned(&queue),
             work_seconds: self.work_seconds.get_or_create_owned(&queue),
         }
+    }
+}
+
+impl Metrics {
+    /// Removes the series of a controller that was removed from its manager.
+    pub(crate) fn remove_controller(&self, name: &ControllerName) {
+        for result in RESULTS {
+            let labels = [("controller", Arc::clone(name)), ("result", ControllerName::from(result))];
+            self.reconciles.remove(&labels);
+        }
+        let (controller, queue) = (controller_labels(name), queue_labels(name));
+        for counters in [&self.errors, &self.terminal_errors, &self.panics, &self.timeouts] {
+            counters.remove(&controller);
+        }
+        self.reconcile_seconds.remove(&controller);
+        self.queue_seconds.remove(&queue);
+        self.work_seconds.remove(&queue);
     }
 }
 
@@ -184,5 +205,32 @@ impl Observer for ControllerMetrics {
 
     fn observe_work_duration(&self, duration: Duration) {
         self.work_seconds.observe(duration.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn removed_controller_has_no_series() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        let series = |name: &str| {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            text.lines().filter(|line| line.contains(&format!("controller=\"{name}\""))).count()
+        };
+        let names = ["a", "b"].map(ControllerName::from);
+        let [counts, _] = names.each_ref().map(|name| metrics.for_controller(name));
+        assert!(series("a") > 0 && series("a") == series("b"));
+        metrics.remove_controller(&names[0]);
+        counts.record_result(ReconcileResult::Panicked);
+        counts.record_duration(Duration::ZERO);
+        counts.observe_queue_duration(Duration::ZERO);
+        assert_eq!(series("a"), 0);
+        assert!(series("b") > 0);
     }
 }

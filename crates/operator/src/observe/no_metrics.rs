@@ -16,6 +16,8 @@ impl Metrics {
         client
     }
 
+    pub(crate) fn remove_controller(&self, _: &Arc<str>) {}
+
     pub(crate) fn for_controller(&self, _: &Arc<str>) -> ControllerMetrics {
         ControllerMetrics
     }

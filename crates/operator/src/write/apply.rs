@@ -285,12 +285,13 @@ impl Applier {
         if let (Some(cached), Some(check)) = (&cached, check_existing) {
             check(cached)?;
         }
-        let mut was_applied = false;
+        // The fields that another client changed, without the precondition that is added below.
+        let mut reverted = None;
         if let Some(cached) = &cached {
             let state = self.applied_state(api, part, digest, cached, &requested);
             match state.map_err(|source| serialize_error(&key, source))? {
                 AppliedState::UpToDate => return Ok(Written::unchanged(Arc::clone(cached))),
-                AppliedState::Reverted => was_applied = true,
+                AppliedState::Reverted => reverted = Some(requested.clone()),
                 AppliedState::Unknown => {}
             }
         }
@@ -316,8 +317,10 @@ impl Applier {
             }
             Some(cached) => {
                 // A server may store another form of a value. This is not a change by another client.
-                if was_applied && contains_all(&response, &requested).is_ok_and(|contains| contains) {
-                    self.log_repair(api, part, &key, &*cached, &requested);
+                if let Some(fields) = reverted
+                    && contains_all(&response, &fields).is_ok_and(|contains| contains)
+                {
+                    self.log_repair(api, part, &key, &*cached, &fields);
                 }
                 OperationResult::Updated
             }

@@ -36,19 +36,19 @@ async fn controller_is_added_and_removed_while_the_manager_runs() {
     let (seen, mut names) = mpsc::channel(99);
     let (server, stop, running) = world.run();
     create_secret(&server, "a");
-    let guard = add(&handle, &secrets, &seen).unwrap();
+    let added = add(&handle, &secrets, &seen).unwrap();
     assert_eq!(names.recv().await.as_deref(), Some("a"));
     assert_eq!(holder(&server).as_deref(), Some("first"), "the controller waits for leadership");
     let error = add(&handle, &secrets, &seen).unwrap_err();
     assert_eq!(error, AddControllerError::DuplicateName("secret".to_owned()));
 
-    guard.remove().await;
+    added.remove().await;
     assert_eq!(secrets.status().handlers.len(), 0);
     create_secret(&server, "b");
     sleep(SECOND).await;
     assert!(names.try_recv().is_err(), "the controller is removed");
 
-    let _guard = add(&handle, &secrets, &seen).unwrap();
+    let _added = add(&handle, &secrets, &seen).unwrap();
     let mut both = [names.recv().await.unwrap(), names.recv().await.unwrap()];
     both.sort_unstable();
     assert_eq!(both, ["a", "b"]);
@@ -66,7 +66,7 @@ async fn failed_added_controller_stops_the_manager() {
     let factory = InformerFactory::new(world.client.clone());
     let secrets: Informer<Secret> = factory.informer().unwrap();
     let (_server, _stop, running) = world.run();
-    let guard = handle
+    let added = handle
         .add_controller(Controller::new(&secrets), |_: Request<Secret>| async {
             Ok::<_, Failure>(Action::Done)
         })
@@ -75,7 +75,7 @@ async fn failed_added_controller_stops_the_manager() {
     secrets.stop().await;
     let error = running.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("controller secret: informer Secret /api/v1/secrets stopped"), "{error}");
-    guard.remove().await;
+    added.remove().await;
 }
 
 /// The failure is reported although a reconcile of the failed controller still runs.
@@ -91,7 +91,7 @@ async fn failure_of_an_added_controller_is_reported_while_reconciles_run() {
         std::future::pending::<()>().await;
         Ok::<_, Failure>(Action::Done)
     };
-    let _guard = handle.add_controller(Controller::new(&secrets), hangs).unwrap();
+    let _added = handle.add_controller(Controller::new(&secrets), hangs).unwrap();
     sleep(SECOND).await;
     let failed_at = Instant::now();
     secrets.stop().await;
@@ -110,9 +110,9 @@ async fn pages_contain_added_controllers_until_their_removal() {
     let secrets: Informer<Secret> = world.manager.factory().informer().unwrap();
     let (seen, _names) = mpsc::channel(99);
     let (_server, stop, running) = world.run();
-    let guard = add(&handle, &secrets, &seen).unwrap();
+    let added = add(&handle, &secrets, &seen).unwrap();
     get_until(address, "/debug/queues", |_, text| text.contains("\"secret\"")).await;
-    guard.remove().await;
+    added.remove().await;
     let (_, queues) = get(address, "/debug/queues").await;
     assert!(!queues.contains("\"secret\""), "{queues}");
     stop.cancel();
