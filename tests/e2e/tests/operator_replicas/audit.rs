@@ -148,6 +148,9 @@ impl Audit {
         self.known.push((entry.stage_timestamp, newest));
         let Some(user) = entry.impersonated_user.filter(|_| is_write) else { return Ok(()) };
         let ObjectRef { resource, namespace, name, subresource } = entry.object_ref.unwrap_or_default();
+        if resource == "events" {
+            return Ok(()); // a recorder also writes Events in a process that is not the leader
+        }
         let holder = (resource == "leases").then(|| {
             let spec = object.spec.unwrap_or_default();
             spec["holderIdentity"].as_str().unwrap_or_default().to_owned()
