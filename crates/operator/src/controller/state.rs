@@ -17,10 +17,6 @@ use crate::observe::metrics::{ControllerMetrics, Metrics};
 /// The state of a controller. The type of its keys is erased.
 pub(crate) struct ControllerState {
     pub(crate) options: ControllerOptions,
-    #[cfg_attr(
-        not(any(feature = "http", feature = "metrics")),
-        expect(dead_code, reason = "only metrics and pages read the keys")
-    )]
     pub(crate) keys: Box<dyn KeyView>,
     pub(crate) metrics: ControllerMetrics,
     /// The running reconciles.
