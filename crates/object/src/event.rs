@@ -46,8 +46,8 @@ pub enum Removal {
     /// changed after its last known state. If the informer has selectors, the object may also exist, and no
     /// longer match them. Corresponds to `DeletedFinalStateUnknown` in client-go.
     FinalStateUnknown,
-    /// The object is no longer covered, and may still exist. For example, the program removed its
-    /// namespace from the informer, or the filter of the handler no longer accepts the object.
+    /// The informer no longer contains the object, or the filter of the handler no longer accepts it. The
+    /// object may still exist. For example, the program removed its namespace from the informer.
     Left,
 }
 

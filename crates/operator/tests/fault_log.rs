@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::{Api, Client};
-use kube_informer::{CachedApi, InformerFactory};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube_informer::{ApiObject, CachedApi, InformerFactory};
 use kube_operator::{Applier, Manager, ManagerOptions, OperationResult};
-use kube_testserver::{Fault, RequestMatch, Server, Verb};
+use kube_testserver::{Fault, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -32,17 +32,25 @@ fn map(says: &str) -> Value {
     })
 }
 
+/// Returns a cache of the objects in the namespace `default`.
+async fn cached<K>(server: &Server) -> (InformerFactory, CachedApi<K>)
+where
+    K: ApiObject + Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    let client = Client::new(server.service(), "default");
+    let factory = InformerFactory::new(client.clone());
+    let informer = factory.informer::<K>().unwrap();
+    factory.start();
+    informer.wait_for_sync(60 * SECOND).await.unwrap();
+    (factory, CachedApi::new(Api::namespaced(client, "default"), &informer))
+}
+
 /// Two programs that force their value of the same field never get an error.
 #[tokio::test(start_paused = true)]
 async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
     let logged = Logged::begin();
     let server = Server::new();
-    let client = Client::new(server.service(), "default");
-    let factory = InformerFactory::new(client.clone());
-    let informer = factory.informer::<ConfigMap>().unwrap();
-    factory.start();
-    informer.wait_for_sync(60 * SECOND).await.unwrap();
-    let maps = CachedApi::new(Api::namespaced(client, "default"), &informer);
+    let (factory, maps) = cached::<ConfigMap>(&server).await;
     let [ours, others] = ["ours", "others"].map(|name| Applier::new(name).force());
     for round in 0..5 {
         ours.apply(&maps, &map("secret text 1")).await.unwrap();
@@ -66,7 +74,7 @@ async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
     }
     assert!(!log.contains("secret text"), "{log}");
 
-    // The values of both programs are equal now, so there is no fight.
+    // Both programs now apply the same value.
     sleep(61 * SECOND).await;
     ours.apply(&maps, &map("2")).await.unwrap();
     let agreed = others.apply(&maps, &map("2")).await.unwrap();
@@ -80,12 +88,7 @@ async fn fight_between_two_field_managers_is_logged_once_with_the_field() {
 async fn fight_over_an_owned_object_is_logged() {
     let logged = Logged::begin();
     let server = Server::new();
-    let client = Client::new(server.service(), "default");
-    let factory = InformerFactory::new(client.clone());
-    let informer = factory.informer::<ConfigMap>().unwrap();
-    factory.start();
-    informer.wait_for_sync(60 * SECOND).await.unwrap();
-    let maps = CachedApi::new(Api::namespaced(client, "default"), &informer);
+    let (factory, maps) = cached::<ConfigMap>(&server).await;
     let owner = server.create(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "default"},
     }));
@@ -100,7 +103,34 @@ async fn fight_over_an_owned_object_is_logged() {
     factory.shutdown().await;
 }
 
-/// A proxy can hold a response back, so there is no error.
+/// The server stores `stringData` in another form, so no state contains the applied field. If another client
+/// changes a label, the program applies the Secret again, and this apply changes nothing.
+#[tokio::test(start_paused = true)]
+async fn field_that_the_server_stores_in_another_form_is_no_fight() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let (factory, secrets) = cached::<Secret>(&server).await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"},
+        "stringData": {"says": "secret text"},
+    });
+    let applier = Applier::new("ours").force();
+    for round in 0..5 {
+        applier.apply(&secrets, &secret).await.unwrap();
+        // The cache contains the first label, and the server also the second label.
+        for label in ["first", "second"] {
+            sleep(10 * SECOND).await;
+            server.set_lag(if label == "first" { Lag::None } else { Lag::Time(SECOND) });
+            let labels = json!({"metadata": {"labels": {label: round.to_string()}}});
+            server.patch("v1", "Secret", Some("default"), "a", &labels).unwrap();
+        }
+    }
+    let log = log(&logged);
+    assert!(!log.contains(FIGHT) && !log.contains("secret text"), "{log}");
+    factory.shutdown().await;
+}
+
+/// A proxy can hold back a response. The request then has no error.
 #[tokio::test(start_paused = true)]
 async fn list_without_a_response_is_logged_during_the_start() {
     let logged = Logged::begin();

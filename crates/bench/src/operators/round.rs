@@ -23,7 +23,7 @@ use crate::record::RealServer;
 
 /// The time limit for each part.
 const PART_LIMIT: Duration = Duration::from_secs(900);
-/// The number of consecutive times that a program must be at rest after a part.
+/// The number of times that a program must be at rest after a part.
 const RESTS: usize = 4;
 /// The interval of the checks whether a restarted program has read all objects.
 const START_INTERVAL: Duration = Duration::from_millis(20);

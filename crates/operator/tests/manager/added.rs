@@ -112,9 +112,13 @@ async fn pages_contain_added_controllers_until_their_removal() {
     let (_server, stop, running) = world.run();
     let added = add(&handle, &secrets, &seen).unwrap();
     get_until(address, "/debug/queues", |_, text| text.contains("\"secret\"")).await;
+    let (_, metrics) = get(address, "/metrics").await;
+    assert!(metrics.contains("controller=\"secret\""), "{metrics}");
     added.remove().await;
-    let (_, queues) = get(address, "/debug/queues").await;
-    assert!(!queues.contains("\"secret\""), "{queues}");
+    for path in ["/debug/queues", "/metrics"] {
+        let (_, page) = get(address, path).await;
+        assert!(!page.contains("\"secret\""), "{page}");
+    }
     stop.cancel();
     running.await.unwrap().unwrap();
 }

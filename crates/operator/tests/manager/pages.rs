@@ -141,6 +141,35 @@ async fn pages_show_state_and_no_object_contents() {
     assert!(TcpStream::connect(address).await.is_err(), "the socket is closed");
 }
 
+/// The keys of a follower are not reconciled, so the page names the leader.
+#[tokio::test]
+async fn why_page_of_a_follower_contains_the_leader() {
+    let first = World::without_pages(Some(election("first")));
+    let options = ManagerOptions {
+        bind_address: Some(([127, 0, 0, 1], 0).into()),
+        election: Some(election("second")),
+        ..ManagerOptions::default()
+    };
+    let mut manager = Manager::new(first.client.clone(), options).unwrap();
+    let maps = manager.factory().informer::<ConfigMap>().unwrap();
+    manager.add_controller(Controller::new(&maps), |_: Request<ConfigMap>| async {
+        Ok::<_, Failure>(Action::Done)
+    });
+    let address = manager.local_address().unwrap();
+    let (server, stop_first, first) = first.run();
+    while holder(&server).is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    let names_leader = |code, text: &str| code == 404 && text.contains("the leader is first");
+    get_until(address, "/debug/why/configmap/default/a", names_leader).await;
+    for (stop, running) in [(stop, running), (stop_first, first)] {
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn event_of_a_follower_is_written_and_counted() {
     let first = World::without_pages(Some(election("first")));
