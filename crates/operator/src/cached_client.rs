@@ -25,9 +25,10 @@ use crate::{
         apply::CheckExisting,
         owner::{check_controller, set_controller_reference},
         requests::ObjectPart,
+        update::Write,
     },
 };
-use type_cache::{Mutate, StatusWrite, TypeCache, configured};
+use type_cache::{Mutate, TypeCache, configured};
 
 mod type_cache;
 
@@ -64,8 +65,9 @@ mod type_cache;
 /// }
 ///
 /// # fn example(manager: &mut Manager) -> Result<(), Box<dyn std::error::Error>> {
-/// let client = manager.cached_client("example-operator").force(); let controller =
-/// Controller::new(&client.informer::<Deployment>()?).owns(&client.informer::<ConfigMap>()?);
+/// let client = manager.cached_client("example-operator").force();
+/// let deployments = client.informer::<Deployment>()?;
+/// let controller = Controller::new(&deployments).owns(&client.informer::<ConfigMap>()?);
 /// manager.add_controller(controller, with_context(client, reconcile));
 /// # Ok(()) }
 /// ```
@@ -437,7 +439,7 @@ impl CachedClient {
         current: Arc<K>,
         mutate: impl FnOnce(&mut K) -> Result<(), Failure> + Send,
     ) -> Result<Written<K>, Failure> {
-        self.write_status(current, Box::new(mutate), StatusWrite::Update).await
+        self.write_status(current, Box::new(mutate), Write::UpdateStatus).await
     }
 
     /// Patches the status of an object if `mutate` changes it. See [`patch_status`](crate::patch_status).
@@ -452,14 +454,14 @@ impl CachedClient {
         current: Arc<K>,
         mutate: impl FnOnce(&mut K) -> Result<(), Failure> + Send,
     ) -> Result<Written<K>, Failure> {
-        self.write_status(current, Box::new(mutate), StatusWrite::Patch).await
+        self.write_status(current, Box::new(mutate), Write::PatchStatus).await
     }
 
     async fn write_status<K: StaticObject>(
         &self,
         current: Arc<K>,
         mutate: Mutate<'_, K>,
-        write: StatusWrite,
+        write: Write,
     ) -> Result<Written<K>, Failure> {
         let cache = self.cache::<K>(key_of(&*current).namespace())?;
         cache.write_status(current, mutate, write).await

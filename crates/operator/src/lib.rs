@@ -98,6 +98,7 @@ mod cached_client;
 mod controller;
 mod crd;
 mod election;
+mod log_throttle;
 mod manager;
 mod observe;
 mod rate_limited;

@@ -2,7 +2,6 @@
 
 mod backoff;
 mod event;
-pub(crate) mod log_throttle;
 mod rate_limit;
 mod send;
 mod series;
@@ -29,10 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     event::{MAX_TEXT_BYTES, Reporter},
-    log_throttle::LogThrottle,
     series::{EventWrite, NextStep, RecorderLimits, Series, WriteOutcome},
 };
-use crate::election::no_retry::NoRetry;
+use crate::{election::no_retry::NoRetry, log_throttle::LogThrottle};
 
 pub use event::{EventType, NewEvent};
 pub use status::{DroppedEvents, RecorderStatus};

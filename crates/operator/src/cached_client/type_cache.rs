@@ -11,22 +11,16 @@ use kube_informer::{ApiObject, CachedApi, LabelSelector, ObjectKey, ToResource, 
 use serde_json::Value;
 
 use crate::{
-    Applier, Failure, WriteError, Written, create_or_update, patch_status, update_status,
+    Applier, Failure, WriteError, Written, create_or_update,
     write::{
         apply::CheckExisting,
         requests::{self, ObjectPart},
+        update::{Write, write_status},
     },
 };
 
 /// Changes a copy of an object.
 pub(super) type Mutate<'a, K> = Box<dyn FnOnce(&mut K) -> Result<(), Failure> + Send + 'a>;
-
-/// A function that changes the status.
-#[derive(Clone, Copy)]
-pub(super) enum StatusWrite {
-    Update,
-    Patch,
-}
 
 /// Reads and writes the objects of one type. The implementation for a [`CachedApi`] knows their
 /// representation.
@@ -67,7 +61,7 @@ pub(super) trait TypeCache<K>: Send + Sync {
         &'a self,
         current: Arc<K>,
         mutate: Mutate<'a, K>,
-        write: StatusWrite,
+        write: Write,
     ) -> BoxFuture<'a, Result<Written<K>, Failure>>;
 }
 
@@ -147,12 +141,9 @@ where
         &'a self,
         current: Arc<K>,
         mutate: Mutate<'a, K>,
-        write: StatusWrite,
+        write: Write,
     ) -> BoxFuture<'a, Result<Written<K>, Failure>> {
-        match write {
-            StatusWrite::Update => update_status(self, current, mutate).boxed(),
-            StatusWrite::Patch => patch_status(self, current, mutate).boxed(),
-        }
+        write_status(self, current, mutate, write).boxed()
     }
 }
 

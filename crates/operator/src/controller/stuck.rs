@@ -7,13 +7,12 @@ use tokio::time::sleep;
 
 use super::state::ControllerState;
 
-/// A reconcile is logged if it does not stop within this time after its timeout.
-///
-/// It includes the wait of a key for a cache that does not contain an earlier write yet.
+/// A reconcile is logged if it does not stop within this time after its timeout. The time is longer than
+/// the wait of a key for a cache that does not contain an earlier write.
 const LOG_AFTER_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The interval of the checks.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The interval of the log lines while a reconcile is stuck.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);

@@ -244,7 +244,7 @@ impl ElectionStage {
         };
         if was_leader && !is_released {
             tracing::warn!(
-                "lease was not released, because requests of its controllers and tasks may be in flight; other candidates wait until it expires"
+                "lease was not released, because requests of controllers and tasks may be in flight; other candidates wait until it expires"
             );
         }
     }

@@ -24,7 +24,7 @@ use kube_client::{Api, Client, Error};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::{recorder::log_throttle::LogThrottle, redact::redact, write::requests};
+use crate::{log_throttle::LogThrottle, redact::redact, write::requests};
 
 /// The time for which a decision is reused.
 const DECISION_LIFETIME: Duration = Duration::from_secs(10);

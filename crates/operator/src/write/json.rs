@@ -40,19 +40,15 @@ pub(crate) fn json_contains(actual: &Value, requested: &Value) -> bool {
 /// Returns the JSON merge patch (RFC 7386) that changes `before` into `after`, or `None` if they are equal.
 /// A null field equals an absent field.
 pub(crate) fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
-    if json_equal(before, after) {
-        return None;
-    }
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return Some(without_nulls(after));
+        return (!json_equal(before, after)).then(|| without_nulls(after));
     };
     let removed = before.iter().filter(|(key, value)| !value.is_null() && field(after, key).is_null());
     let mut patch: Map<String, Value> = removed.map(|(key, _)| (key.clone(), Value::Null)).collect();
-    let changed = after.iter().filter(|(_, value)| !value.is_null());
-    patch.extend(
-        changed.filter_map(|(key, value)| Some((key.clone(), merge_patch(field(before, key), value)?))),
-    );
-    Some(Value::Object(patch))
+    for (key, after) in after.iter().filter(|(_, value)| !value.is_null()) {
+        patch.extend(merge_patch(field(before, key), after).map(|patch| (key.clone(), patch)));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
 /// Removes null fields from the objects in a value. In a list, a merge patch does not remove them.
@@ -70,26 +66,21 @@ fn without_nulls(value: &Value) -> Value {
 /// Returns the path of the first requested value that `actual` does not contain, such as
 /// `spec.containers[0].image`. The path contains no values.
 pub(crate) fn first_difference(actual: &Value, requested: &Value) -> Option<String> {
-    if json_contains(actual, requested) {
-        return None;
-    }
-    let nested = match (actual, requested) {
-        (Value::Object(actual), Value::Object(requested)) => requested.iter().find_map(|(key, requested)| {
-            Some((key.clone(), first_difference(field(actual, key), requested)?))
-        }),
+    let (part, rest) = match (actual, requested) {
+        (Value::Object(actual), Value::Object(requested)) => {
+            requested.iter().find_map(|(key, requested)| {
+                Some((key.clone(), first_difference(field(actual, key), requested)?))
+            })?
+        }
         (Value::Array(actual), Value::Array(requested)) if actual.len() == requested.len() => {
             let mut pairs = actual.iter().zip(requested).enumerate();
             pairs.find_map(|(index, (actual, requested))| {
                 Some((format!("[{index}]"), first_difference(actual, requested)?))
-            })
+            })?
         }
-        _ => None,
+        _ => return (!json_contains(actual, requested)).then(String::new),
     };
-    Some(match nested {
-        None => String::new(),
-        Some((part, rest)) if rest.is_empty() || rest.starts_with('[') => part + &rest,
-        Some((part, rest)) => format!("{part}.{rest}"),
-    })
+    Some(if rest.is_empty() || rest.starts_with('[') { part + &rest } else { format!("{part}.{rest}") })
 }
 
 fn field<'a>(object: &'a Map<String, Value>, key: &str) -> &'a Value {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 use super::applied::ApplyTarget;
-use crate::recorder::log_throttle::LogThrottle;
+use crate::log_throttle::LogThrottle;
 
 /// The repairs of one object are counted within this time.
 const WINDOW: Duration = Duration::from_secs(60);

@@ -106,8 +106,7 @@ where
     T: ToResource<Resource = K>,
     K: ApiObject,
 {
-    validate_target(api, &*current)?;
-    write(api, current, mutate, Write::UpdateStatus).await
+    write_status(api, current, mutate, Write::UpdateStatus).await
 }
 
 /// Patches the status of an object if `mutate` changes it. `current` is usually the object of the
@@ -134,16 +133,30 @@ where
     T: ToResource<Resource = K>,
     K: ApiObject,
 {
-    validate_target(api, &*current)?;
-    write(api, current, mutate, Write::PatchStatus).await
+    write_status(api, current, mutate, Write::PatchStatus).await
 }
 
 /// How an object is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Write {
+pub(crate) enum Write {
     Update,
     UpdateStatus,
     PatchStatus,
+}
+
+/// Writes the status of an object if `mutate` changes it.
+pub(crate) async fn write_status<T, K>(
+    api: &CachedApi<T>,
+    current: Arc<K>,
+    mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
+    kind: Write,
+) -> Result<Written<K>, Failure>
+where
+    T: ToResource<Resource = K>,
+    K: ApiObject,
+{
+    validate_target(api, &*current)?;
+    write(api, current, mutate, kind).await
 }
 
 async fn write<T, K>(
