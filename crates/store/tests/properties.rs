@@ -9,7 +9,7 @@ use common::{Thing, begin, end, id, thing};
 use kube_informer_properties::{
     CacheState, Cause, Content, Event as CheckerEvent, Judge, Key, Mark, Object, Observation,
 };
-use kube_object::{Delta, Entry, Event, Listed, ObjectId, Removal, ResourceVersion};
+use kube_object::{Delta, Entry, Event, Listed, ObjectId, ResourceVersion};
 use kube_store::{Index, Store};
 use proptest::prelude::*;
 
@@ -257,9 +257,7 @@ fn checker_event(event: &Event<Thing>) -> CheckerEvent {
             CheckerEvent::Added { object: object(new), initial: *initial }
         }
         Event::Updated { old, new } => CheckerEvent::Updated { old: object(old), new: object(new) },
-        Event::Deleted { last, removal } => {
-            CheckerEvent::Deleted { last: object(last), unknown: *removal != Removal::Deleted }
-        }
+        Event::Deleted { last, removal } => CheckerEvent::Deleted { last: object(last), removal: *removal },
     }
 }
 

@@ -3,7 +3,7 @@
 use kube_informer_properties::{
     CacheState, Cause, Content, Event as CheckerEvent, Judge, Mark, Object, Observation,
 };
-use kube_object::{Entry, Event, Removal};
+use kube_object::{Entry, Event};
 
 use crate::world::World;
 
@@ -104,8 +104,6 @@ fn checker_event(event: &Event<()>) -> CheckerEvent {
             CheckerEvent::Added { object: object(new), initial: *initial }
         }
         Event::Updated { old, new } => CheckerEvent::Updated { old: object(old), new: object(new) },
-        Event::Deleted { last, removal } => {
-            CheckerEvent::Deleted { last: object(last), unknown: *removal != Removal::Deleted }
-        }
+        Event::Deleted { last, removal } => CheckerEvent::Deleted { last: object(last), removal: *removal },
     }
 }

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use kube_informer::{
-    Entry, Event, HandlerRegistration, Informer, InformerStatus, Object, ObjectKey, Removal, Uid,
-};
+use kube_informer::{Entry, Event, HandlerRegistration, Informer, InformerStatus, Object, ObjectKey, Uid};
 use kube_informer_properties::{Event as Told, HandlerId, Key, Mark, Object as Seen};
 use parking_lot::Mutex;
 
@@ -90,9 +88,7 @@ impl Tell {
         let told = match event {
             Event::Added { object, initial } => Told::Added { object: seen(object), initial: *initial },
             Event::Updated { old, new } => Told::Updated { old: seen(old), new: seen(new) },
-            Event::Deleted { last, removal } => {
-                Told::Deleted { last: seen(last), unknown: *removal != Removal::Deleted }
-            }
+            Event::Deleted { last, removal } => Told::Deleted { last: seen(last), removal: *removal },
         };
         log.told.push((self.handler, told));
     }

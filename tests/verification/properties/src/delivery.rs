@@ -1,5 +1,7 @@
 //! Compares the events of handlers with the content of the cache: properties 3, 8, 9, 12 and 18.
 
+use kube_object::Removal;
+
 use super::{
     judge::{Verdict, holds},
     observation::{CacheState, Event, Object, Observation},
@@ -128,13 +130,13 @@ pub(super) fn initial(past: &Past, observation: &Observation<'_>) -> Verdict {
 pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict {
     let (events, handler) = events(past, observation);
     for event in events {
-        let Event::Deleted { last, unknown } = event else { continue };
+        let Event::Deleted { last, removal } = event else { continue };
         let right = match handler {
             Some(handler) => is_told_as_said(past, handler, event),
             // The store may report several changes of a key at a time. The first change starts from the
             // cached state.
             None if !is_first(events, event) => true,
-            None if *unknown => past.cache.objects.get(&last.key) == Some(last),
+            None if *removal != Removal::Deleted => past.cache.objects.get(&last.key) == Some(last),
             None => is_servers_last(past, last),
         };
         holds(right, || format!("{event:?} is reported after {:?}", past.cache.objects.get(&last.key)))?;

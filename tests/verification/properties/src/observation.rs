@@ -4,6 +4,8 @@
 //! The observer assigns numbers to objects: one to each key, one to each uid, and one to each written
 //! state (its value). If a restored server reuses a version, the new state has a different value.
 
+use kube_object::Removal;
+
 /// The number of a key. Numbers and keys have the same order.
 pub type Key = u32;
 
@@ -44,8 +46,8 @@ pub enum Event {
     Deleted {
         /// The last known state.
         last: Object,
-        /// Whether the watch did not report the deletion.
-        unknown: bool,
+        /// Why the object was removed.
+        removal: Removal,
     },
 }
 

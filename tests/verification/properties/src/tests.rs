@@ -1,6 +1,8 @@
 //! Each checker gets a history that violates its property, and all checkers get a history without
 //! violations.
 
+use kube_object::Removal;
+
 use super::*;
 
 const A: Key = 1;
@@ -72,7 +74,7 @@ fn updated(old: Object, new: Object) -> Event {
 }
 
 fn deleted(last: Object) -> Event {
-    Event::Deleted { last, unknown: false }
+    Event::Deleted { last, removal: Removal::Deleted }
 }
 
 const JOINED: Observation<'static> = Observation::HandlerAdded { handler: 0, mark: 1 };
@@ -399,7 +401,7 @@ fn delete_with_older_state_is_detected() {
         Observation::Deleted { key: A, version: 3 },
     ];
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[deleted(FIRST)]))]].concat());
-    let lost = Event::Deleted { last: at(A, 1, 3), unknown: true };
+    let lost = Event::Deleted { last: at(A, 1, 3), removal: Removal::FinalStateUnknown };
     breaks_then(18, &[&then[..], &[cache(3, &[], Some(&[lost]))]].concat());
     breaks_then(18, &[Observation::Deleted { key: A, version: 2 }, listed(2, &[], &[deleted(FIRST)])]);
     let merged = [cache(3, &[], Some(&[deleted(at(A, 1, 3))])), called(deleted(FIRST))];

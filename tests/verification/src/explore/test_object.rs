@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use kube_listwatch::Decoded;
 use kube_object::{
-    Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, Removal, ResourceVersion,
-    Uid,
+    Digest, Entry, Event, Object as Cacheable, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Uid,
 };
 
 use crate::properties::{self, Object};
@@ -78,8 +77,6 @@ pub(super) fn seen(event: &Event<TestObject>) -> properties::Event {
     match event {
         Event::Added { object, initial } => properties::Event::Added { object: object.0, initial: *initial },
         Event::Updated { old, new } => properties::Event::Updated { old: old.0, new: new.0 },
-        Event::Deleted { last, removal } => {
-            properties::Event::Deleted { last: last.0, unknown: *removal != Removal::Deleted }
-        }
+        Event::Deleted { last, removal } => properties::Event::Deleted { last: last.0, removal: *removal },
     }
 }

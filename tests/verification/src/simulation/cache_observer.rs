@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Removal, Snapshot};
+use kube_informer::{Entry, Event, EventStream, Index, Informer, Lister, Snapshot};
 use parking_lot::Mutex;
 
 use super::{
@@ -78,7 +78,7 @@ impl<T: ObjectForm> CacheObserver<T> {
                 properties::Event::Updated { old: self.object(old), new: self.object(new) }
             }
             Event::Deleted { last, removal } => {
-                properties::Event::Deleted { last: self.object(last), unknown: *removal != Removal::Deleted }
+                properties::Event::Deleted { last: self.object(last), removal: *removal }
             }
         }
     }

@@ -305,7 +305,7 @@ impl<T: ObjectForm> Filter<T> {
                 Some(Event::Added { object: new, initial: false })
             }
             Event::Updated { old, .. } if knew && !passes => {
-                Some(Event::Deleted { last: old, unknown: false })
+                Some(Event::Deleted { last: old, removal: Removal::Left })
             }
             event => (knew || passes).then_some(event),
         };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, mem, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, StoreStats};
+use kube_informer::{Phase, ReflectorOptions, ReflectorStatus, Removal, StoreStats};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
@@ -468,7 +468,9 @@ impl fmt::Display for Line<'_> {
                     Event::Added { object, initial: true } => write!(f, "! {}", short(object)),
                     Event::Added { object, .. } => write!(f, "+ {}", short(object)),
                     Event::Updated { old, new } => write!(f, "~ {} was {}", short(new), short(old)),
-                    Event::Deleted { last, unknown: true } => write!(f, "? {}", short(last)),
+                    Event::Deleted { last, removal: Removal::FinalStateUnknown } => {
+                        write!(f, "? {}", short(last))
+                    }
                     Event::Deleted { last, .. } => write!(f, "- {}", short(last)),
                 }
             }
