@@ -62,3 +62,22 @@ fn soak(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(run(&settings, |line| println!("{line}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_informer_e2e::soak::Usage;
+
+    /// This test has its own process, because other tests open sockets.
+    #[tokio::test]
+    async fn usage_counts_sockets_and_tasks() -> anyhow::Result<()> {
+        let before = Usage::now(1000);
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let task = tokio::spawn(std::future::pending::<()>());
+        let after = Usage::now(1051);
+        assert_eq!((after.tasks, after.sockets), (before.tasks + 1, before.sockets + 1));
+        assert!(before.is_within(&before) && !after.is_within(&before));
+        task.abort();
+        drop(socket);
+        Ok(())
+    }
+}
