@@ -2,9 +2,10 @@
 //! logs the body of a response that it cannot decode and, at level debug, each error response. Both
 //! may contain parts of objects.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use http::{Method, Request as HttpRequest, StatusCode};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request as HttpRequest, StatusCode, header};
 use http_body_util::BodyExt;
 use kube_client::{
     Api, Error, Resource, Result,
@@ -13,6 +14,7 @@ use kube_client::{
     core::{Request, Status, request as core_request},
 };
 use kube_informer::{ApiObject, Cached, CachedApi, set_requested_kind};
+use kube_object::{Outline, from_slice};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
@@ -24,6 +26,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of the message that is made from an error response without a `Status`, in
 /// bytes.
 const MAX_ERROR_BODY_BYTES: usize = 1024;
+
+/// Requests only the metadata of an object. A server that does not support this, for example an aggregated
+/// API server, sends the complete object.
+const METADATA_IF_POSSIBLE: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 
 /// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +52,8 @@ where
     } else {
         request.get(name, &params)
     };
-    send(api.api(), "get", request).await
+    let body = send_raw(api.api(), "get", request).await?;
+    decode(&body)
 }
 
 pub(crate) async fn create<T>(api: &CachedApi<T>, object: &T::Resource) -> Result<T::Resource>
@@ -107,6 +115,30 @@ where
     write(api, "patch_status", request).await
 }
 
+/// Patches the status of `object`. The status of `object` already contains the patch. Sets the
+/// resourceVersion of `object` to the version in the response, which contains only metadata.
+pub(crate) async fn patch_status_of<T>(
+    api: &CachedApi<T>,
+    object: &mut T::Resource,
+    patch: &Patch<impl Serialize>,
+) -> Result<()>
+where
+    T: Cached<Resource: ApiObject>,
+{
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    let request = request(api.api()).patch_subresource("status", name, &api.patch_params(), patch);
+    let mut request = request.map_err(Error::BuildRequest)?;
+    request.headers_mut().insert(header::ACCEPT, METADATA_IF_POSSIBLE);
+    let body = send_raw(api.api(), "patch_status", Ok(request)).await?;
+    let id = Outline::scan(&body).to_id();
+    let id = id.ok_or_else(|| unreadable("the response contains no metadata.name"))?;
+    object.meta_mut().resource_version = Some(id.version.to_string());
+    if !api.is_dry_run() {
+        api.record_write(object);
+    }
+    Ok(())
+}
+
 /// Creates a review, for example a TokenReview. The server does not store it.
 #[cfg(feature = "tls")]
 pub(crate) async fn create_review<K>(api: &Api<K>, review: &K) -> Result<K>
@@ -136,7 +168,8 @@ where
     if request.method() != Method::PATCH {
         api.add_field_validation(&mut request); // the parameters of a patch contain it already
     }
-    let object: T::Resource = send(api.api(), name, Ok(request)).await?;
+    let body = send_raw(api.api(), name, Ok(request)).await?;
+    let object: T::Resource = decode(&body)?;
     if !api.is_dry_run() {
         api.record_write(&object);
     }
@@ -145,11 +178,34 @@ where
 
 pub(crate) type BuiltRequest = Result<HttpRequest<Vec<u8>>, core_request::Error>;
 
+/// Decodes an object without managedFields, which are often half of its size. Caches do not contain them
+/// either.
+fn decode<K: DeserializeOwned>(body: &[u8]) -> Result<K> {
+    let decoded = match Outline::scan(body).managed_fields() {
+        Some(fields) => from_slice(&[&body[..fields.start], &body[fields.end..]].concat()),
+        None => from_slice(body),
+    };
+    decoded.map_err(unreadable)
+}
+
+fn unreadable(reason: impl fmt::Display) -> Error {
+    Error::SerdeError(serde::de::Error::custom(reason))
+}
+
 /// Sends a request for the resource of the `Api`. `name` is the name of the request in traces.
 pub(crate) async fn send<K, R>(api: &Api<K>, name: &'static str, request: BuiltRequest) -> Result<R>
 where
     K: Resource + Clone,
     R: DeserializeOwned,
+{
+    let body = send_raw(api, name, request).await?;
+    serde_json::from_slice(&body).map_err(Error::SerdeError)
+}
+
+/// Returns the body of a successful response.
+async fn send_raw<K>(api: &Api<K>, name: &'static str, request: BuiltRequest) -> Result<Bytes>
+where
+    K: Resource + Clone,
 {
     let mut request = request.map_err(Error::BuildRequest)?;
     let no_response =
@@ -165,7 +221,7 @@ where
     let (code, body) =
         timeout(limit, answered).await.unwrap_or_else(|_| Err(Error::Service(no_response.into())))?;
     if code.is_success() {
-        serde_json::from_slice(&body).map_err(Error::SerdeError)
+        Ok(body)
     } else {
         Err(Error::Api(Box::new(error_status(code, &body, plural(api.resource_url())))))
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kube_client::{Resource, api::Patch};
 use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::{
     json::merge_patch,
@@ -114,7 +114,10 @@ where
 ///
 /// Prefer this function to [`update_status`], unless the program may only `update` the status. It has these
 /// differences:
-/// - The request is a JSON merge patch that contains only the changed fields, so it is smaller.
+/// - The request is a JSON merge patch that contains only the changed fields. The response contains only
+///   metadata. Both are smaller.
+/// - [`Written::object`] is `current` with the new status and resourceVersion. It does not contain default
+///   values that the server adds to the status.
 /// - Fields of the status that the Rust type does not contain remain unchanged, except in lists: a changed
 ///   list is replaced as a whole.
 /// - The program needs the permission to `patch` the subresource `status`, and not to `update` it.
@@ -180,8 +183,8 @@ where
         // For some built-in types, a status update also writes labels and annotations.
         object.meta_mut().clone_from(current.meta());
     }
-    let patch = change(&*current, &object, write);
-    let Some(patch) = patch.map_err(|source| WriteError::Serialize { key: key.clone(), source })? else {
+    let serialize_error = |source| WriteError::Serialize { key: key.clone(), source };
+    let Some(patch) = change(&*current, &object, write).map_err(serialize_error)? else {
         return Ok(Written::unchanged(current));
     };
     let (verb, updated) = match write {
@@ -192,13 +195,10 @@ where
         Write::PatchStatus => {
             // Without a resourceVersion, the patch would be unconditional.
             let version = current.meta().resource_version.as_deref().ok_or(WriteError::MissingVersion)?;
-            let mut precondition = json!({"resourceVersion": version});
-            if let Some(uid) = &current.meta().uid {
-                precondition["uid"] = json!(uid);
-            }
-            let patch = Patch::Merge(json!({"metadata": precondition, "status": patch}));
-            let patched = requests::patch_status(api, key.name(), &api.patch_params(), &patch).await;
-            ("patch the status of", patched)
+            let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "status": patch}));
+            object = with_status_of(&*current, &object).map_err(serialize_error)?;
+            let patched = requests::patch_status_of(api, &mut object, &patch).await;
+            ("patch the status of", patched.map(|()| object))
         }
     };
     Ok(Written::updated(updated.map_err(|error| WriteError::request(api, verb, &key, error))?))
@@ -206,11 +206,35 @@ where
 
 /// Returns the merge patch of the written part, or `None` if this part did not change.
 fn change<K: Serialize>(before: &K, after: &K, write: Write) -> Result<Option<Value>, serde_json::Error> {
-    let (before, after) = (serde_json::to_value(before)?, serde_json::to_value(after)?);
+    // Most calls do not change the object. A comparison of the texts is then much cheaper.
+    let (before, after) = (serde_json::to_vec(before)?, serde_json::to_vec(after)?);
+    if before == after {
+        return Ok(None);
+    }
     Ok(match write {
-        Write::Update => merge_patch(&before, &after),
-        Write::UpdateStatus | Write::PatchStatus => merge_patch(&before["status"], &after["status"]),
+        Write::Update => merge_patch(&serde_json::from_slice(&before)?, &serde_json::from_slice(&after)?),
+        Write::UpdateStatus | Write::PatchStatus => merge_patch(&status(&before)?, &status(&after)?),
     })
+}
+
+/// Returns `current` with the status of `changed`.
+fn with_status_of<K: ApiObject>(current: &K, changed: &K) -> Result<K, serde_json::Error> {
+    let mut object: Map<String, Value> = serde_json::from_slice(&serde_json::to_vec(current)?)?;
+    match status(&serde_json::to_vec(changed)?)? {
+        Value::Null => drop(object.remove("status")),
+        status => drop(object.insert("status".to_owned(), status)),
+    }
+    serde_json::from_value(object.into())
+}
+
+/// Returns the status in the JSON of an object, or null.
+fn status(object: &[u8]) -> Result<Value, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct WithStatus {
+        #[serde(default)]
+        status: Value,
+    }
+    Ok(serde_json::from_slice::<WithStatus>(object)?.status)
 }
 
 fn key(object: &impl Resource) -> ObjectKey {

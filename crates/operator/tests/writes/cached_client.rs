@@ -261,6 +261,13 @@ async fn status_patch_writes_only_the_status_with_a_precondition() {
     world.requests();
     let patched = client.patch_status(Arc::clone(&first), said("hello")).await.unwrap();
     assert_eq!((patched.result, &*patched.object.spec.says), (Updated, "hello"));
+    let status = patched.object.status.as_ref().unwrap();
+    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    assert_eq!((&*status.said, &stored["status"]), ("hello", &json!({"said": "hello"})));
+    assert_eq!(
+        patched.object.metadata.resource_version.as_deref(),
+        stored["metadata"]["resourceVersion"].as_str()
+    );
     let again = client.patch_status(Arc::clone(&patched.object), said("hello")).await.unwrap();
     assert_eq!((again.result, world.requests()), (Unchanged, 1));
     let stale = client.patch_status(first, said("bye")).await.unwrap_err();

@@ -98,7 +98,7 @@ async fn main() -> anyhow::Result<()> {
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options)?;
-    let client = manager.cached_client("bucket-operator");
+    let client = manager.cached_client("bucket");
     let controller = Controller::new(&client.informer::<Bucket>()?).concurrency(4);
     let buckets = Buckets {
         client,
