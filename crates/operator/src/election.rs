@@ -33,7 +33,10 @@ use self::{
     lease_object::{apply_write, lease_resource, next_renew_time, parse_record},
     no_retry::NoRetry,
 };
-use crate::redact::{redact, single_line};
+use crate::{
+    log_throttle::LogThrottle,
+    redact::{redact, single_line},
+};
 
 /// The length of an identity in logs and errors, in characters. Other processes write the identity.
 const MAX_IDENTITY_CHARS: usize = 128;
@@ -90,9 +93,10 @@ pub struct Election {
     lease: Option<DynamicObject>,
     /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// The last error. A successful write clears it. A successful read clears it only if this process
-    /// does not hold the lease.
+    /// The last error. A successful write clears it. A successful read clears it only if another process
+    /// holds the lease.
     last_error: watch::Sender<Option<String>>,
+    failure_log: LogThrottle,
     failed_renewals: Arc<AtomicU64>,
 }
 
@@ -102,8 +106,8 @@ pub(crate) struct ElectionView {
     /// The namespace and name of the Lease.
     pub(crate) lease: ObjectKey,
     pub(crate) leadership: Leadership,
-    /// The last error. A successful write clears it. A successful read clears it only if this process
-    /// does not hold the lease.
+    /// The last error. A successful write clears it. A successful read clears it only if another process
+    /// holds the lease.
     pub(crate) last_error: watch::Receiver<Option<String>>,
     /// The number of failed renewals. After each of them, the leader reads the Lease.
     #[cfg(feature = "metrics")]
@@ -129,7 +133,7 @@ fn lease_error(mut error: kube_client::Error) -> String {
 fn loss_reason(other_leader: Option<&str>, last_error: Option<&str>) -> String {
     match (other_leader, last_error) {
         (Some(leader), _) => format!("{} is the leader now", single_line(leader, MAX_IDENTITY_CHARS)),
-        (None, Some(error)) => error.to_owned(),
+        (None, Some(error)) => format!("renewals failed: {error}"),
         (None, None) => "it expired, or another program cleared its holder; no request failed".to_owned(),
     }
 }
@@ -158,6 +162,7 @@ impl Election {
             lease: None,
             written_at: None,
             last_error,
+            failure_log: LogThrottle::default(),
             failed_renewals: Arc::default(),
         })
     }
@@ -262,12 +267,13 @@ impl Election {
         let sent = Instant::now();
         match timeout(self.request_timeout(), self.api.get_opt(&self.options.name)).await {
             Ok(Ok(lease)) => {
-                // A leader that can read but not write will lose its lease. Keep the error of the write.
-                if !self.candidate.is_holder() {
+                let now = Instant::now();
+                self.candidate.on_read(lease.as_ref().map(parse_record), now);
+                self.lease = lease;
+                // Otherwise, this process must write the Lease. Keep the error of the last write.
+                if self.candidate.held_by_other().is_some() && !self.candidate.other_has_expired(now) {
                     self.last_error.send_replace(None);
                 }
-                self.candidate.on_read(lease.as_ref().map(parse_record), Instant::now());
-                self.lease = lease;
             }
             Ok(Err(error)) => self.request_failed("read", sent, &lease_error(error)),
             Err(_) => self.request_failed("read", sent, &self.timeout_text()),
@@ -301,9 +307,14 @@ impl Election {
     }
 
     fn request_failed(&mut self, verb: &str, sent: Instant, error: &dyn Display) {
-        tracing::warn!(lease = %self.key(), %error, "cannot {verb} the Lease");
-        self.last_error.send_replace(Some(format!("cannot {verb} the Lease: {error}")));
-        self.candidate.on_failure(sent, Instant::now());
+        let (now, text) = (Instant::now(), Some(format!("cannot {verb} the Lease: {error}")));
+        if self.last_error.send_replace(text.clone()) != text {
+            self.failure_log = LogThrottle::default();
+        }
+        if let Some(suppressed) = self.failure_log.allow(now) {
+            tracing::warn!(lease = %self.key(), %error, suppressed, "cannot {verb} the Lease");
+        }
+        self.candidate.on_failure(sent, now);
     }
 
     async fn send(&self, lease: &DynamicObject) -> kube_client::Result<DynamicObject> {
@@ -337,9 +348,13 @@ impl Election {
     }
 
     fn publish(&self) {
-        let state = match self.candidate.leads_until(Instant::now()) {
-            Some(until) => LeaderState::Leading(until),
-            None => LeaderState::Following(self.candidate.other_holder().map(str::to_owned)),
+        let now = Instant::now();
+        let state = match (self.candidate.leads_until(now), self.candidate.other_holder()) {
+            (Some(until), _) => LeaderState::Leading(until),
+            (None, Some(holder)) if self.candidate.other_has_expired(now) => {
+                LeaderState::Expired(holder.to_owned())
+            }
+            (None, holder) => LeaderState::Following(holder.map(str::to_owned)),
         };
         self.set_state(&state);
     }
@@ -357,14 +372,14 @@ impl Election {
     fn log_change(&self, before: &LeaderState, after: &LeaderState) {
         let lease = self.key();
         let other = |state: &LeaderState| match state {
-            LeaderState::Following(holder) => {
-                holder.as_deref().map(|holder| single_line(holder, MAX_IDENTITY_CHARS))
+            LeaderState::Following(Some(holder)) | LeaderState::Expired(holder) => {
+                Some(single_line(holder, MAX_IDENTITY_CHARS))
             }
-            LeaderState::NoElection | LeaderState::Leading(_) | LeaderState::Ended => None,
+            _ => None,
         };
         match (before, after) {
-            (LeaderState::Leading(_), LeaderState::Following(holder)) => {
-                let reason = loss_reason(holder.as_deref(), self.last_error.borrow().as_deref());
+            (LeaderState::Leading(_), LeaderState::Following(_) | LeaderState::Expired(_)) => {
+                let reason = loss_reason(self.candidate.other_holder(), self.last_error.borrow().as_deref());
                 tracing::warn!(%lease, %reason, "lost the lease");
             }
             (LeaderState::Leading(_), LeaderState::Leading(_)) => {}

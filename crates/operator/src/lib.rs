@@ -92,7 +92,8 @@
 //! - The server stores the finalizer of a [`Finalizer`] before `apply` runs. The finalizer is
 //!   removed only after a complete cleanup.
 //! - An update never overwrites a change of another client. Instead, the update fails with
-//!   [`WriteError::Conflict`]. The only exception is an apply with [`Applier::force`].
+//!   [`WriteError::Conflict`] or [`WriteError::FieldManagerConflict`]. The only exception is an apply with
+//!   [`Applier::force`].
 
 mod cached_client;
 mod controller;

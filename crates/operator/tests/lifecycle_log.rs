@@ -140,13 +140,20 @@ async fn lost_lease_is_logged_with_the_failed_request() {
     let error = operator.running.await.unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "lost the lease default/operator: cannot write the Lease: the server responded with 503 \
-         ServiceUnavailable: injected failure: ServiceUnavailable; this process must exit"
+        "lost the lease default/operator: renewals failed: cannot write the Lease: the server responded \
+         with 503 ServiceUnavailable: injected failure: ServiceUnavailable; this process must exit"
     );
     assert_in_order(
         &log(&logged),
         &["message=cannot write the Lease", "message=manager stops after a failure", "error=lost the lease"],
     );
+
+    let second = Operator::start(&server, "second");
+    sleep(60 * SECOND).await;
+    second.stop().await;
+    let log = log(&logged);
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("message=cannot write the Lease")).collect();
+    assert!((2..10).contains(&lines.len()), "the candidate retries every two seconds: {lines:?}");
 }
 
 /// After a crash, the holder of the lease can be the previous process of the same Pod.

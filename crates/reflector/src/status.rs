@@ -135,7 +135,7 @@ impl fmt::Display for Phase {
             Phase::Listing => "listing",
             Phase::Watching => "watching",
             Phase::Waiting => "backing off",
-            Phase::Suspended => "suspended because the resource does not exist",
+            Phase::Suspended => "waiting until the resource exists",
             Phase::Stopped => "stopped",
         })
     }

@@ -199,7 +199,7 @@ fn evidence(fault: Fault) -> Vec<(&'static str, String)> {
         ],
         Fault::LostLease(LeaseLoss::FailedRenewals) => vec![(
             "log.txt",
-            "lost the lease shop/web-operator: cannot write the Lease: the server responded with 500"
+            "lost the lease shop/web-operator: renewals failed: cannot write the Lease: the server responded with 500"
                 .to_owned(),
         )],
     }

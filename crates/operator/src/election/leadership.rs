@@ -16,6 +16,8 @@ pub(crate) enum LeaderState {
     Leading(Instant),
     /// This process is not the leader. Contains the identity of the leader if it is known.
     Following(Option<String>),
+    /// No process is the leader: this holder of the lease did not renew it in time.
+    Expired(String),
     /// This process no longer takes part in the election.
     Ended,
 }
@@ -63,7 +65,7 @@ impl Leadership {
         match *self.state.borrow() {
             LeaderState::NoElection => true,
             LeaderState::Leading(until) => Instant::now() < until,
-            LeaderState::Following(_) | LeaderState::Ended => false,
+            LeaderState::Following(_) | LeaderState::Expired(_) | LeaderState::Ended => false,
         }
     }
 
@@ -71,7 +73,7 @@ impl Leadership {
     pub(crate) fn expired_for(&self) -> Option<Duration> {
         match *self.state.borrow() {
             LeaderState::Leading(until) => Instant::now().checked_duration_since(until),
-            LeaderState::NoElection | LeaderState::Following(_) | LeaderState::Ended => None,
+            _ => None,
         }
     }
 
@@ -85,7 +87,15 @@ impl Leadership {
     pub fn other_leader(&self) -> Option<String> {
         match &*self.state.borrow() {
             LeaderState::Following(holder) => holder.clone(),
-            LeaderState::NoElection | LeaderState::Leading(_) | LeaderState::Ended => None,
+            _ => None,
+        }
+    }
+
+    /// Returns the last holder of the lease if it did not renew the lease in time.
+    pub(crate) fn expired_leader(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            LeaderState::Expired(holder) => Some(holder.clone()),
+            _ => None,
         }
     }
 
@@ -98,7 +108,7 @@ impl Leadership {
         let may_return = |state: &LeaderState| match *state {
             LeaderState::NoElection | LeaderState::Ended => true,
             LeaderState::Leading(until) => Instant::now() < until,
-            LeaderState::Following(_) => false,
+            LeaderState::Following(_) | LeaderState::Expired(_) => false,
         };
         let mut changes = self.state.clone();
         changes.wait_for(may_return).await.is_ok_and(|state| *state != LeaderState::Ended)
@@ -115,7 +125,7 @@ impl Leadership {
             let until = match *changes.borrow_and_update() {
                 LeaderState::NoElection => break,
                 LeaderState::Leading(until) if Instant::now() < until => until,
-                LeaderState::Leading(_) | LeaderState::Following(_) | LeaderState::Ended => return,
+                _ => return,
             };
             tokio::select! {
                 biased;

@@ -222,9 +222,10 @@ impl Candidate {
         self.record().filter(|record| !record.holder.is_empty() && record.holder != self.identity)
     }
 
-    /// Returns whether the last observed Lease names this candidate, even if the lease has expired.
-    pub(crate) fn is_holder(&self) -> bool {
-        self.record().is_some_and(|record| record.holder == self.identity)
+    /// Returns whether another process has not renewed its lease in time.
+    pub(crate) fn other_has_expired(&self, now: Instant) -> bool {
+        let since = self.observed.as_ref().map(|observed| observed.since);
+        self.held_by_other().zip(since).is_some_and(|(record, since)| now >= since + record.duration)
     }
 
     fn record(&self) -> Option<&LeaseRecord> {

@@ -145,7 +145,7 @@ impl CacheStage {
         let synced = tokio::select! {
             biased;
             synced = self.factory.wait_for_sync_of(limit, is_required) => synced,
-            never = self.log_waiting() => match never {},
+            never = self.log_waiting(limit) => match never {},
         };
         let Err(error) = synced else {
             self.log_synced(started);
@@ -168,14 +168,14 @@ impl CacheStage {
     }
 
     /// Logs the informers that are not synced, until the future is dropped.
-    async fn log_waiting(&self) -> Infallible {
+    async fn log_waiting(&self, timeout: Duration) -> Infallible {
         let started = Instant::now();
         loop {
             sleep(SYNC_LOG_INTERVAL).await;
             for informer in self.factory.status().iter().filter(|informer| !informer.synced) {
                 let (error, waited) = (sync_error(informer), started.elapsed());
                 let informer = &informer.name;
-                tracing::warn!(%informer, error, ?waited, "cache is not synced yet");
+                tracing::warn!(%informer, error, ?waited, ?timeout, "cache is not synced yet");
             }
         }
     }

@@ -169,10 +169,15 @@ fn stuck_line(controller: &ControllerState) -> Result<String, String> {
 
 /// Returns which process is the leader.
 pub(super) fn leader_text(election: &ElectionView) -> String {
-    match (election.leadership.is_leader(), election.leadership.other_leader()) {
-        (true, _) => "this process is the leader".to_owned(),
-        (false, Some(leader)) => format!("the leader is {leader}"),
-        (false, None) => "the leader is unknown".to_owned(),
+    let leadership = &election.leadership;
+    if leadership.is_leader() {
+        "this process is the leader".to_owned()
+    } else if let Some(leader) = leadership.other_leader() {
+        format!("the leader is {leader}")
+    } else if let Some(holder) = leadership.expired_leader() {
+        format!("no process is the leader, because {holder} did not renew the lease")
+    } else {
+        "the leader is unknown".to_owned()
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) type CheckExisting<'a, K> = dyn Fn(&K) -> Result<(), Failure> + Send 
 
 impl Applier {
     /// Creates an applier with this field manager. If another field manager has set a field to
-    /// another value, an apply of the field fails with [`WriteError::Conflict`].
+    /// another value, an apply of the field fails with [`WriteError::FieldManagerConflict`].
     pub fn new(manager: impl Into<String>) -> Self {
         Self {
             manager: manager.into(),
@@ -155,8 +155,8 @@ impl Applier {
     /// [`OperationResult::Unchanged`] if no request was necessary, or if the apply changed nothing.
     ///
     /// # Errors
-    /// Returns a failure with a [`WriteError`]. It is [`WriteError::Conflict`] if another field
-    /// manager has set an applied field to another value.
+    /// Returns a failure with a [`WriteError`]. It is [`WriteError::FieldManagerConflict`] if another
+    /// field manager has set an applied field to another value.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have applied the object. The next call for this
@@ -242,8 +242,8 @@ impl Applier {
     /// `object` must contain `apiVersion`, `kind`, `metadata.name` and `status`.
     ///
     /// # Errors
-    /// Returns a failure with a [`WriteError`]. It is [`WriteError::Conflict`] if another field
-    /// manager has set an applied field to another value.
+    /// Returns a failure with a [`WriteError`]. It is [`WriteError::FieldManagerConflict`] if another
+    /// field manager has set an applied field to another value.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may have applied the status. The next call for this

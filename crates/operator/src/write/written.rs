@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube_client::Error;
+use kube_client::{Error, core::Status};
 use kube_informer::{Cached, CachedApi, CachedReadError, Escaped, ObjectKey};
 
 use super::requests::plural;
@@ -87,11 +87,8 @@ pub enum WriteError {
         /// The key after the call of `mutate`.
         after: ObjectKey,
     },
-    /// The server rejected the write with status 409, for one of these reasons:
-    /// - Another client changed or created the object after it was cached. If the informer selects the
-    ///   object, the next reconcile receives the new state.
-    /// - Another field manager has set an applied field to another value. See
-    ///   [`Applier::force`](crate::Applier::force).
+    /// The server rejected the write with status 409: another client changed or created the object after it
+    /// was cached. If the informer selects the object, the next reconcile receives the new state.
     #[error("failed to {} {key}: conflict with another write", Escaped(operation))]
     Conflict {
         /// The operation and the resource, for example `update deployments`.
@@ -99,6 +96,21 @@ pub enum WriteError {
         /// The key of the object.
         key: ObjectKey,
         /// The error of the request.
+        source: Error,
+    },
+    /// The server rejected the apply with status 409: another field manager has set an applied field to
+    /// another value. A retry does not help. See [`Applier::force`](crate::Applier::force).
+    #[error(
+        "failed to {} {key}: another field manager has set a field to another value; do not apply this field, or \
+         enable `force`",
+        Escaped(operation)
+    )]
+    FieldManagerConflict {
+        /// The operation and the resource, for example `apply deployments`.
+        operation: Box<str>,
+        /// The key of the object.
+        key: ObjectKey,
+        /// The error of the request. Its message contains the field manager and the field.
         source: Error,
     },
     /// The server rejected the request, did not respond, or sent an invalid response. If it did not
@@ -131,10 +143,20 @@ impl WriteError {
         let operation = format!("{verb} {}", plural(api.api().resource_url())).into();
         let key = key.clone();
         match &source {
+            Error::Api(status) if status.is_conflict() && is_field_manager_conflict(status) => {
+                Self::FieldManagerConflict { operation, key, source }
+            }
             Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
                 Self::Conflict { operation, key, source }
             }
             _ => Self::Request { operation, key, source },
         }
     }
+}
+
+/// Returns whether an apply was rejected because of another field manager. The reason of the cause is part of
+/// the API: `CauseTypeFieldManagerConflict` in k8s.io/apimachinery.
+fn is_field_manager_conflict(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }

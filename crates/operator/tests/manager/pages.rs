@@ -357,6 +357,26 @@ async fn readyz_contains_election_error() {
     running.await.unwrap().unwrap();
 }
 
+/// The last leader crashed, and the server rejects each write of the Lease.
+#[tokio::test]
+async fn readyz_reports_that_no_process_is_the_leader() {
+    let (world, address) = manager_with_pages().await;
+    let spec = json!({"holderIdentity": "crashed", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z"});
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "operator", "namespace": "default"}, "spec": spec,
+    });
+    world.server.create(lease).unwrap();
+    let writes = RequestMatch::verb(Verb::Update).resource("leases");
+    let _cut = world.server.faults().always(writes, Fault::status(500, "InternalError", None));
+    let (_, stop, running) = world.run();
+    let expected =
+        "no process is the leader, because crashed did not renew the lease; cannot write the Lease: ";
+    get_until(address, "/readyz", |_, text: &str| text.contains(expected)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn pages_start_before_caches_and_used_address_is_an_error() {
     let (world, address) = manager_with_pages().await;

@@ -122,7 +122,7 @@ async fn blocked_reconcile_is_named_with_cause_of_shutdown() {
     let _cut = server.faults().always(lease_writes(), Fault::Hang);
     let error = running.await.unwrap().unwrap_err();
     let expected = "shutdown timed out; still running: configmap; cause of the shutdown: lost the lease default/operator: \
-                    cannot write the Lease: no response within 1s; this process must exit";
+                    renewals failed: cannot write the Lease: no response within 1s; this process must exit";
     assert_eq!(error.to_string(), expected);
     drop(unblock);
 }

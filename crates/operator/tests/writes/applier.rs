@@ -147,7 +147,7 @@ async fn field_of_other_manager_is_conflict_without_force() {
     let [ours, others] = ["site-operator", "other"].map(Applier::new);
     others.apply(&world.maps, &desired("1")).await.unwrap();
     let refused = ours.apply(&world.maps, &desired("2")).await.unwrap_err();
-    assert!(is_conflict(&refused), "{refused}");
+    assert!(matches!(write_error(&refused), Some(WriteError::FieldManagerConflict { .. })), "{refused}");
     ours.force().apply(&world.maps, &desired("2")).await.unwrap();
     assert_eq!(world.on_server()["data"]["says"], "2");
     world.end().await;

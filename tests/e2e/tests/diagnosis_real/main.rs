@@ -217,7 +217,8 @@ async fn other_field_manager(factory: &InformerFactory, client: &Client) -> Resu
     changed["data"]["password"] = json!("another");
     check(
         &failure(&maps, &changed).await?,
-        "failed to apply configmaps default/shared: conflict with another write: the server responded with 409 Conflict: \
+        "failed to apply configmaps default/shared: another field manager has set a field to another value; do not apply this \
+         field, or enable `force`: the server responded with 409 Conflict: \
          Apply failed with 1 conflict: conflict with \"other\": .data.password",
     )
 }
