@@ -71,7 +71,7 @@ impl fmt::Display for UnsyncedInformer {
             (Some(error), phase) => write!(f, "{error}; state: {phase}"),
             (None, Phase::Idle) => f.write_str("not started"),
             (None, phase) => {
-                write!(f, "no error, but the server has not sent a complete list; state: {phase}")
+                write!(f, "waiting for a complete list from the server; state: {phase}")
             }
         }
     }
@@ -119,7 +119,7 @@ mod tests {
         let error = CacheSyncError { timeout: Duration::from_secs(3), informers };
         assert_eq!(
             error.to_string(),
-            "caches not synced within 3s: a: LIST /a: 500; state: backing off | b: no error, but the server has not sent a complete list; state: listing"
+            "caches not synced within 3s: a: LIST /a: 500; state: backing off | b: waiting for a complete list from the server; state: listing"
         );
     }
 }

@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube_client::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube_client::{
+    Api, Client, Error, Resource,
+    core::{NamespaceResourceScope, Status},
+};
 use kube_informer::{ApiObject, CachedApi, InformerFactory};
-use kube_operator::{Applier, Manager, ManagerOptions, OperationResult};
+use kube_operator::{
+    Action, Applier, Controller, Failure, Manager, ManagerOptions, OperationResult, Request, WriteError,
+};
 use kube_testserver::{Fault, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -151,7 +156,7 @@ async fn list_without_a_response_is_logged_during_the_start() {
     for expected in [
         "message=cache is not synced yet",
         "informer=ConfigMap /api/v1/configmaps",
-        "no error, but the server has not sent a complete list",
+        "waiting for a complete list from the server",
         "waited=10",
     ] {
         assert!(after.contains(expected), "{expected}: {after}");
@@ -159,4 +164,32 @@ async fn list_without_a_response_is_logged_during_the_start() {
     drop(hanging);
     stop.cancel();
     timeout(60 * SECOND, running).await.unwrap().unwrap().unwrap();
+}
+
+/// A single conflict is usual, because caches lag.
+#[tokio::test(start_paused = true)]
+async fn repeated_conflicts_are_explained_in_the_log() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    server.create(map("hello")).unwrap();
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+    let maps = manager.factory().informer::<ConfigMap>().unwrap();
+    manager.add_controller(Controller::new(&maps), |request: Request<ConfigMap>| async {
+        let status = Status { code: 409, reason: "Conflict".to_owned(), ..Status::failure("", "") };
+        let source = Error::Api(Box::new(status));
+        let conflict =
+            WriteError::Conflict { operation: "update configmaps".into(), key: request.key, source };
+        Err::<Action, _>(Failure::from(conflict))
+    });
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    sleep(60 * SECOND).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let log = log(&logged);
+    let lines: Vec<_> = log.lines().collect();
+    let is_explained = |pair: &&[&str]| pair[0].contains("another client changes the object all the time");
+    let failures: Vec<_> = lines.windows(2).filter(is_explained).map(|pair| pair[1]).collect();
+    assert_eq!(failures, ["kube_operator: failures=5", "kube_operator: failures=10"], "{log}");
 }

@@ -163,10 +163,14 @@ fn evidence(fault: Fault) -> Vec<(&'static str, String)> {
         Fault::RefusingWebhook => in_log_and_pages(&format!(
             "400 Bad Request: admission webhook \"{WEBHOOK}\" denied the request: {WEBHOOK_MESSAGE}"
         )),
-        Fault::ConflictStorm(ConflictSource::Spec) => in_log_and_pages(
-            "failed to update the status of websites shop/home: conflict with another write: the server \
-             responded with 409 Conflict",
-        ),
+        Fault::ConflictStorm(ConflictSource::Spec) => {
+            let mut lines = in_log_and_pages(
+                "failed to update the status of websites shop/home: conflict with another write: the server \
+                 responded with 409 Conflict",
+            );
+            lines.push(("log.txt", "because another client changes the object all the time".to_owned()));
+            lines
+        }
         Fault::ConflictStorm(ConflictSource::FieldManager) => {
             in_log_and_pages("conflict with \"autoscaler\": .spec.replicas")
         }

@@ -21,7 +21,7 @@ use super::{
     state::ControllerState,
     work::{Reconciled, Work},
 };
-use crate::{Leadership, observe::ReconcileResult};
+use crate::{Leadership, WriteError, observe::ReconcileResult};
 
 /// The state that all workers of a controller share.
 pub(crate) struct Worker<Q: RequestKey, W> {
@@ -35,6 +35,13 @@ pub(crate) struct Worker<Q: RequestKey, W> {
     /// Receives keys whose cached object does not contain a write of this process yet.
     pub(crate) park: mpsc::Sender<Item<Q>>,
 }
+
+/// The message about an object that another client changes faster than this program can write it.
+const REPEATED_CONFLICTS: &str = "each write of an object conflicts, because another client changes the object all the \
+                                  time; find this client with `kubectl get --show-managed-fields -o yaml`";
+
+/// The number of consecutive conflicts before the first such message.
+const USUAL_CONFLICTS: u32 = 5;
 
 /// The reason why a worker returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +217,9 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
                 match failed {
                     RunOutcome::Failed(failure) => {
                         tracing::warn!(%failure, failures, "reconcile failed; retrying");
+                        if is_repeated_conflict(&failure, failures) {
+                            tracing::warn!(failures, "{REPEATED_CONFLICTS}");
+                        }
                     }
                     RunOutcome::TimedOut(timeout) => {
                         tracing::warn!(
@@ -247,4 +257,10 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
         let reason = Reason { source: Arc::clone(&self.name), object: None, change };
         self.keys.reasons.lock().add(key.clone(), reason);
     }
+}
+
+/// Returns whether a message about conflicts is due: after 5, 10, 20, 40 failures and so on.
+fn is_repeated_conflict(failure: &Failure, failures: u32) -> bool {
+    let is_conflict = matches!(failure.error().downcast_ref(), Some(WriteError::Conflict { .. }));
+    is_conflict && failures.is_multiple_of(USUAL_CONFLICTS) && (failures / USUAL_CONFLICTS).is_power_of_two()
 }

@@ -196,7 +196,7 @@ impl Drop for CacheStage {
 /// Returns why an informer is not synced.
 fn sync_error(informer: &InformerStatus) -> &str {
     // Without an error, the server or a proxy holds the response back.
-    let no_error = "no error, but the server has not sent a complete list";
+    let no_error = "waiting for a complete list from the server";
     informer.reflector.last_error.as_deref().unwrap_or(no_error)
 }
 

@@ -193,7 +193,7 @@ fn election_line(election: &ElectionView) -> String {
 fn informer_line(informer: &InformerStatus) -> Result<String, String> {
     let reflector = &informer.reflector;
     // Without an error, the server or a proxy holds the response back.
-    let no_error = "no error, but the server has not sent a complete list";
+    let no_error = "waiting for a complete list from the server";
     let error = reflector.last_error.as_deref().unwrap_or(no_error);
     if reflector.phase == Phase::Stopped {
         return Err("stopped".to_owned());

@@ -1,11 +1,11 @@
 //! `create_or_update` and `update_status`: write an object only if a function changes it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube_client::{Resource, api::Patch};
 use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     json::merge_patch,
@@ -196,7 +196,7 @@ where
             // Without a resourceVersion, the patch would be unconditional.
             let version = current.meta().resource_version.as_deref().ok_or(WriteError::MissingVersion)?;
             let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "status": patch}));
-            object = with_status_of(&*current, &object).map_err(serialize_error)?;
+            object = with_status_of(&*current, object).map_err(serialize_error)?;
             let patched = requests::patch_status_of(api, &mut object, &patch).await;
             ("patch the status of", patched.map(|()| object))
         }
@@ -218,23 +218,28 @@ fn change<K: Serialize>(before: &K, after: &K, write: Write) -> Result<Option<Va
 }
 
 /// Returns `current` with the status of `changed`.
-fn with_status_of<K: ApiObject>(current: &K, changed: &K) -> Result<K, serde_json::Error> {
-    let mut object: Map<String, Value> = serde_json::from_slice(&serde_json::to_vec(current)?)?;
-    match status(&serde_json::to_vec(changed)?)? {
-        Value::Null => drop(object.remove("status")),
-        status => drop(object.insert("status".to_owned(), status)),
+fn with_status_of<K: ApiObject>(current: &K, changed: K) -> Result<K, serde_json::Error> {
+    let (before, after) = (serde_json::to_vec(current)?, serde_json::to_vec(&changed)?);
+    let (mut fields, mut changed_fields) = (fields(&before)?, fields(&after)?);
+    let status = changed_fields.remove("status");
+    fields.remove("status");
+    if fields.keys().eq(changed_fields.keys())
+        && fields.values().zip(changed_fields.values()).all(|(before, after)| before.get() == after.get())
+    {
+        return Ok(changed);
     }
-    serde_json::from_value(object.into())
+    fields.extend(status.map(|status| ("status".to_owned(), status)));
+    serde_json::from_slice(&serde_json::to_vec(&fields)?)
+}
+
+/// Returns the fields in the JSON of an object.
+fn fields(object: &[u8]) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
+    serde_json::from_slice(object)
 }
 
 /// Returns the status in the JSON of an object, or null.
 fn status(object: &[u8]) -> Result<Value, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct WithStatus {
-        #[serde(default)]
-        status: Value,
-    }
-    Ok(serde_json::from_slice::<WithStatus>(object)?.status)
+    fields(object)?.get("status").map_or(Ok(Value::Null), |status| serde_json::from_str(status.get()))
 }
 
 fn key(object: &impl Resource) -> ObjectKey {

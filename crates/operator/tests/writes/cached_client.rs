@@ -270,6 +270,14 @@ async fn status_patch_writes_only_the_status_with_a_precondition() {
     );
     let again = client.patch_status(Arc::clone(&patched.object), said("hello")).await.unwrap();
     assert_eq!((again.result, world.requests()), (Unchanged, 1));
+    let without_spec = |site: &mut Site| -> Result<(), Failure> {
+        site.status = Some(SiteStatus { said: "hi".to_owned() });
+        Ok(())
+    };
+    let patched = client.patch_status(patched.object, without_spec).await.unwrap();
+    let status = patched.object.status.as_ref().unwrap();
+    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    assert_eq!((&*status.said, &stored["status"]), ("hi", &json!({"said": "hi"})));
     let stale = client.patch_status(first, said("bye")).await.unwrap_err();
     assert!(is_conflict(&stale), "{stale}");
     let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
