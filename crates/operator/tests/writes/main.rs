@@ -112,6 +112,7 @@ async fn create_or_update_writes_only_differences() {
         let written = world.write_text(says).await.unwrap();
         assert_eq!((written.result, world.requests()), (result, requests), "{says}");
         assert_eq!(written.object.data.as_ref().unwrap()["says"], says);
+        assert_eq!(written.object.metadata.managed_fields, None, "caches do not contain them either");
         assert_eq!(world.on_server()["data"]["says"], says);
     }
     world.end().await;
