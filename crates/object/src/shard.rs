@@ -1,0 +1,331 @@
+//! `Shard`: a part of the objects of a type, by the hash of their namespace or uid.
+
+use std::fmt::{self, Write as _};
+
+use crate::ObjectIdRef;
+
+/// Selects the field of an object that determines its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShardKey {
+    /// All objects of a namespace have the same slot, so an owner and the objects that it owns do too. All
+    /// cluster-scoped objects have the same slot.
+    Namespace,
+    /// The objects of a namespace have different slots.
+    Uid,
+}
+
+impl ShardKey {
+    /// Returns the path of the field in a shard selector.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Namespace => "object.metadata.namespace",
+            Self::Uid => "object.metadata.uid",
+        }
+    }
+}
+
+/// Contains the number of slots into which the objects of each type are divided. The number is a power of two,
+/// and at most 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotCount {
+    /// The number of the first bits of a hash that determine the slot.
+    bits: u32,
+}
+
+/// Reports that a number of slots is not a power of two from 1 to 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} slots are not supported; use a power of two from 1 to 256")]
+pub struct SlotCountError(pub u16);
+
+impl SlotCount {
+    /// The maximum number of slots.
+    pub const MAX: u16 = 256;
+
+    /// Creates a number of slots.
+    ///
+    /// # Errors
+    /// Returns an error if the number is not a power of two from 1 to 256.
+    pub fn new(count: u16) -> Result<Self, SlotCountError> {
+        if count.is_power_of_two() && count <= Self::MAX {
+            Ok(Self { bits: count.trailing_zeros() })
+        } else {
+            Err(SlotCountError(count))
+        }
+    }
+
+    /// Returns the number of slots.
+    pub fn get(self) -> u16 {
+        1 << self.bits
+    }
+
+    /// Returns the slot of a hash: its first bits.
+    fn slot_of(self, hash: u64) -> Slot {
+        let slot = hash.checked_shr(u64::BITS - self.bits).unwrap_or(0);
+        Slot(u8::try_from(slot).unwrap_or(u8::MAX))
+    }
+
+    /// Returns the first hash after the slots before `slot`. The result for the last slot plus one is 2^64.
+    fn start_of(self, slot: u16) -> u128 {
+        u128::from(slot) << (u64::BITS - self.bits)
+    }
+}
+
+impl Default for SlotCount {
+    /// Returns 64 slots.
+    fn default() -> Self {
+        Self { bits: 6 }
+    }
+}
+
+/// Identifies a slot by its number, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u8);
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Contains a set of slots.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct SlotSet([u64; 4]);
+
+impl SlotSet {
+    /// Returns the set of all slots.
+    pub fn all(count: SlotCount) -> Self {
+        (0..count.get()).filter_map(|slot| u8::try_from(slot).ok()).map(Slot).collect()
+    }
+
+    /// Returns whether the set contains this slot.
+    pub fn contains(&self, Slot(slot): Slot) -> bool {
+        self.0[usize::from(slot / 64)] & (1 << (slot % 64)) != 0
+    }
+
+    /// Adds a slot.
+    pub fn insert(&mut self, Slot(slot): Slot) {
+        self.0[usize::from(slot / 64)] |= 1 << (slot % 64);
+    }
+
+    /// Removes a slot.
+    pub fn remove(&mut self, Slot(slot): Slot) {
+        self.0[usize::from(slot / 64)] &= !(1 << (slot % 64));
+    }
+
+    /// Returns whether the set contains no slot.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the number of slots in the set.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|part| part.count_ones() as usize).sum()
+    }
+
+    /// Returns the slots of both sets.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|part| self.0[part] | other.0[part]))
+    }
+
+    /// Returns the slots that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|part| self.0[part] & other.0[part]))
+    }
+
+    /// Returns the slots of this set that are not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|part| self.0[part] & !other.0[part]))
+    }
+
+    /// Returns the slots in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> + use<> {
+        let set = *self;
+        (0..=u8::MAX).map(Slot).filter(move |slot| set.contains(*slot))
+    }
+}
+
+impl FromIterator<Slot> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
+        let mut set = Self::default();
+        slots.into_iter().for_each(|slot| set.insert(slot));
+        set
+    }
+}
+
+/// Formats the set as ranges, for example `0-15,17`.
+impl fmt::Display for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (first, last)) in runs(self).into_iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { "," })?;
+            if first == last { write!(f, "{first}")? } else { write!(f, "{first}-{last}")? }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+/// Returns the first and the last slot of each run of consecutive slots.
+fn runs(set: &SlotSet) -> Vec<(Slot, Slot)> {
+    let mut runs: Vec<(Slot, Slot)> = Vec::new();
+    for slot in set.iter() {
+        match runs.last_mut() {
+            Some((_, last)) if last.0.checked_add(1) == Some(slot.0) => *last = slot,
+            _ => runs.push((slot, slot)),
+        }
+    }
+    runs
+}
+
+/// Selects a part of the objects of a type: the objects whose slot is in a set.
+///
+/// The hash is the 64-bit FNV-1a hash of the field, as in KEP-5866. The first bits of the hash are the number
+/// of the slot, so a run of slots is one `shardRange` of a shard selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shard {
+    /// The field that is hashed.
+    pub key: ShardKey,
+    /// The number of all slots.
+    pub count: SlotCount,
+    /// The slots of this part.
+    pub slots: SlotSet,
+}
+
+impl Shard {
+    /// Returns the slot of an object, also if it is not in this part.
+    pub fn slot_of(&self, id: &ObjectIdRef<'_>) -> Slot {
+        self.count.slot_of(match self.key {
+            ShardKey::Namespace => fnv1a(id.key.namespace().unwrap_or_default()),
+            ShardKey::Uid => fnv1a(&id.uid.as_str()),
+        })
+    }
+
+    /// Returns whether an object is in this part.
+    pub fn contains(&self, id: &ObjectIdRef<'_>) -> bool {
+        self.slots.contains(self.slot_of(id))
+    }
+
+    /// Returns the value of the query parameter `shardSelector`, which requests only the objects of this
+    /// part. Returns `None` if no slot or each slot is in the set.
+    ///
+    /// A server without the feature gate `ShardedListAndWatch` ignores the parameter. A client must therefore
+    /// check each object with [`Shard::contains`].
+    pub fn selector(&self) -> Option<String> {
+        if self.slots.is_empty() || self.slots == SlotSet::all(self.count) {
+            return None;
+        }
+        let (path, mut selector) = (self.key.path(), String::new());
+        for (first, last) in runs(&self.slots) {
+            let start = self.count.start_of(u16::from(first.0));
+            let end = self.count.start_of(u16::from(last.0) + 1);
+            let separator = if selector.is_empty() { "" } else { " || " };
+            // Writing to a String does not fail.
+            let _ = write!(selector, "{separator}shardRange({path}, '0x{start:016x}', '0x{end:016x}')");
+        }
+        Some(selector)
+    }
+}
+
+/// Returns the 64-bit FNV-1a hash of a text.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shard(key: ShardKey, count: u16, slots: &[u8]) -> Shard {
+        let slots = slots.iter().copied().map(Slot).collect();
+        Shard { key, count: SlotCount::new(count).unwrap(), slots }
+    }
+
+    #[test]
+    fn slot_is_determined_by_the_first_bits_of_the_hash() {
+        // The reference values of FNV-1a.
+        assert_eq!(
+            (fnv1a(""), fnv1a("a"), fnv1a("foobar")),
+            (0xcbf29ce484222325, 0xaf63dc4c8601ec8c, 0x85944171f73967e8)
+        );
+        let id = ObjectIdRef::new(Some("a"), "web", "foobar", "1");
+        for (count, by_namespace, by_uid) in [(1, 0, 0), (2, 1, 1), (16, 0xa, 0x8), (256, 0xaf, 0x85)] {
+            assert_eq!(shard(ShardKey::Namespace, count, &[]).slot_of(&id), Slot(by_namespace), "{count}");
+            assert_eq!(shard(ShardKey::Uid, count, &[]).slot_of(&id), Slot(by_uid), "{count}");
+        }
+    }
+
+    #[test]
+    fn adjacent_slots_are_one_range_of_the_selector() {
+        let selector = shard(ShardKey::Uid, 16, &[15, 1, 2, 14, 4]).selector().unwrap();
+        let ranges: Vec<_> = selector.split(" || ").collect();
+        assert_eq!(
+            ranges,
+            [
+                "shardRange(object.metadata.uid, '0x1000000000000000', '0x3000000000000000')",
+                "shardRange(object.metadata.uid, '0x4000000000000000', '0x5000000000000000')",
+                "shardRange(object.metadata.uid, '0xe000000000000000', '0x10000000000000000')",
+            ]
+        );
+        let half = shard(ShardKey::Namespace, 256, &(0..128).collect::<Vec<_>>()).selector().unwrap();
+        assert_eq!(half, "shardRange(object.metadata.namespace, '0x0000000000000000', '0x8000000000000000')");
+        assert_eq!(shard(ShardKey::Uid, 4, &[0, 1, 2, 3]).selector(), None, "all objects");
+        assert_eq!(shard(ShardKey::Uid, 1, &[0]).selector(), None, "all objects");
+    }
+
+    #[test]
+    fn count_is_a_power_of_two_up_to_256() {
+        let valid: Vec<_> = (0..=1024).filter(|count| SlotCount::new(*count).is_ok()).collect();
+        assert_eq!(valid, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+        assert_eq!(SlotCount::default().get(), 64);
+        assert_eq!(
+            SlotCount::new(3).unwrap_err().to_string(),
+            "3 slots are not supported; use a power of two from 1 to 256"
+        );
+    }
+
+    #[test]
+    fn set_is_formatted_as_ranges() {
+        let set: SlotSet = [0, 1, 2, 5, 254, 255].map(Slot).into_iter().collect();
+        assert_eq!((set.to_string(), set.len()), ("0-2,5,254-255".to_owned(), 6));
+        assert_eq!(SlotSet::default().to_string(), "");
+    }
+
+    proptest! {
+        /// Each object is in exactly one slot, and the hash of the object is in the range of this slot.
+        #[test]
+        fn each_object_is_in_one_slot(uid in "[a-f0-9-]{0,36}", bits in 0_u32..=8) {
+            let count = SlotCount::new(1 << bits).unwrap();
+            let id = ObjectIdRef::new(None, "web", &uid, "1");
+            let holds = |slot: &Slot| {
+                Shard { key: ShardKey::Uid, count, slots: SlotSet::from_iter([*slot]) }.contains(&id)
+            };
+            let slots: Vec<_> = SlotSet::all(count).iter().filter(holds).collect();
+            prop_assert_eq!(slots.len(), 1);
+            let slot = u16::from(slots[0].0);
+            let range = count.start_of(slot)..count.start_of(slot + 1);
+            prop_assert!(range.contains(&u128::from(fnv1a(&uid))));
+        }
+
+        #[test]
+        fn sets_agree_with_a_model(one in prop::collection::btree_set(any::<u8>(), 0..20), other in prop::collection::btree_set(any::<u8>(), 0..20)) {
+            let set = |slots: &std::collections::BTreeSet<u8>| slots.iter().copied().map(Slot).collect::<SlotSet>();
+            let numbers = |set: SlotSet| set.iter().map(|slot| slot.0).collect::<std::collections::BTreeSet<_>>();
+            prop_assert_eq!(numbers(set(&one).union(&set(&other))), &one | &other);
+            prop_assert_eq!(numbers(set(&one).intersection(&set(&other))), &one & &other);
+            prop_assert_eq!(numbers(set(&one).difference(&set(&other))), &one - &other);
+            prop_assert_eq!(set(&one).is_empty(), one.is_empty());
+            prop_assert_eq!(set(&one).len(), one.len());
+        }
+    }
+}
