@@ -24,8 +24,8 @@ impl ShardKey {
     }
 }
 
-/// Contains the number of slots into which the objects of each type are divided. The number is a power of two,
-/// and at most 256.
+/// Contains the number of slots into which the objects of each type are divided. The number is a power of
+/// two, and at most 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotCount {
     /// The number of the first bits of a hash that determine the slot.
