@@ -168,7 +168,7 @@ fn evidence(fault: Fault) -> Vec<(&'static str, String)> {
                 "failed to update the status of websites shop/home: conflict with another write: the server \
                  responded with 409 Conflict",
             );
-            lines.push(("log.txt", "because another client changes the object all the time".to_owned()));
+            lines.push(("log.txt", "another client changes the object all the time".to_owned()));
             lines
         }
         Fault::ConflictStorm(ConflictSource::FieldManager) => {

@@ -97,8 +97,8 @@ impl OperatorNumbers {
         let settings = &outcome.settings;
         format!(
             "The figures were measured on {machine}.\nThe workload has {} objects, and {} changes at {} changes per second.\n\
-             Polls and the idle part take {} s. The figures are medians. The number of rounds is {}.\nThe libraries are \
-             kube-runtime {} and controller-runtime {controller_runtime}.\n\n",
+             The Bucket operator polls every {} s, and the idle part takes as long. The figures are medians of {} rounds.\n\
+             The libraries are kube-runtime {} and controller-runtime {controller_runtime}.\n\n",
             settings.objects,
             settings.changes,
             settings.rate,

@@ -24,14 +24,18 @@ pub(crate) enum LeaderState {
 
 /// Reports whether this process is the leader. All clones refer to the same lease.
 ///
-/// Each call compares the clock of this process with the expiry of the lease, and does not depend
-/// on a background task. If a process is paused and its lease expires, the first call after the
-/// pause already reports that the process is not the leader.
+/// [`Manager::leadership`](crate::Manager::leadership) and
+/// [`Election::leadership`](crate::Election::leadership) return this type.
+///
+/// A process is the leader for [`LeaseTimes::renew_deadline`](crate::LeaseTimes::renew_deadline) after it
+/// sent the last accepted renewal. Each call compares this time with the clock of the process, and does not
+/// depend on a background task. If a process is paused for longer, the first call after the pause already
+/// reports that the process is not the leader.
 ///
 /// The clock is the monotonic clock of the system (`CLOCK_MONOTONIC` on Linux). This clock may stop
-/// while the machine is suspended, for example when a virtual machine is saved or migrated. After
-/// the machine resumes, this type may report leadership for the remaining time of the lease, even
-/// if another process has become the leader.
+/// while the machine is suspended, for example when a virtual machine is saved or migrated. After the
+/// machine resumes, this process and another process can both be the leader, for at most the renew
+/// deadline. If this is not acceptable, make writes to other systems conditional.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<LeaderState>,

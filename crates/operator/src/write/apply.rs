@@ -30,10 +30,10 @@ use crate::Failure;
 ///
 /// Most reconciles apply an object that is already up to date. [`Applier::apply`] sends no request
 /// if both conditions hold:
-/// - The last apply of the object had the same field names. This `Applier` remembers its applies. For
-///   applies of an earlier process, it reads the annotation `kube-operator/applied-fields.MANAGER`,
-///   which each apply adds. The annotation contains a digest of the names of the fields. If the name
-///   of the manager is not valid in an annotation, a hash replaces it.
+/// - The last apply of this `Applier` had the same fields and values. If this `Applier` has not applied the
+///   object yet, the last apply of an earlier process had the same field names. Each apply adds the
+///   annotation `kube-operator/applied-fields.MANAGER` with a digest of the names. If the name of the manager
+///   is not valid in an annotation, a hash replaces it.
 /// - The cached object contains all applied fields with their values. The [`CachedApi`] ensures that
 ///   the cached object contains the earlier writes of this process.
 ///
@@ -71,11 +71,11 @@ use crate::Failure;
 /// These fields remain until the next apply that is sent, which removes them.
 ///
 /// A status has no annotation, so the first apply of each status after a restart is sent. To avoid these
-/// requests, use [`update_status`](crate::update_status).
+/// requests, use [`patch_status`](crate::patch_status).
 ///
 /// After etcd is restored from a backup, the server may use a resourceVersion again for another
 /// state of an object. An `Applier` may then skip a necessary apply until the object changes. For a
-/// status, and without the annotation, the applied fields must also change.
+/// status, or without the annotation, it may skip the apply until the program applies other fields.
 ///
 /// Do not apply the same object concurrently. Otherwise an `Applier` may record the responses in
 /// the wrong order, and skip a necessary apply. Reconciles of one key never overlap, so this can

@@ -30,7 +30,8 @@ use crate::Failure;
 ///
 /// If another client changed the object after it was cached, this function fails with
 /// [`WriteError::Conflict`]. The next reconcile receives the new state. For types with a status
-/// subresource, this function does not change the status. Use [`update_status`] instead.
+/// subresource, the server ignores changes of the status. If `mutate` changes the status, each call sends
+/// an update without effect. Use [`patch_status`] instead.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -89,7 +90,13 @@ where
 ///
 /// The function calls `mutate` with a copy of `current`. It sends an update only if `mutate`
 /// changed the status, and ignores all other changes. If another client changed the object after
-/// the version in `current`, this function fails with [`WriteError::Conflict`].
+/// the version in `current`, this function fails with [`WriteError::Conflict`]. This also happens after an
+/// earlier write of this program. To write an object several times, pass the [`Written::object`] of the last
+/// write.
+///
+/// # Limits
+/// An update removes the fields of the status that the Rust type does not contain. [`patch_status`] keeps
+/// them.
 ///
 /// # Errors
 /// Returns the failure of `mutate` unchanged. Other failures contain a [`WriteError`].
@@ -112,10 +119,9 @@ where
 /// Patches the status of an object if `mutate` changes it. `current` is usually the object of the
 /// [`Request`](crate::Request).
 ///
-/// Prefer this function to [`update_status`], unless the program may only `update` the status. It has these
-/// differences:
-/// - The request is a JSON merge patch that contains only the changed fields. The response contains only
-///   metadata. Both are smaller.
+/// Prefer this function to [`update_status`]. These are the differences:
+/// - The request is a JSON merge patch. It contains only the changed fields, and the resourceVersion of
+///   `current`, so it cannot overwrite the write of another client. The response contains only metadata.
 /// - [`Written::object`] is `current` with the new status and resourceVersion. It does not contain default
 ///   values that the server adds to the status.
 /// - Fields of the status that the Rust type does not contain remain unchanged, except in lists: a changed
@@ -123,7 +129,8 @@ where
 /// - The program needs the permission to `patch` the subresource `status`, and not to `update` it.
 ///
 /// # Errors
-/// Returns the errors of [`update_status`].
+/// Returns the errors of [`update_status`], and [`WriteError::MissingVersion`] if `current` has no
+/// resourceVersion.
 ///
 /// # Cancel safety
 /// See [`update_status`].

@@ -22,7 +22,9 @@ pub enum OperationResult {
 pub struct Written<K> {
     /// The operation that the helper performed.
     pub result: OperationResult,
-    /// The object in the response of the server, or the cached object if no request was necessary.
+    /// The object in the response of the server. After [`patch_status`](crate::patch_status): the passed
+    /// object with the new status and resourceVersion. If no request was necessary: the cached object, or
+    /// the passed object.
     pub object: Arc<K>,
 }
 
@@ -87,8 +89,9 @@ pub enum WriteError {
         /// The key after the call of `mutate`.
         after: ObjectKey,
     },
-    /// The server rejected the write with status 409: another client changed or created the object after it
-    /// was cached. If the informer selects the object, the next reconcile receives the new state.
+    /// The server rejected the write with status 409: the object was changed or created after it was cached.
+    /// If the informer selects the object, the next reconcile receives the new state. If it does not select
+    /// the object, each write of the object fails with this error.
     #[error("failed to {} {key}: conflict with another write", Escaped(operation))]
     Conflict {
         /// The operation and the resource, for example `update deployments`.
