@@ -160,7 +160,8 @@ impl<T: 'static> ListWatch<T> {
     /// Managed fields record the fields that each program owns, and often take half of the size of an
     /// object. A program needs them only to compute the changes of a server-side apply. A program can
     /// update an object without managed fields, because kube-apiserver then keeps the stored managed
-    /// fields.
+    /// fields. The write helpers of kube-operator, for example `create_or_update`, return objects without
+    /// managed fields.
     #[must_use]
     pub fn keep_managed_fields(self) -> Self {
         self.modify(|http| http.context.keep_managed_fields = true)

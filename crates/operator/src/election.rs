@@ -93,8 +93,8 @@ pub struct Election {
     lease: Option<DynamicObject>,
     /// The renew time of the last write.
     written_at: Option<Timestamp>,
-    /// The last error. A successful write clears it. A successful read clears it only if another process
-    /// holds the lease.
+    /// The last error. A successful write clears it. An observed Lease clears it only if another process
+    /// holds the lease, and the lease has not expired.
     last_error: watch::Sender<Option<String>>,
     failure_log: LogThrottle,
     failed_renewals: Arc<AtomicU64>,
@@ -106,8 +106,8 @@ pub(crate) struct ElectionView {
     /// The namespace and name of the Lease.
     pub(crate) lease: ObjectKey,
     pub(crate) leadership: Leadership,
-    /// The last error. A successful write clears it. A successful read clears it only if another process
-    /// holds the lease.
+    /// The last error. A successful write clears it. An observed Lease clears it only if another process
+    /// holds the lease, and the lease has not expired.
     pub(crate) last_error: watch::Receiver<Option<String>>,
     /// The number of failed renewals. After each of them, the leader reads the Lease.
     #[cfg(feature = "metrics")]
@@ -134,7 +134,7 @@ fn loss_reason(other_leader: Option<&str>, last_error: Option<&str>) -> String {
     match (other_leader, last_error) {
         (Some(leader), _) => format!("{} is the leader now", single_line(leader, MAX_IDENTITY_CHARS)),
         (None, Some(error)) => format!("renewals failed: {error}"),
-        (None, None) => "it expired, or another program cleared its holder; no request failed".to_owned(),
+        (None, None) => "it expired, or another program changed the Lease; no request failed".to_owned(),
     }
 }
 
@@ -252,6 +252,7 @@ impl Election {
                 let lease = informer.lister().get_by_key(&self.key());
                 if self.candidate.on_watch_event(lease.as_deref().map(parse_record), Instant::now()) {
                     self.lease = lease.as_deref().cloned();
+                    self.clear_error_as_follower();
                 }
             }
             () = sleep_until(until.min(next_poll)) => {
@@ -267,13 +268,9 @@ impl Election {
         let sent = Instant::now();
         match timeout(self.request_timeout(), self.api.get_opt(&self.options.name)).await {
             Ok(Ok(lease)) => {
-                let now = Instant::now();
-                self.candidate.on_read(lease.as_ref().map(parse_record), now);
+                self.candidate.on_read(lease.as_ref().map(parse_record), Instant::now());
                 self.lease = lease;
-                // Otherwise, this process must write the Lease. Keep the error of the last write.
-                if self.candidate.held_by_other().is_some() && !self.candidate.other_has_expired(now) {
-                    self.last_error.send_replace(None);
-                }
+                self.clear_error_as_follower();
             }
             Ok(Err(error)) => self.request_failed("read", sent, &lease_error(error)),
             Err(_) => self.request_failed("read", sent, &self.timeout_text()),
@@ -289,6 +286,13 @@ impl Election {
                 self.candidate.on_written(parse_record(&lease), sent, Instant::now());
                 self.lease = Some(lease);
                 return true;
+            }
+            // Another process has written the Lease. The next step reads it.
+            Ok(Err(kube_client::Error::Api(status)))
+                if status.is_conflict() || status.is_already_exists() =>
+            {
+                tracing::debug!(lease = %self.key(), "the Lease was changed by another process");
+                self.candidate.on_failure(sent, Instant::now());
             }
             Ok(Err(error)) => self.request_failed("write", sent, &lease_error(error)),
             Err(_) => self.request_failed("write", sent, &self.timeout_text()),
@@ -306,10 +310,18 @@ impl Election {
         format!("no response within {:?}", self.request_timeout())
     }
 
+    /// Clears the last error if another process holds a lease that has not expired. Otherwise, this process
+    /// must write the Lease, and the error of the last write stays.
+    fn clear_error_as_follower(&self) {
+        if self.candidate.held_by_other().is_some() && !self.candidate.other_has_expired() {
+            self.last_error.send_replace(None);
+        }
+    }
+
     fn request_failed(&mut self, verb: &str, sent: Instant, error: &dyn Display) {
         let (now, text) = (Instant::now(), Some(format!("cannot {verb} the Lease: {error}")));
         if self.last_error.send_replace(text.clone()) != text {
-            self.failure_log = LogThrottle::default();
+            self.failure_log.reset();
         }
         if let Some(suppressed) = self.failure_log.allow(now) {
             tracing::warn!(lease = %self.key(), %error, suppressed, "cannot {verb} the Lease");
@@ -351,7 +363,7 @@ impl Election {
         let now = Instant::now();
         let state = match (self.candidate.leads_until(now), self.candidate.other_holder()) {
             (Some(until), _) => LeaderState::Leading(until),
-            (None, Some(holder)) if self.candidate.other_has_expired(now) => {
+            (None, Some(holder)) if self.candidate.other_has_expired() => {
                 LeaderState::Expired(holder.to_owned())
             }
             (None, holder) => LeaderState::Following(holder.map(str::to_owned)),
@@ -379,7 +391,9 @@ impl Election {
         };
         match (before, after) {
             (LeaderState::Leading(_), LeaderState::Following(_) | LeaderState::Expired(_)) => {
-                let reason = loss_reason(self.candidate.other_holder(), self.last_error.borrow().as_deref());
+                let leader =
+                    if let LeaderState::Following(holder) = after { holder.as_deref() } else { None };
+                let reason = loss_reason(leader, self.last_error.borrow().as_deref());
                 tracing::warn!(%lease, %reason, "lost the lease");
             }
             (LeaderState::Leading(_), LeaderState::Leading(_)) => {}

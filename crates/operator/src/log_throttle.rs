@@ -15,6 +15,11 @@ pub(crate) struct LogThrottle {
 }
 
 impl LogThrottle {
+    /// Allows the next line immediately.
+    pub(crate) fn reset(&mut self) {
+        self.next = None;
+    }
+
     /// Returns the number of suppressed lines if a line may be logged now, otherwise `None`.
     pub(crate) fn allow(&mut self, now: Instant) -> Option<u64> {
         if self.next.is_some_and(|next| now < next) {

@@ -195,3 +195,25 @@ async fn spans_contain_informer_controller_key_and_reason() {
     );
     operator.stop().await;
 }
+
+/// Two candidates try to acquire a released lease at the same time. The loser is not at fault.
+#[tokio::test(start_paused = true)]
+async fn lost_race_for_a_released_lease_is_not_logged_as_a_failure() {
+    let logged = Logged::begin();
+    let server = server_with_a_map();
+    let first = Operator::start(&server, "first");
+    first.reconciled.notified().await;
+    let others = ["second", "third"].map(|identity| Operator::start(&server, identity));
+    sleep(10 * SECOND).await;
+    first.stop().await;
+    sleep(60 * SECOND).await;
+    for other in others {
+        other.stop().await;
+    }
+    let log = log(&logged);
+    assert!(
+        log.contains("the Lease was changed by another process"),
+        "both candidates wrote the Lease: {log}"
+    );
+    assert!(!log.contains("message=cannot"), "{log}");
+}

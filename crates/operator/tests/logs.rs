@@ -8,7 +8,7 @@ use kube_client::{Api, Client, api::PostParams};
 use kube_informer::{CachedApi, InformerFactory, mark_sensitive};
 use kube_operator::{
     Action, Applier, Cleanup, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer,
-    Manager, ManagerOptions, Request, create_or_update, update_status,
+    Manager, ManagerOptions, Request, create_or_update, patch_status, update_status,
 };
 use kube_testserver::{Fault, RequestMatch, Rule, Server, Verb};
 use serde_json::json;
@@ -171,6 +171,20 @@ async fn rejected_status_update_does_not_leak_contents() {
     fails_without_leak(Verb::Update, "failed to update the status of sites default/a: ", async |world| {
         let site = world.sites.get("a").await.unwrap().unwrap();
         let written = update_status(&world.sites, site, |site| {
+            site.status.get_or_insert_default().said = CONTENTS.to_owned();
+            Ok(())
+        });
+        let failure = written.await.unwrap_err();
+        (world, failure)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_status_patch_does_not_leak_contents() {
+    fails_without_leak(Verb::Patch, "failed to patch the status of sites default/a: ", async |world| {
+        let site = world.sites.get("a").await.unwrap().unwrap();
+        let written = patch_status(&world.sites, site, |site| {
             site.status.get_or_insert_default().said = CONTENTS.to_owned();
             Ok(())
         });

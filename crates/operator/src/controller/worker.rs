@@ -37,11 +37,11 @@ pub(crate) struct Worker<Q: RequestKey, W> {
 }
 
 /// The message about an object that another client changes faster than this program can write it.
-const REPEATED_CONFLICTS: &str = "each write of an object conflicts: another client changes the object all the time, or \
-                                  the informer does not select the object; find the other client with `kubectl get \
-                                  --show-managed-fields -o yaml`";
+const REPEATED_CONFLICTS: &str = "each write of an object conflicts: another client changes the object all the time, the \
+                                  informer does not select the object, or this program passes an old object; find \
+                                  the other client with `kubectl get --show-managed-fields -o yaml`";
 
-/// The number of consecutive conflicts before the first such message.
+/// The number of consecutive failures before the first such message.
 const USUAL_CONFLICTS: u32 = 5;
 
 /// The reason why a worker returned.

@@ -87,7 +87,7 @@ impl Leadership {
     }
 
     /// Returns the identity of the leader if another process is the leader. Returns `None` if this
-    /// process is the leader, or if the leader is unknown.
+    /// process is the leader, if the leader is unknown, or if it did not renew the lease in time.
     pub fn other_leader(&self) -> Option<String> {
         match &*self.state.borrow() {
             LeaderState::Following(holder) => holder.clone(),

@@ -191,6 +191,8 @@ pub(crate) struct Candidate {
 struct ObservedLease {
     record: Option<LeaseRecord>,
     since: Instant,
+    /// The time of the last read or watch event.
+    last: Instant,
 }
 
 impl Candidate {
@@ -222,10 +224,13 @@ impl Candidate {
         self.record().filter(|record| !record.holder.is_empty() && record.holder != self.identity)
     }
 
-    /// Returns whether another process has not renewed its lease in time.
-    pub(crate) fn other_has_expired(&self, now: Instant) -> bool {
-        let since = self.observed.as_ref().map(|observed| observed.since);
-        self.held_by_other().zip(since).is_some_and(|(record, since)| now >= since + record.duration)
+    /// Returns whether another process has not renewed its lease in time, according to a read or a watch
+    /// event after this time.
+    pub(crate) fn other_has_expired(&self) -> bool {
+        let observed = self.observed.as_ref();
+        self.held_by_other()
+            .zip(observed)
+            .is_some_and(|(record, ObservedLease { since, last, .. })| *last >= *since + record.duration)
     }
 
     fn record(&self) -> Option<&LeaseRecord> {
@@ -242,8 +247,8 @@ impl Candidate {
             self.leads_from = now + self.times.lease_duration.max(last.duration);
         }
         let since = match (&self.observed, &record) {
-            (Some(ObservedLease { record: None, since }), None) => *since,
-            (Some(ObservedLease { record: Some(before), since }), Some(record))
+            (Some(ObservedLease { record: None, since, .. }), None) => *since,
+            (Some(ObservedLease { record: Some(before), since, .. }), Some(record))
                 if record.has_same_renewal(before) =>
             {
                 *since
@@ -253,7 +258,7 @@ impl Candidate {
         if record.is_some() {
             self.last.clone_from(&record);
         }
-        self.observed = Some(ObservedLease { record, since });
+        self.observed = Some(ObservedLease { record, since, last: now });
         // Also if a person removed the holder: the lease is then free for every candidate.
         if self.record().is_some_and(|record| record.holder != self.identity) {
             self.leads_until = None;
@@ -278,7 +283,7 @@ impl Candidate {
         if now < self.next_request_at {
             return NextStep::Wait(self.next_request_at);
         }
-        let Some(ObservedLease { record, since }) = self.observed.as_ref().filter(|_| !self.must_reread)
+        let Some(ObservedLease { record, since, .. }) = self.observed.as_ref().filter(|_| !self.must_reread)
         else {
             return NextStep::Read;
         };

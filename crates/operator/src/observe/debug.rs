@@ -136,7 +136,7 @@ pub(crate) async fn why(
         let follows = state.view.election.as_ref().filter(|election| !election.leadership.is_leader());
         let leader = follows.map_or_else(String::new, |election| {
             format!(
-                "; {}, and controllers of the leader do not run in this process",
+                "; this process is not the leader, so its leader-only controllers do not run ({})",
                 Escaped(&leader_text(election))
             )
         });

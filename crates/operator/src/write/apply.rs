@@ -216,7 +216,8 @@ impl Applier {
     /// # Errors
     /// Returns a failure with an [`OwnerError`](crate::OwnerError) if `owner` is not the controller of
     /// the existing object, or cannot be its owner. Returns the failures of [`apply`](Self::apply). A
-    /// [`WriteError::Conflict`] can also report that the cache is stale.
+    /// [`WriteError::Conflict`] reports that the object exists and is not in the cache, or that the cache is
+    /// stale.
     ///
     /// # Cancel safety
     /// See [`apply`](Self::apply).

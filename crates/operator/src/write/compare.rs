@@ -38,7 +38,7 @@ pub(super) fn result_of_dry_run<K: ApiObject>(
     let Some(cached) = cached else { return Ok(OperationResult::Created) };
     let comparable = |object: &K| {
         let mut object = object.clone();
-        object.meta_mut().managed_fields = None; // caches do not contain them
+        object.meta_mut().managed_fields = None; // the response does not contain them
         serde_json::to_value(object)
     };
     Ok(if json_equal(&comparable(cached)?, &comparable(response)?) {

@@ -2,7 +2,7 @@
 //! logs the body of a response that it cannot decode and, at level debug, each error response. Both
 //! may contain parts of objects.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request as HttpRequest, StatusCode, header};
@@ -11,11 +11,11 @@ use kube_client::{
     Api, Error, Resource, Result,
     api::{GetParams, Patch, PatchParams},
     client::Body,
-    core::{Request, Status, request as core_request},
+    core::{ObjectMeta, Request, Status, request as core_request},
 };
 use kube_informer::{ApiObject, Cached, CachedApi, set_requested_kind};
 use kube_object::{Outline, from_slice};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{RequestTimeout, election::guard::REQUEST_TIMEOUT};
@@ -31,6 +31,12 @@ const MAX_ERROR_BODY_BYTES: usize = 1024;
 /// API server, sends the complete object.
 const METADATA_IF_POSSIBLE: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+
+/// The metadata of a response. The other fields of a complete object are ignored.
+#[derive(Deserialize)]
+struct WithMetadata {
+    metadata: ObjectMeta,
+}
 
 /// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,8 +121,8 @@ where
     write(api, "patch_status", request).await
 }
 
-/// Patches the status of `object`. The status of `object` already contains the patch. Sets the
-/// resourceVersion of `object` to the version in the response, which contains only metadata.
+/// Patches the status of `object`. The status of `object` already contains the patch. Replaces the metadata
+/// of `object` by the metadata in the response.
 pub(crate) async fn patch_status_of<T>(
     api: &CachedApi<T>,
     object: &mut T::Resource,
@@ -130,9 +136,8 @@ where
     let mut request = request.map_err(Error::BuildRequest)?;
     request.headers_mut().insert(header::ACCEPT, METADATA_IF_POSSIBLE);
     let body = send_raw(api.api(), "patch_status", Ok(request)).await?;
-    let id = Outline::scan(&body).to_id();
-    let id = id.ok_or_else(|| unreadable("the response contains no metadata.name"))?;
-    object.meta_mut().resource_version = Some(id.version.to_string());
+    let WithMetadata { metadata } = decode(&body)?;
+    *object.meta_mut() = metadata;
     if !api.is_dry_run() {
         api.record_write(object);
     }
@@ -178,18 +183,14 @@ where
 
 pub(crate) type BuiltRequest = Result<HttpRequest<Vec<u8>>, core_request::Error>;
 
-/// Decodes an object without managedFields, which are often half of its size. Caches do not contain them
-/// either.
+/// Decodes an object without managedFields, which are often half of its size.
 fn decode<K: DeserializeOwned>(body: &[u8]) -> Result<K> {
     let decoded = match Outline::scan(body).managed_fields() {
         Some(fields) => from_slice(&[&body[..fields.start], &body[fields.end..]].concat()),
         None => from_slice(body),
     };
-    decoded.map_err(unreadable)
-}
-
-fn unreadable(reason: impl fmt::Display) -> Error {
-    Error::SerdeError(serde::de::Error::custom(reason))
+    // The error of serde_json contains the position in the body.
+    decoded.or_else(|_| serde_json::from_slice(body).map_err(Error::SerdeError))
 }
 
 /// Sends a request for the resource of the `Api`. `name` is the name of the request in traces.

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube_client::{Resource, api::Patch};
 use kube_informer::{ApiObject, Cached, CachedApi, ObjectKey, ToResource};
-use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
@@ -122,8 +121,9 @@ where
 /// Prefer this function to [`update_status`]. These are the differences:
 /// - The request is a JSON merge patch. It contains only the changed fields, and the resourceVersion of
 ///   `current`, so it cannot overwrite the write of another client. The response contains only metadata.
-/// - [`Written::object`] is `current` with the new status and resourceVersion. It does not contain default
-///   values that the server adds to the status.
+/// - [`Written::object`] is `current` with the new status, and with the metadata of the response. The server
+///   may store another status, for example if it adds default values, or removes fields that the CRD does not
+///   contain.
 /// - Fields of the status that the Rust type does not contain remain unchanged, except in lists: a changed
 ///   list is replaced as a whole.
 /// - The program needs the permission to `patch` the subresource `status`, and not to `update` it.
@@ -191,7 +191,9 @@ where
         object.meta_mut().clone_from(current.meta());
     }
     let serialize_error = |source| WriteError::Serialize { key: key.clone(), source };
-    let Some(patch) = change(&*current, &object, write).map_err(serialize_error)? else {
+    let before = serde_json::to_vec(&*current).map_err(serialize_error)?;
+    let after = serde_json::to_vec(&object).map_err(serialize_error)?;
+    let Some(patch) = change(&before, &after, write).map_err(serialize_error)? else {
         return Ok(Written::unchanged(current));
     };
     let (verb, updated) = match write {
@@ -201,9 +203,10 @@ where
         }
         Write::PatchStatus => {
             // Without a resourceVersion, the patch would be unconditional.
-            let version = current.meta().resource_version.as_deref().ok_or(WriteError::MissingVersion)?;
+            let version = current.meta().resource_version.as_deref().filter(|version| !version.is_empty());
+            let version = version.ok_or(WriteError::MissingVersion)?;
             let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "status": patch}));
-            object = with_status_of(&*current, object).map_err(serialize_error)?;
+            object = with_status_of(&before, &after, object).map_err(serialize_error)?;
             let patched = requests::patch_status_of(api, &mut object, &patch).await;
             ("patch the status of", patched.map(|()| object))
         }
@@ -211,23 +214,22 @@ where
     Ok(Written::updated(updated.map_err(|error| WriteError::request(api, verb, &key, error))?))
 }
 
-/// Returns the merge patch of the written part, or `None` if this part did not change.
-fn change<K: Serialize>(before: &K, after: &K, write: Write) -> Result<Option<Value>, serde_json::Error> {
+/// Returns the merge patch of the written part, or `None` if this part did not change. `before` and `after`
+/// are the JSON of the object.
+fn change(before: &[u8], after: &[u8], write: Write) -> Result<Option<Value>, serde_json::Error> {
     // Most calls do not change the object. A comparison of the texts is then much cheaper.
-    let (before, after) = (serde_json::to_vec(before)?, serde_json::to_vec(after)?);
     if before == after {
         return Ok(None);
     }
     Ok(match write {
-        Write::Update => merge_patch(&serde_json::from_slice(&before)?, &serde_json::from_slice(&after)?),
-        Write::UpdateStatus | Write::PatchStatus => merge_patch(&status(&before)?, &status(&after)?),
+        Write::Update => merge_patch(&serde_json::from_slice(before)?, &serde_json::from_slice(after)?),
+        Write::UpdateStatus | Write::PatchStatus => merge_patch(&status(before)?, &status(after)?),
     })
 }
 
-/// Returns `current` with the status of `changed`.
-fn with_status_of<K: ApiObject>(current: &K, changed: K) -> Result<K, serde_json::Error> {
-    let (before, after) = (serde_json::to_vec(current)?, serde_json::to_vec(&changed)?);
-    let (mut fields, mut changed_fields) = (fields(&before)?, fields(&after)?);
+/// Returns the object `before` with the status of the object `after`. `changed` is the object `after`.
+fn with_status_of<K: ApiObject>(before: &[u8], after: &[u8], changed: K) -> Result<K, serde_json::Error> {
+    let (mut fields, mut changed_fields) = (fields(before)?, fields(after)?);
     let status = changed_fields.remove("status");
     fields.remove("status");
     if fields.keys().eq(changed_fields.keys())

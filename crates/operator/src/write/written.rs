@@ -22,9 +22,9 @@ pub enum OperationResult {
 pub struct Written<K> {
     /// The operation that the helper performed.
     pub result: OperationResult,
-    /// The object in the response of the server. After [`patch_status`](crate::patch_status): the passed
-    /// object with the new status and resourceVersion. If no request was necessary: the cached object, or
-    /// the passed object.
+    /// The object in the response of the server, without managedFields. After
+    /// [`patch_status`](crate::patch_status): the passed object with the new status, and with the metadata of
+    /// the response. If no request was necessary: the cached object, or the passed object.
     pub object: Arc<K>,
 }
 
@@ -102,7 +102,8 @@ pub enum WriteError {
         source: Error,
     },
     /// The server rejected the apply with status 409: another field manager has set an applied field to
-    /// another value. A retry does not help. See [`Applier::force`](crate::Applier::force).
+    /// another value. Each retry fails, until the other field manager gives up the field. See
+    /// [`Applier::force`](crate::Applier::force).
     #[error(
         "failed to {} {key}: another field manager has set a field to another value; do not apply this field, or \
          enable `force`",

@@ -56,6 +56,23 @@ fn candidate_acquires_free_lease_immediately() {
     assert_eq!(candidate.next_step(now), write(Some(7), 4, true));
 }
 
+/// Without a connection, a candidate does not know whether the holder renews the lease.
+#[test]
+fn lease_of_another_process_has_expired_only_if_it_was_read_later() {
+    let (mut candidate, now) = new_candidate();
+    candidate.on_read(Some(record(7, "other")), now);
+    candidate.on_failure(now + 20 * SECOND, now + 20 * SECOND);
+    assert!(!candidate.other_has_expired());
+    candidate.on_read(Some(record(7, "other")), now + 14 * SECOND);
+    assert!(!candidate.other_has_expired());
+    candidate.on_read(Some(record(7, "other")), now + LEASE);
+    assert!(candidate.other_has_expired());
+    candidate.on_read(Some(record(8, "other")), now + LEASE);
+    assert!(!candidate.other_has_expired(), "the holder renewed the lease");
+    candidate.on_read(Some(record(8, "me")), now + 40 * SECOND);
+    assert!(!candidate.other_has_expired());
+}
+
 #[test]
 fn candidate_acquires_lease_that_was_not_renewed() {
     let (mut candidate, now) = new_candidate();
