@@ -2,7 +2,10 @@
 
 use std::panic::resume_unwind;
 
-use futures_util::future::join_all;
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared, join_all},
+};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +16,6 @@ use super::{
     source::{QueueKeys, SourceShutdown},
     worker::Worker,
 };
-use crate::Leadership;
 
 /// The reason why the task of a source returned.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,15 +32,21 @@ pub(super) enum SourceExit {
 pub(super) struct RunningSources<Q: RequestKey> {
     tasks: JoinSet<SourceExit>,
     keys: KeyQueue<Q>,
-    leadership: Leadership,
+    acquired: Acquired,
     /// The token of the controller.
     stop: CancellationToken,
 }
 
+/// Returns true when this process is the leader, and false if it can no longer become leader. The sources
+/// share this future, because it wakes them in the order of their start. They then queue their keys in this
+/// order.
+type Acquired = Shared<BoxFuture<'static, bool>>;
+
 impl<Q: RequestKey> RunningSources<Q> {
     pub(super) fn new<W>(worker: &Worker<Q, W>) -> Self {
-        let (leadership, stop) = (worker.leadership.clone(), worker.stop.clone());
-        Self { tasks: JoinSet::new(), keys: worker.keys.clone(), leadership, stop }
+        let leadership = worker.leadership.clone();
+        let acquired = async move { leadership.acquired().await }.boxed().shared();
+        Self { tasks: JoinSet::new(), keys: worker.keys.clone(), acquired, stop: worker.stop.clone() }
     }
 
     /// Starts the sources of a controller that does not run yet. Returns true when the existing objects
@@ -53,10 +61,10 @@ impl<Q: RequestKey> RunningSources<Q> {
             is_started
         });
         let all_started = join_all(all_started.collect::<Vec<_>>());
-        let leadership = self.leadership.clone();
+        let acquired = self.acquired.clone();
         let started = async {
             all_started.await;
-            leadership.acquired().await // a controller may have no sources
+            acquired.await // a controller may have no sources
         };
         tokio::select! {
             biased;
@@ -70,8 +78,8 @@ impl<Q: RequestKey> RunningSources<Q> {
 
     /// Starts a source.
     pub(super) fn spawn(&mut self, added: AddedSource<Q>) {
-        let (keys, leadership) = (self.keys.clone(), self.leadership.clone());
-        self.tasks.spawn(run_source(added, keys, leadership, self.stop.child_token()));
+        let (keys, acquired) = (self.keys.clone(), self.acquired.clone());
+        self.tasks.spawn(run_source(added, keys, acquired, self.stop.child_token()));
     }
 
     /// Waits for the next task that returns. Returns `None` if there are no tasks.
@@ -96,7 +104,7 @@ fn resume_panic(error: JoinError) -> SourceExit {
 async fn run_source<Q: RequestKey>(
     added: AddedSource<Q>,
     keys: KeyQueue<Q>,
-    leadership: Leadership,
+    acquired: Acquired,
     stop: CancellationToken,
 ) -> SourceExit {
     let AddedSource { source, removed, started, running } = added;
@@ -104,7 +112,7 @@ async fn run_source<Q: RequestKey>(
     let mut informer_stopped = source.informer_stopped();
     let start = async {
         source.wait_for_caches().await;
-        if !leadership.acquired().await {
+        if !acquired.await {
             return None;
         }
         Some(source.start(keys, stop.clone()).await)

@@ -1,10 +1,14 @@
 //! `Barriers`: wait once until the cache of an informer contains the writes of earlier processes.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use kube_informer::{Informer, InformerId, Object};
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The timeout of a barrier. The bookmark of a first short watch arrives after about 3 s. If the watch
@@ -19,15 +23,12 @@ const STALE: &str = "cannot verify that the cache is current; a Finalizer reads 
 
 /// Holds one barrier for each informer.
 #[derive(Debug, Default)]
-pub(super) struct Barriers(Mutex<HashMap<InformerId, Arc<Barrier>>>);
+pub(super) struct Barriers(Mutex<HashMap<InformerId, Barrier>>);
 
-/// A barrier runs on a task of its own. The timeout of a reconcile does not interrupt it.
-#[derive(Debug)]
-struct Barrier {
-    /// `None` while the barrier runs.
-    outcome: watch::Receiver<Option<Outcome>>,
-    _task: AbortOnDropHandle<()>,
-}
+/// A barrier runs on a task of its own. The timeout of a reconcile does not interrupt it. The callers resume
+/// in the order in which they started to wait, so that a simulation is reproducible. The output is `None`
+/// only if the runtime shuts down.
+type Barrier = Shared<BoxFuture<'static, Option<Outcome>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -43,27 +44,23 @@ impl Barriers {
     /// # Cancel safety
     /// If a caller drops the future, the wait continues for other callers.
     pub(super) async fn pass<T: Object>(&self, informer: &Informer<T>) -> bool {
-        let mut outcome = self.barrier(informer).outcome.clone();
-        // The sender is dropped without an outcome only if the runtime shuts down.
-        outcome.wait_for(Option::is_some).await.is_ok_and(|outcome| *outcome == Some(Outcome::Passed))
+        let barrier = self.barrier(informer);
+        barrier.await == Some(Outcome::Passed)
     }
 
-    fn barrier<T: Object>(&self, informer: &Informer<T>) -> Arc<Barrier> {
+    fn barrier<T: Object>(&self, informer: &Informer<T>) -> Barrier {
         let mut barriers = self.0.lock();
-        let is_current = |barrier: &&Arc<Barrier>| match *barrier.outcome.borrow() {
-            Some(Outcome::Failed { at }) => at.elapsed() < RETRY_DELAY,
-            Some(Outcome::Passed) | None => true,
+        let is_current = |barrier: &&Barrier| match barrier.peek() {
+            Some(Some(Outcome::Failed { at })) => at.elapsed() < RETRY_DELAY,
+            Some(Some(Outcome::Passed) | None) | None => true,
         };
         if let Some(barrier) = barriers.get(&informer.id()).filter(is_current) {
-            return Arc::clone(barrier);
+            return barrier.clone();
         }
-        let (sender, outcome) = watch::channel(None);
         let waiting = informer.clone();
-        let task = tokio::spawn(async move {
-            sender.send_replace(Some(wait(&waiting).await));
-        });
-        let barrier = Arc::new(Barrier { outcome, _task: AbortOnDropHandle::new(task) });
-        barriers.insert(informer.id(), Arc::clone(&barrier));
+        let task = AbortOnDropHandle::new(tokio::spawn(async move { wait(&waiting).await }));
+        let barrier = task.map(Result::ok).boxed().shared();
+        barriers.insert(informer.id(), barrier.clone());
         barrier
     }
 }
