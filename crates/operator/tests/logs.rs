@@ -197,10 +197,14 @@ async fn rejected_status_patch_does_not_leak_contents() {
 #[tokio::test(start_paused = true)]
 async fn rejected_finalizer_patch_does_not_leak_contents() {
     const OURS: &str = "shop.example.com/site";
-    fails_without_leak(Verb::Patch, "failed to add the finalizer", async |world| {
-        let failure = world.finalize(&Finalizer::new(OURS)).await;
-        (world, failure)
-    })
+    fails_without_leak(
+        Verb::Patch,
+        "failed to add the finalizer shop.example.com/site to sites default/a: ",
+        async |world| {
+            let failure = world.finalize(&Finalizer::new(OURS)).await;
+            (world, failure)
+        },
+    )
     .await;
     let being_deleted = async |world: World| {
         let finalizers = json!({"metadata": {"finalizers": [OURS]}});
@@ -210,8 +214,13 @@ async fn rejected_finalizer_patch_does_not_leak_contents() {
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)
     };
-    fails_without_leak(Verb::Get, "failed to read default/a", being_deleted).await;
-    fails_without_leak(Verb::Patch, "failed to remove the finalizer", being_deleted).await;
+    fails_without_leak(Verb::Get, "failed to read sites default/a from the server", being_deleted).await;
+    fails_without_leak(
+        Verb::Patch,
+        "failed to remove the finalizer shop.example.com/site from sites default/a: ",
+        being_deleted,
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,10 @@ use serde::de::DeserializeOwned;
 use self::barriers::Barriers;
 pub use self::error::FinalizerError;
 use self::patches::{PatchError, addition, is_gone, patch, removal};
-use super::{records::ObjectRecords, requests};
+use super::{
+    records::ObjectRecords,
+    requests::{self, plural},
+};
 use crate::{Action, Failure, Observed};
 
 /// How often a patch is retried because another client changed the finalizers of the object.
@@ -266,8 +269,8 @@ impl Finalizer {
                 Step::Add => match patch(api, &id.key, addition(object.meta(), &self.name)).await {
                     Ok(added) if is_persisted(added.meta(), id, &self.name) => Some(added),
                     Ok(_) => {
-                        let (key, finalizer) = (id.key.clone(), self.name.clone());
-                        return Err(FinalizerError::NotPersisted { key, finalizer });
+                        let (resource, key, finalizer) = self.target(api, id);
+                        return Err(FinalizerError::NotPersisted { resource, key, finalizer });
                     }
                     Err(PatchError::Gone) => None,
                     Err(PatchError::Changed(_)) if retries < MAX_PATCH_RETRIES => {
@@ -275,8 +278,8 @@ impl Finalizer {
                         self.read(api, id).await?
                     }
                     Err(PatchError::Changed(source) | PatchError::Failed(source)) => {
-                        let (key, finalizer) = (id.key.clone(), self.name.clone());
-                        return Err(FinalizerError::Add { key, finalizer, source });
+                        let (resource, key, finalizer) = self.target(api, id);
+                        return Err(FinalizerError::Add { resource, key, finalizer, source });
                     }
                 },
             };
@@ -311,6 +314,11 @@ impl Finalizer {
             },
             Some(CacheTrust::Doubted) | None => Some((object, ReadFrom::Cache)),
         }
+    }
+
+    /// Returns the resource, the key and the finalizer for an error.
+    fn target<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId) -> (Box<str>, ObjectKey, String) {
+        (plural(api.api().resource_url()).into(), id.key.clone(), self.name.clone())
     }
 
     fn trust(&self, id: &ObjectId) -> Option<CacheTrust> {
@@ -351,8 +359,8 @@ impl Finalizer {
                 }
                 Err(PatchError::Changed(source) | PatchError::Failed(source)) => source,
             };
-            let (key, finalizer) = (id.key.clone(), self.name.clone());
-            return Err(FinalizerError::Remove { key, finalizer, source });
+            let (resource, key, finalizer) = self.target(api, id);
+            return Err(FinalizerError::Remove { resource, key, finalizer, source });
         }
     }
 
@@ -367,8 +375,8 @@ impl Finalizer {
             Ok(_) => Ok(None),
             Err(error) if is_gone(&error) => Ok(None),
             Err(source) => {
-                let (key, finalizer) = (id.key.clone(), self.name.clone());
-                Err(FinalizerError::Read { key, finalizer, source })
+                let (resource, key, finalizer) = self.target(api, id);
+                Err(FinalizerError::Read { resource, key, finalizer, source })
             }
         }
     }

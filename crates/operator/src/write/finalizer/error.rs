@@ -1,7 +1,7 @@
 //! The errors of a `Finalizer`.
 
 use kube_client::Error;
-use kube_informer::ObjectKey;
+use kube_informer::{Escaped, ObjectKey};
 
 /// Describes the reason why a finalizer was not added or removed.
 ///
@@ -26,8 +26,10 @@ pub enum FinalizerError {
     },
     /// The object could not be read from the server, before the user function ran or after a complete
     /// cleanup. The next reconcile tries again.
-    #[error("failed to read {key} from the server to check the finalizer {finalizer}")]
+    #[error("failed to read {} {key} from the server to check the finalizer {finalizer}", Escaped(resource))]
     Read {
+        /// The resource of the object, for example `deployments`.
+        resource: Box<str>,
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
@@ -36,8 +38,10 @@ pub enum FinalizerError {
         source: Error,
     },
     /// The patch that adds the finalizer failed. The user function did not run.
-    #[error("failed to add the finalizer {finalizer} to {key}")]
+    #[error("failed to add the finalizer {finalizer} to {} {key}", Escaped(resource))]
     Add {
+        /// The resource of the object, for example `deployments`.
+        resource: Box<str>,
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
@@ -48,9 +52,12 @@ pub enum FinalizerError {
     /// The server accepted the patch, but its response does not contain the finalizer. A webhook may
     /// have removed the finalizer. The user function did not run.
     #[error(
-        "failed to add the finalizer {finalizer} to {key}: the server accepted the patch but did not store the finalizer; check whether a webhook removes it"
+        "failed to add the finalizer {finalizer} to {} {key}: the server accepted the patch but did not store the finalizer; check whether a webhook removes it",
+        Escaped(resource)
     )]
     NotPersisted {
+        /// The resource of the object, for example `deployments`.
+        resource: Box<str>,
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
@@ -58,8 +65,10 @@ pub enum FinalizerError {
     },
     /// The patch that removes the finalizer failed. If a cleanup was complete, the next reconcile runs
     /// the cleanup again.
-    #[error("failed to remove the finalizer {finalizer} from {key}")]
+    #[error("failed to remove the finalizer {finalizer} from {} {key}", Escaped(resource))]
     Remove {
+        /// The resource of the object, for example `deployments`.
+        resource: Box<str>,
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
