@@ -213,12 +213,13 @@ impl Shard {
     }
 
     /// Returns the value of the query parameter `shardSelector`, which requests only the objects of this
-    /// part. Returns `None` if no slot or each slot is in the set.
+    /// part. Returns `None` if each slot is in the set. If the set is empty, the value is empty, and a server
+    /// with the feature gate rejects it. Do not send a request for an empty set.
     ///
     /// A server without the feature gate `ShardedListAndWatch` ignores the parameter. A client must therefore
     /// check each object with [`Shard::contains`].
     pub fn selector(&self) -> Option<String> {
-        if self.slots.is_empty() || self.slots == SlotSet::all(self.count) {
+        if self.slots == SlotSet::all(self.count) {
             return None;
         }
         let (path, mut selector) = (self.key.path(), String::new());
@@ -281,6 +282,7 @@ mod tests {
         assert_eq!(half, "shardRange(object.metadata.namespace, '0x0000000000000000', '0x8000000000000000')");
         assert_eq!(shard(ShardKey::Uid, 4, &[0, 1, 2, 3]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 1, &[0]).selector(), None, "all objects");
+        assert_eq!(shard(ShardKey::Uid, 4, &[]).selector().as_deref(), Some(""), "not all objects");
     }
 
     #[test]

@@ -141,16 +141,21 @@ async fn pages_show_state_and_no_object_contents() {
     assert!(TcpStream::connect(address).await.is_err(), "the socket is closed");
 }
 
-/// The keys of a follower are not reconciled, so the page names the leader.
-#[tokio::test]
-async fn why_page_of_a_follower_contains_the_leader() {
-    let first = World::without_pages(Some(election("first")));
+/// Returns a manager with pages that takes part in the election of `first`.
+fn follower(first: &World) -> Manager {
     let options = ManagerOptions {
         bind_address: Some(([127, 0, 0, 1], 0).into()),
         election: Some(election("second")),
         ..ManagerOptions::default()
     };
-    let mut manager = Manager::new(first.client.clone(), options).unwrap();
+    Manager::new(first.client.clone(), options).unwrap()
+}
+
+/// The keys of a follower are not reconciled, so the page contains the leader.
+#[tokio::test]
+async fn why_page_of_a_follower_contains_the_leader() {
+    let first = World::without_pages(Some(election("first")));
+    let mut manager = follower(&first);
     let maps = manager.factory().informer::<ConfigMap>().unwrap();
     manager.add_controller(Controller::new(&maps), |_: Request<ConfigMap>| async {
         Ok::<_, Failure>(Action::Done)
@@ -173,12 +178,7 @@ async fn why_page_of_a_follower_contains_the_leader() {
 #[tokio::test]
 async fn event_of_a_follower_is_written_and_counted() {
     let first = World::without_pages(Some(election("first")));
-    let options = ManagerOptions {
-        bind_address: Some(([127, 0, 0, 1], 0).into()),
-        election: Some(election("second")),
-        ..ManagerOptions::default()
-    };
-    let mut manager = Manager::new(first.client.clone(), options).unwrap();
+    let mut manager = follower(&first);
     let client = first.client.clone();
     let (server, stop_first, first) = first.run();
     while holder(&server).is_none() {
