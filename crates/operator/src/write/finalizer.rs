@@ -317,8 +317,8 @@ impl Finalizer {
     }
 
     /// Returns the resource, the key and the finalizer for an error.
-    fn target<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId) -> (Box<str>, ObjectKey, String) {
-        (plural(api.api().resource_url()).into(), id.key.clone(), self.name.clone())
+    fn target<K: ApiObject>(&self, api: &CachedApi<K>, id: &ObjectId) -> (Box<str>, ObjectKey, Box<str>) {
+        (plural(api.api().resource_url()).into(), id.key.clone(), self.name.as_str().into())
     }
 
     fn trust(&self, id: &ObjectId) -> Option<CacheTrust> {

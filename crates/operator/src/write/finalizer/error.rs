@@ -33,7 +33,7 @@ pub enum FinalizerError {
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
-        finalizer: String,
+        finalizer: Box<str>,
         /// The error of the request.
         source: Error,
     },
@@ -45,7 +45,7 @@ pub enum FinalizerError {
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
-        finalizer: String,
+        finalizer: Box<str>,
         /// The error of the request.
         source: Error,
     },
@@ -61,7 +61,7 @@ pub enum FinalizerError {
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
-        finalizer: String,
+        finalizer: Box<str>,
     },
     /// The patch that removes the finalizer failed. If a cleanup was complete, the next reconcile runs
     /// the cleanup again.
@@ -72,7 +72,7 @@ pub enum FinalizerError {
         /// The key of the object.
         key: ObjectKey,
         /// The name of the finalizer.
-        finalizer: String,
+        finalizer: Box<str>,
         /// The error of the request.
         source: Error,
     },
