@@ -65,7 +65,7 @@ pub use key::{KeyRef, ObjectKey, ParseKeyError};
 pub use labels::Labels;
 pub use object::{Object, ObjectIdRef};
 pub use raw::{DecodeContext, RawObject};
-pub use shard::{Shard, ShardKey, Slot, SlotCount, SlotCountError, SlotSet};
+pub use shard::{ParseSlotSetError, Shard, ShardKey, Slot, SlotCount, SlotCountError, SlotSet};
 pub use status_text::{StatusText, mark_sensitive, mask_quoted_values, set_requested_kind};
 pub use uid::Uid;
 pub use version::ResourceVersion;

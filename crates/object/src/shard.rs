@@ -1,6 +1,9 @@
 //! `Shard`: a part of the objects of a type, by the hash of their namespace or uid.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    str::FromStr,
+};
 
 use crate::ObjectIdRef;
 
@@ -166,6 +169,27 @@ impl fmt::Display for SlotSet {
     }
 }
 
+/// Reports that a text is not a set of slots.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a set of slots; use numbers and ranges from 0 to 255, for example 0-15,17")]
+pub struct ParseSlotSetError(String);
+
+/// Parses the format of [`Display`](fmt::Display). An empty text is an empty set.
+impl FromStr for SlotSet {
+    type Err = ParseSlotSetError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSlotSetError> {
+        let mut set = Self::default();
+        for run in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = run.split_once('-').unwrap_or((run, run));
+            let invalid = |_| ParseSlotSetError(text.to_owned());
+            let range = first.parse::<u8>().map_err(invalid)?..=last.parse::<u8>().map_err(invalid)?;
+            range.map(Slot).for_each(|slot| set.insert(slot));
+        }
+        Ok(set)
+    }
+}
+
 impl fmt::Debug for SlotSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{self}}}")
@@ -301,6 +325,12 @@ mod tests {
         let set: SlotSet = [0, 1, 2, 5, 254, 255].map(Slot).into_iter().collect();
         assert_eq!((set.to_string(), set.len()), ("0-2,5,254-255".to_owned(), 6));
         assert_eq!(SlotSet::default().to_string(), "");
+        for set in [set, SlotSet::default(), SlotSet::all(SlotCount::default())] {
+            assert_eq!(set.to_string().parse(), Ok(set));
+        }
+        for text in ["a", ",", "1,", "-1", "256", "1-2-3", " 1"] {
+            assert!(text.parse::<SlotSet>().is_err(), "{text}");
+        }
     }
 
     proptest! {

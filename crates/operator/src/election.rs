@@ -4,7 +4,7 @@
 pub(crate) mod guard;
 pub(crate) mod leadership;
 pub(crate) mod lease;
-mod lease_object;
+pub(crate) mod lease_object;
 pub(crate) mod no_retry;
 
 use std::{
@@ -70,11 +70,15 @@ impl ElectionOptions {
     /// the name of the Lease.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let name = name.into();
-        // The standard library seeds `RandomState` from the operating system.
-        let random = RandomState::new().hash_one(std::process::id());
-        let identity = format!("{}_{random:016x}", hostname().unwrap_or_else(|| name.clone()));
+        let identity = format!("{}_{}", hostname().unwrap_or_else(|| name.clone()), random_suffix());
         Self { namespace: namespace.into(), name, identity, times: LeaseTimes::default() }
     }
+}
+
+/// Returns a random text of 16 hexadecimal digits.
+pub(crate) fn random_suffix() -> String {
+    // The standard library seeds `RandomState` from the operating system.
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
 /// Returns the environment variable `HOSTNAME`. In a Pod it is the name of the Pod.
@@ -122,7 +126,7 @@ impl ElectionView {
 }
 
 /// Returns the text of a failed request for the Lease. A Lease contains nothing confidential.
-fn lease_error(mut error: kube_client::Error) -> String {
+pub(crate) fn lease_error(mut error: kube_client::Error) -> String {
     if let kube_client::Error::Api(status) = &mut error {
         set_requested_kind(status, "leases");
     }

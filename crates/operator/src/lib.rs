@@ -105,6 +105,7 @@ mod observe;
 mod rate_limited;
 mod recorder;
 mod redact;
+mod shards;
 mod wait;
 mod write;
 
@@ -136,6 +137,10 @@ pub use manager::{
 pub use manager::{CertificateSource, SecureServing};
 pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
+pub use shards::{
+    owned::{OwnedSlots, SlotPermit},
+    sharding::{ShardOptions, Sharding},
+};
 pub use wait::{AwaitConditionError, await_condition, conditions};
 pub use write::{
     apply::Applier,

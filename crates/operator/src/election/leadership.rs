@@ -96,7 +96,7 @@ impl Leadership {
     }
 
     /// Returns the last holder of the lease if it did not renew the lease in time.
-    pub(crate) fn expired_leader(&self) -> Option<String> {
+    pub fn expired_leader(&self) -> Option<String> {
         match &*self.state.borrow() {
             LeaderState::Expired(holder) => Some(holder.clone()),
             _ => None,

@@ -9,7 +9,7 @@ use super::ReconcileResult;
 
 /// Counts nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Metrics;
+pub(crate) struct Metrics {}
 
 impl Metrics {
     pub(crate) fn count_requests(&self, client: Client) -> Client {

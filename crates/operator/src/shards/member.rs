@@ -1,0 +1,500 @@
+//! `Member`: decides which slots this process owns. Plain data without I/O and without a clock.
+//!
+//! A member owns a slot from its claim in the table to its release. It may act for its slots until the
+//! earlier of two times:
+//! - the end of the Lease of this member, see [`OwnLease`]; and
+//! - the renew deadline after it sent the last request that confirmed the table.
+//!
+//! Other members take a slot only after its release, or after the death of its owner, see [`Peers`]. Two
+//! members therefore never act for one slot at the same time.
+//!
+//! The second time protects against a table that was deleted or restored from a backup. A member that
+//! observes this gives up its slots, and acts again only after the lease duration.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kube_informer::ResourceVersion;
+use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
+use tokio::time::Instant;
+
+use super::{
+    own_lease::{MemberInfo, MemberLease, OwnLease},
+    peers::{Kill, Peers},
+    placement::{best, place},
+    table::{Table, TableError},
+};
+use crate::LeaseTimes;
+
+/// The settings that all members have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) times: LeaseTimes,
+    pub(crate) key: ShardKey,
+    pub(crate) count: SlotCount,
+    /// The time for which the placement must not change before a slot moves.
+    pub(crate) settle_time: Duration,
+}
+
+/// A table as the server stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTable {
+    pub(crate) uid: String,
+    pub(crate) version: ResourceVersion,
+    pub(crate) table: Result<Table, TableError>,
+}
+
+/// A slot that this member owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) epoch: u64,
+    pub(crate) phase: Phase,
+}
+
+/// The phases of a slot. A slot never returns to an earlier phase, because a request that releases it may
+/// still be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Work may start.
+    Active,
+    /// No work may start. Running work continues.
+    Stopping,
+    /// No work runs. The next write of the table releases the slot.
+    Ended,
+}
+
+/// The next request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Wait until this time, or until something changes.
+    Wait(Instant),
+    ReadTable,
+    /// Create the table, or replace the table if it still has this version.
+    WriteTable {
+        over: Option<StoredTable>,
+        table: Table,
+    },
+    ReadPeer(String),
+    /// Mark a Lease as killed.
+    Kill(Kill),
+    /// Delete a killed Lease.
+    Remove(Kill),
+    /// The own Lease was killed or deleted, so this member must stop.
+    Dead,
+}
+
+/// The last response with the table.
+#[derive(Debug)]
+enum TableState {
+    Unread,
+    Absent,
+    Known(StoredTable),
+}
+
+/// The member that should own a slot.
+#[derive(Debug, PartialEq)]
+struct Target {
+    /// `None` if no member has a weight.
+    member: Option<String>,
+    since: Instant,
+}
+
+/// A member of the group that shares the slots.
+#[derive(Debug)]
+pub(crate) struct Member {
+    name: String,
+    settings: Settings,
+    pub(crate) own: OwnLease,
+    pub(crate) peers: Peers,
+    table: TableState,
+    /// When the last request was sent that confirmed the table.
+    confirmed: Option<Instant>,
+    slots: BTreeMap<Slot, Held>,
+    /// The epochs of claims whose result is not known yet. Only such a slot becomes active.
+    claims: BTreeMap<Slot, u64>,
+    /// The version of the last response of these requests. A lower version proves that a backup was
+    /// restored. The requests for the own Lease run at the same time, so they have their own check.
+    history: ResourceVersion,
+    /// The members by weight from which the targets were computed.
+    placed: BTreeMap<String, u32>,
+    targets: BTreeMap<Slot, Target>,
+    free_since: BTreeMap<Slot, Instant>,
+    /// The table was deleted or restored. Until this time, other members may act for any slot.
+    distrusted_until: Option<Instant>,
+    /// All slots stop, whether or not another member takes them.
+    is_leaving: bool,
+    must_read: bool,
+    next_read: Instant,
+    next_request: Instant,
+}
+
+impl Member {
+    pub(crate) fn new(name: String, settings: Settings, weight: u32, now: Instant) -> Self {
+        let info = MemberInfo { weight, filled: SlotSet::default() };
+        Self {
+            name,
+            settings,
+            own: OwnLease::new(settings.times, info, now),
+            peers: Peers::new(settings.times.lease_duration),
+            table: TableState::Unread,
+            confirmed: None,
+            slots: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            history: 0.into(),
+            placed: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            free_since: BTreeMap::new(),
+            distrusted_until: None,
+            is_leaving: false,
+            must_read: true,
+            next_read: now,
+            next_request: now,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the slots that this member owns.
+    pub(crate) fn slots(&self) -> &BTreeMap<Slot, Held> {
+        &self.slots
+    }
+
+    /// Returns the time until which this member may act for its slots. Returns `None` if it must not act.
+    pub(crate) fn valid_until(&self) -> Option<Instant> {
+        let table = self.confirmed? + self.settings.times.renew_deadline;
+        self.own.valid_until().map(|own| own.min(table))
+    }
+
+    /// Returns the slots whose objects this member needs in its caches.
+    pub(crate) fn wanted(&self) -> SlotSet {
+        let placed =
+            |(slot, target): (&Slot, &Target)| (target.member.as_ref() == Some(&self.name)).then_some(*slot);
+        self.slots.keys().copied().chain(self.targets.iter().filter_map(placed)).collect()
+    }
+
+    /// Returns the reason why this member does not take part.
+    pub(crate) fn refusal(&self) -> Option<&TableError> {
+        match &self.table {
+            TableState::Known(StoredTable { table: Err(error), .. }) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the table, if it is known and supported.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match &self.table {
+            TableState::Known(StoredTable { table: Ok(table), .. }) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Sets the slots whose objects are in the caches.
+    pub(crate) fn set_filled(&mut self, filled: SlotSet) {
+        self.own.set_info(MemberInfo { filled, ..self.own.info() });
+    }
+
+    /// Releases the slots as soon as the caches of other members are filled.
+    pub(crate) fn drain(&mut self) {
+        self.own.set_info(MemberInfo { weight: 0, ..self.own.info() });
+    }
+
+    /// Stops all slots. Other members may need to fill their caches before they claim them.
+    pub(crate) fn leave(&mut self) {
+        self.drain();
+        self.is_leaving = true;
+    }
+
+    /// Returns whether this member stops, and owns no slot.
+    pub(crate) fn has_left(&self) -> bool {
+        self.own.info().weight == 0 && self.slots.is_empty()
+    }
+
+    /// Reports that no work runs for a stopping slot.
+    pub(crate) fn on_ended(&mut self, slot: Slot, epoch: u64) {
+        let is_stopping = |held: &&mut Held| held.epoch == epoch && held.phase == Phase::Stopping;
+        if let Some(held) = self.slots.get_mut(&slot).filter(is_stopping) {
+            held.phase = Phase::Ended;
+        }
+    }
+
+    /// Returns the next request. Updates the targets and the phases of slots before.
+    pub(crate) fn next_step(&mut self, now: Instant) -> Step {
+        if self.own.is_dead() {
+            self.slots.clear();
+            return Step::Dead;
+        }
+        self.peers.advance(now);
+        self.place(now);
+        self.stop_slots(now);
+        if now < self.next_request {
+            return Step::Wait(self.next_request);
+        }
+        if self.must_read || now >= self.next_read {
+            return Step::ReadTable;
+        }
+        if let Some(peer) = self.peers.next_read() {
+            return Step::ReadPeer(peer.to_owned());
+        }
+        if let Some(kill) = self.peers.next_kill(now) {
+            return Step::Kill(kill);
+        }
+        if let Some((over, table)) = self.next_table(now) {
+            let new = table.slots_of(&self.name).iter().filter(|slot| !self.slots.contains_key(slot));
+            self.claims = new.filter_map(|slot| Some((slot, table.entry(slot)?.epoch))).collect();
+            return Step::WriteTable { over, table };
+        }
+        if let Some(removal) = self.next_removal() {
+            return Step::Remove(removal);
+        }
+        Step::Wait(self.next_time(now))
+    }
+
+    /// Handles the response to a read of the table that was sent at `sent`. `history` is the version of the
+    /// list that contains the table.
+    pub(crate) fn on_table_read(
+        &mut self,
+        history: ResourceVersion,
+        read: Option<StoredTable>,
+        sent: Instant,
+        now: Instant,
+    ) {
+        let is_replaced = match (&self.table, &read) {
+            (TableState::Known(_), None) => true,
+            (TableState::Known(known), Some(read)) => {
+                known.uid != read.uid || !read.version.at_least(&known.version)
+            }
+            (TableState::Unread | TableState::Absent, _) => false,
+        };
+        if is_replaced || history < self.history {
+            self.distrust(now);
+        }
+        self.history = history;
+        (self.must_read, self.next_read) = (false, sent + self.settings.times.retry_period);
+        match read {
+            Some(read) => self.set_table(read, sent, now),
+            None => (self.table, self.confirmed) = (TableState::Absent, None),
+        }
+    }
+
+    /// Handles the response to a read of the own Lease. `None` means that it does not exist.
+    pub(crate) fn on_own_read(&mut self, lease: Option<MemberLease>, now: Instant) {
+        self.check_own_version(lease.as_ref(), now);
+        self.own.on_read(lease);
+    }
+
+    /// Handles the response to a successful write of the own Lease that was sent at `sent`.
+    pub(crate) fn on_own_written(&mut self, lease: MemberLease, sent: Instant, now: Instant) {
+        self.check_own_version(Some(&lease), now);
+        self.own.on_written(lease, sent);
+    }
+
+    /// Handles the response to the kill of another member.
+    pub(crate) fn on_killed(&mut self, member: &str, lease: MemberLease, now: Instant) {
+        self.on_written_version(&lease.version, now);
+        self.peers.on_read(member, Some(lease), now);
+    }
+
+    fn check_own_version(&mut self, lease: Option<&MemberLease>, now: Instant) {
+        if lease.zip(self.own.stored()).is_some_and(|(lease, before)| lease.version < before.version) {
+            self.distrust(now);
+        }
+    }
+
+    /// Handles the version in the response to a write. A lower version than before proves that a backup was
+    /// restored.
+    fn on_written_version(&mut self, version: &ResourceVersion, now: Instant) {
+        if *version < self.history {
+            self.distrust(now);
+        }
+        self.history = version.clone();
+    }
+
+    /// Gives up all slots, because the table or the history of the server was replaced.
+    fn distrust(&mut self, now: Instant) {
+        self.distrusted_until = Some(now + self.settings.times.lease_duration);
+        self.slots.clear();
+        self.claims.clear();
+        self.peers.forget_deaths();
+        self.must_read = true;
+    }
+
+    /// Handles the table in a watch event. The event may be older than the last read. `None` means that the
+    /// table was deleted.
+    pub(crate) fn on_table_event(&mut self, event: Option<StoredTable>, now: Instant) {
+        match (&self.table, event) {
+            (TableState::Known(known), Some(event)) if known.uid == event.uid => {
+                if event.version > known.version {
+                    self.update_table(event, now);
+                }
+            }
+            (TableState::Absent, None) => {}
+            _ => self.must_read = true,
+        }
+    }
+
+    /// Handles the response to a successful write of the table that was sent at `sent`.
+    pub(crate) fn on_table_written(&mut self, written: StoredTable, sent: Instant, now: Instant) {
+        self.next_read = sent + self.settings.times.retry_period;
+        self.on_written_version(&written.version, now);
+        self.set_table(written, sent, now);
+    }
+
+    /// Handles a write of the table that failed, or whose result is not known.
+    pub(crate) fn on_table_failed(&mut self, sent: Instant, now: Instant, is_conflict: bool) {
+        self.must_read = true;
+        self.on_failure(sent, now, is_conflict);
+    }
+
+    /// Handles a failed request. The next request waits. After a conflict it is sent immediately.
+    pub(crate) fn on_failure(&mut self, sent: Instant, now: Instant, is_conflict: bool) {
+        if !is_conflict {
+            self.next_request = now.max(sent + self.settings.times.retry_period);
+        }
+    }
+
+    fn set_table(&mut self, stored: StoredTable, sent: Instant, now: Instant) {
+        self.confirmed = stored.table.is_ok().then_some(sent);
+        self.update_table(stored, now);
+    }
+
+    fn update_table(&mut self, mut stored: StoredTable, now: Instant) {
+        let Settings { key, count, .. } = self.settings;
+        stored.table = stored.table.and_then(|table| table.check(key, count).map(|()| table));
+        if let Ok(table) = &stored.table {
+            let mut owners = table.owners();
+            owners.remove(self.name.as_str());
+            self.peers.on_owners(&owners, now);
+            self.take_slots(table);
+            self.free_since.retain(|slot, _| table.free().contains(*slot));
+            for slot in table.free().iter() {
+                self.free_since.entry(slot).or_insert(now);
+            }
+        } else {
+            self.slots.clear();
+        }
+        self.table = TableState::Known(stored);
+    }
+
+    /// Takes the slots that the table contains for this member. A slot that this member did not claim is in
+    /// the table because of a restored backup, and is released.
+    fn take_slots(&mut self, table: &Table) {
+        let mine = table.slots_of(&self.name);
+        self.slots.retain(|slot, _| mine.contains(*slot));
+        for slot in mine.iter() {
+            let Some(epoch) = table.entry(slot).map(|entry| entry.epoch) else { continue };
+            if self.slots.get(&slot).is_none_or(|held| held.epoch != epoch) {
+                let is_claimed = self.claims.remove(&slot) == Some(epoch);
+                let phase = if is_claimed { Phase::Active } else { Phase::Ended };
+                self.slots.insert(slot, Held { epoch, phase });
+            }
+        }
+    }
+
+    /// Updates the targets if the members changed.
+    fn place(&mut self, now: Instant) {
+        let infos = self.peers.infos().chain([(self.name.as_str(), self.own.info())]);
+        let members: BTreeMap<String, u32> =
+            infos.map(|(name, info)| (name.to_owned(), info.weight)).collect();
+        if members == self.placed && !self.targets.is_empty() {
+            return;
+        }
+        let weights = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        let owners = place(self.settings.count, &weights);
+        for slot in SlotSet::all(self.settings.count).iter() {
+            let member = owners.get(&slot).map(|member| (*member).to_owned());
+            if self.targets.get(&slot).is_none_or(|target| target.member != member) {
+                self.targets.insert(slot, Target { member, since: now });
+            }
+        }
+        self.placed = members;
+    }
+
+    /// Stops the slots that another member should have and is ready for.
+    fn stop_slots(&mut self, now: Instant) {
+        let stopping: Vec<Slot> =
+            self.slots.keys().copied().filter(|slot| self.must_stop(*slot, now)).collect();
+        for slot in stopping {
+            if let Some(held) = self.slots.get_mut(&slot) {
+                held.phase = held.phase.max(Phase::Stopping);
+            }
+        }
+    }
+
+    fn must_stop(&self, slot: Slot, now: Instant) -> bool {
+        let Some(target) = self.targets.get(&slot) else { return self.is_leaving };
+        let is_draining = self.own.info().weight == 0;
+        let is_settled = is_draining || now >= target.since + self.settings.settle_time;
+        let is_ready = match target.member.as_deref() {
+            Some(member) if member == self.name => false,
+            Some(member) => {
+                self.peers.infos().any(|(name, info)| name == member && info.filled.contains(slot))
+            }
+            None => is_draining,
+        };
+        self.is_leaving || (is_settled && is_ready)
+    }
+
+    /// Returns the next table, and the table that it replaces, if this member must write it at `now`.
+    fn next_table(&self, now: Instant) -> Option<(Option<StoredTable>, Table)> {
+        let Settings { key, count, .. } = self.settings;
+        let is_valid = self.own.valid_until().is_some_and(|until| now < until);
+        if !is_valid || self.distrusted_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let (over, before) = match &self.table {
+            TableState::Absent => (None, Table::new(key, count)),
+            TableState::Known(stored) => (Some(stored.clone()), stored.table.clone().ok()?),
+            TableState::Unread => return None,
+        };
+        let mut table = before.with_options(key, count);
+        for owner in before.owners().into_iter().filter(|owner| self.peers.is_dead(owner)) {
+            before.slots_of(owner).iter().for_each(|slot| table.release(slot, owner));
+        }
+        for (slot, held) in &self.slots {
+            if held.phase == Phase::Ended {
+                table.release(*slot, &self.name);
+            }
+        }
+        let claims =
+            table.free().iter().filter(|slot| !self.slots.contains_key(slot) && self.may_claim(*slot, now));
+        let claims: Vec<Slot> = claims.collect();
+        claims.into_iter().for_each(|slot| table.claim(slot, &self.name));
+        (over.is_none() || table != before).then_some((over, table))
+    }
+
+    /// Returns the next killed Lease that this member must delete. The first member by name deletes it.
+    fn next_removal(&self) -> Option<Kill> {
+        let is_first = self.peers.names().all(|name| self.name.as_str() < name);
+        self.peers.next_removal(&self.table().filter(|_| is_first)?.owners())
+    }
+
+    /// Returns whether this member claims a free slot. If a slot is free for the lease duration, its target
+    /// does not respond, and another member with filled caches claims the slot.
+    fn may_claim(&self, slot: Slot, now: Instant) -> bool {
+        let info = self.own.info();
+        if info.weight == 0 || !info.filled.contains(slot) {
+            return false;
+        }
+        let is_target =
+            self.targets.get(&slot).is_some_and(|target| target.member.as_ref() == Some(&self.name));
+        let is_late = self
+            .free_since
+            .get(&slot)
+            .is_some_and(|since| now >= *since + self.settings.times.lease_duration);
+        let filled = self.peers.infos().chain([(self.name.as_str(), info)]);
+        let filled = filled.filter(|(_, info)| info.weight > 0 && info.filled.contains(slot));
+        is_target || (is_late && best(slot, filled.map(|(name, _)| name)) == Some(&self.name))
+    }
+
+    /// Returns the next time at which the result of [`Member::next_step`] may change.
+    fn next_time(&self, now: Instant) -> Instant {
+        let settled = self
+            .slots
+            .keys()
+            .filter_map(|slot| Some(self.targets.get(slot)?.since + self.settings.settle_time));
+        let late = self.free_since.values().map(|since| *since + self.settings.times.lease_duration);
+        let times = settled.chain(late).chain(self.peers.next_time()).chain(self.distrusted_until);
+        times.filter(|time| *time > now).chain([self.next_read]).min().unwrap_or(self.next_read)
+    }
+}

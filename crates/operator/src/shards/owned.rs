@@ -1,0 +1,184 @@
+//! `OwnedSlots` reports the slots of this process, and permits work for them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube_object::{Slot, SlotSet};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use super::{
+    member::{Held, Phase},
+    table::TableError,
+};
+
+/// The slots of this process in the last response of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ownership {
+    pub(super) slots: BTreeMap<Slot, Held>,
+    /// Work may run until this time.
+    pub(super) until: Option<Instant>,
+    /// The slots whose objects this process needs in its caches.
+    pub(super) wanted: SlotSet,
+    /// The reason why this process does not take part.
+    pub(super) refusal: Option<TableError>,
+}
+
+impl Ownership {
+    /// Returns the epoch of a slot for which work may run now.
+    fn epoch(&self, slot: Slot, last_phase: Phase) -> Option<u64> {
+        let is_valid = self.until.is_some_and(|until| Instant::now() < until);
+        self.slots.get(&slot).filter(|held| is_valid && held.phase <= last_phase).map(|held| held.epoch)
+    }
+}
+
+/// The state that [`Sharding`](super::sharding::Sharding) and its handles share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) ownership: watch::Sender<Ownership>,
+    /// The number of [`SlotPermit`]s by slot and epoch.
+    running: Mutex<BTreeMap<(Slot, u64), usize>>,
+    /// The slots in the caches.
+    pub(super) filled: watch::Sender<SlotSet>,
+    /// Wakes the task that sends requests: the last permit of a slot was dropped.
+    pub(super) ended: Notify,
+}
+
+impl Shared {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            ownership: watch::Sender::default(),
+            running: Mutex::default(),
+            filled: watch::Sender::default(),
+            ended: Notify::new(),
+        })
+    }
+
+    /// Returns whether work runs for a slot.
+    pub(super) fn is_running(&self, slot: Slot, epoch: u64) -> bool {
+        self.running.lock().contains_key(&(slot, epoch))
+    }
+}
+
+/// Reports the slots of this process, and permits work for them. All clones refer to the same
+/// [`Sharding`](crate::Sharding).
+///
+/// Each call compares the clock of the process with the time until which the slots are valid. It does not
+/// depend on a background task. If a process is paused, the first call after the pause therefore already
+/// reports that it owns no slot.
+#[derive(Clone, Debug)]
+pub struct OwnedSlots {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl OwnedSlots {
+    /// Returns the slots for which work may start now.
+    pub fn get(&self) -> SlotSet {
+        let ownership = self.shared.ownership.borrow();
+        let slots = ownership.slots.keys().copied();
+        slots.filter(|slot| ownership.epoch(*slot, Phase::Active).is_some()).collect()
+    }
+
+    /// Returns a permit for work, for example for a reconcile of an object in this slot. Returns
+    /// `None` if this process does not own the slot, or is about to release it.
+    ///
+    /// The process keeps the slot until all of its permits are dropped, at most for the times of
+    /// [`ShardOptions`](crate::ShardOptions).
+    pub fn permit(&self, slot: Slot) -> Option<SlotPermit> {
+        // The lock orders this call and the check whether work runs, which follows a change of the phase.
+        let mut running = self.shared.running.lock();
+        let epoch = self.shared.ownership.borrow().epoch(slot, Phase::Active)?;
+        *running.entry((slot, epoch)).or_default() += 1;
+        drop(running);
+        Some(SlotPermit { shared: Arc::clone(&self.shared), slot, epoch })
+    }
+
+    /// Returns the slots whose objects this process needs in its caches: the slots that it owns, and the
+    /// slots that it will own.
+    pub fn wanted(&self) -> SlotSet {
+        self.shared.ownership.borrow().wanted
+    }
+
+    /// Returns the reason why this process does not take part: the table belongs to a newer version of this
+    /// crate, to other options, or is not readable.
+    pub fn refusal(&self) -> Option<String> {
+        self.shared.ownership.borrow().refusal.as_ref().map(ToString::to_string)
+    }
+
+    /// Sets the slots whose objects are in the caches of this process. The process claims only such slots.
+    pub fn set_filled(&self, slots: SlotSet) {
+        self.shared.filled.send_if_modified(|filled| std::mem::replace(filled, slots) != slots);
+    }
+
+    /// Waits until [`get`](Self::get) or [`wanted`](Self::wanted) return a result other than `known`.
+    /// Returns the new results of both. The slots are also empty when the time is over until which they are
+    /// valid.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    pub async fn changed(&self, known: (SlotSet, SlotSet)) -> (SlotSet, SlotSet) {
+        let mut changes = self.shared.ownership.subscribe();
+        loop {
+            let until = changes.borrow_and_update().until;
+            let current = (self.get(), self.wanted());
+            if current != known {
+                return current;
+            }
+            let expired = async {
+                match until.filter(|until| Instant::now() < *until) {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // This handle keeps the sender, so the channel is never closed.
+                _ = changes.changed() => {}
+                () = expired => {}
+            }
+        }
+    }
+}
+
+/// Permits work for a slot, for example a reconcile. The process does not release the slot before the
+/// permit is dropped.
+#[derive(Debug)]
+pub struct SlotPermit {
+    shared: Arc<Shared>,
+    slot: Slot,
+    epoch: u64,
+}
+
+impl SlotPermit {
+    /// Returns the slot.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Returns the number of times that a process has claimed this slot. It is a fencing token: another
+    /// system can reject a request with a lower number than an earlier request for this slot.
+    ///
+    /// The number decreases only if a user deletes the table or restores a backup of the cluster.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns whether this process may write for the slot now. Check it before each write.
+    pub fn is_valid(&self) -> bool {
+        self.shared.ownership.borrow().epoch(self.slot, Phase::Stopping) == Some(self.epoch)
+    }
+}
+
+impl Drop for SlotPermit {
+    fn drop(&mut self) {
+        let mut running = self.shared.running.lock();
+        if let Some(count) = running.get_mut(&(self.slot, self.epoch)) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(&(self.slot, self.epoch));
+                self.shared.ended.notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `Sharding`: takes part in a group of processes that share the slots.
+
+use std::{sync::Arc, time::Duration};
+
+use kube_client::Client;
+use kube_informer::ObjectKey;
+use kube_object::{ShardKey, SlotCount};
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    lease_client::LeaseClient,
+    lease_loop,
+    member::{Member, Settings},
+    moves,
+    owned::{OwnedSlots, Ownership, Shared},
+    table_loop,
+};
+use crate::{ElectionError, LeaseTimes, election::random_suffix};
+
+/// Configures a [`Sharding`].
+#[derive(Clone, Debug)]
+pub struct ShardOptions {
+    /// The namespace of the Leases.
+    pub namespace: String,
+    /// The name of the group. All replicas of an operator have the same name. The Lease with this name
+    /// contains the table.
+    pub name: String,
+    /// The field that determines the slot of an object. It must be equal in all replicas.
+    pub key: ShardKey,
+    /// The number of slots. It must be equal in all replicas. The default is 64.
+    pub count: SlotCount,
+    /// The share of this process, relative to the weights of the other processes. The default is 1. A process
+    /// with weight 0 claims no slot.
+    pub weight: u32,
+    /// The times of the Leases of the processes.
+    pub times: LeaseTimes,
+    /// The time for which the processes of the group must not change before a slot moves from one live
+    /// process to another. The default is 5 s.
+    pub settle_time: Duration,
+    /// The time after a stop for which this process works on its slots until other processes have filled
+    /// their caches. The default is 10 s.
+    pub drain_timeout: Duration,
+}
+
+impl ShardOptions {
+    /// Creates options with default values. Objects of the same namespace are in the same slot.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            key: ShardKey::Namespace,
+            count: SlotCount::default(),
+            weight: 1,
+            times: LeaseTimes::default(),
+            settle_time: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+
+    pub(super) fn key(&self) -> ObjectKey {
+        ObjectKey::new(Some(&self.namespace), &self.name)
+    }
+}
+
+/// Takes part in a group of processes that share the objects of a cluster.
+///
+/// All objects are divided into slots, see [`Shard`](kube_object::Shard). Each slot belongs to at most one
+/// process at a time. If a process joins, stops or crashes, the slots move.
+///
+/// The state of the group is in Leases: one for each process, which the process renews, and one with the
+/// table of slots. The number of writes does not depend on the number of objects or slots.
+///
+/// # Guarantees
+/// Two processes never have a valid [`SlotPermit`](crate::SlotPermit) for the same slot at the same time.
+/// This holds if no clock runs faster than another by more than `lease_duration / renew_deadline`, as for
+/// an [`Election`](crate::Election). A process that starts within the lease duration after a user has
+/// deleted the table, or restored a backup of the cluster, does not know the earlier owners.
+///
+/// If a process crashes, its slots are claimed by other processes after about one lease duration.
+pub struct Sharding {
+    options: ShardOptions,
+    settings: Settings,
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+/// The state of one incarnation of this process in the group.
+pub(super) struct Group {
+    pub(super) options: ShardOptions,
+    pub(super) leases: LeaseClient,
+    pub(super) member: Mutex<Member>,
+    pub(super) shared: Arc<Shared>,
+    /// Wakes the loop that renews the own Lease, after its information has changed.
+    pub(super) wake_lease_loop: Notify,
+    /// Wakes the loop that reads the table, after the state of the own Lease has changed.
+    pub(super) wake_table_loop: Notify,
+}
+
+impl Group {
+    /// Publishes the slots.
+    pub(super) fn publish(&self) {
+        let next = {
+            let member = self.member.lock();
+            Ownership {
+                slots: member.slots().clone(),
+                until: member.valid_until(),
+                wanted: member.wanted(),
+                refusal: member.refusal().cloned(),
+            }
+        };
+        let mut before = next.clone();
+        let is_changed = self.shared.ownership.send_if_modified(|current| {
+            before = std::mem::replace(current, next.clone());
+            before != next
+        });
+        if is_changed {
+            moves::log(&self.options, &before, &next);
+        }
+    }
+
+    /// Returns the namespace and name of the group.
+    pub(super) fn key(&self) -> ObjectKey {
+        self.options.key()
+    }
+}
+
+impl Sharding {
+    /// Creates a `Sharding`. It sends its first request in [`Sharding::run`].
+    ///
+    /// # Errors
+    /// Returns an [`ElectionError`] if the times are unsafe; see [`LeaseTimes::validate`].
+    pub fn new(client: Client, options: ShardOptions) -> Result<Self, ElectionError> {
+        let ShardOptions { key, count, settle_time, .. } = options;
+        let settings = Settings { times: options.times.validate()?, key, count, settle_time };
+        Ok(Self { options, settings, client, shared: Shared::new() })
+    }
+
+    /// Returns a handle that reports the slots of this process.
+    pub fn owned_slots(&self) -> OwnedSlots {
+        OwnedSlots { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Takes part in the group until `stop` is cancelled. Then waits until the caches of other processes
+    /// are filled, at most for [`ShardOptions::drain_timeout`]. After that, permits no new work, waits for
+    /// the running permits, releases the slots and deletes the Lease of this process.
+    ///
+    /// If the Lease of this process is killed or deleted, the process loses its slots and joins again.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the slots are not released, and other processes wait until the Lease
+    /// expires.
+    pub async fn run(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            // A Lease of the group must not have the name of the table, and no two processes have the same
+            // name.
+            let name = format!("{}-{}", self.options.name, random_suffix());
+            let group = Arc::new(Group {
+                leases: LeaseClient::new(self.client.clone(), &self.options, &name),
+                member: Mutex::new(Member::new(
+                    name.clone(),
+                    self.settings,
+                    self.options.weight,
+                    Instant::now(),
+                )),
+                options: self.options.clone(),
+                shared: Arc::clone(&self.shared),
+                wake_lease_loop: Notify::new(),
+                wake_table_loop: Notify::new(),
+            });
+            tracing::info!(group = %self.options.key(), member = %name, "joined the shard group");
+            let has_left = tokio::select! {
+                biased;
+                () = table_loop::run(&group, &stop) => true,
+                () = lease_loop::run(&group) => false,
+            };
+            self.shared.ownership.send_replace(Ownership::default());
+            if has_left {
+                let _ = timeout(self.options.times.renew_deadline / 2, group.leases.leave(&group)).await;
+                tracing::info!(group = %self.options.key(), member = %name, "left the shard group");
+            } else {
+                tracing::warn!(group = %self.options.key(), member = %name, "the Lease of this process was killed or deleted; it lost its slots and joins again");
+            }
+        }
+        self.shared.ownership.send_replace(Ownership::default());
+    }
+}

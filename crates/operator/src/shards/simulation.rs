@@ -1,0 +1,484 @@
+//! Simulation of several members and a server. Clocks run at different speeds, processes pause, crash, drain
+//! and start, requests are lost or arrive after their timeout, watch events are old, users delete Leases and
+//! the table, and backups are restored. Two members must never act for one slot at the same time. After the
+//! faults, each slot has an owner, and no member has more than its share.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
+use tokio::time::Instant;
+
+use super::{
+    member::{Member, Phase, Settings, Step},
+    own_lease::LeaseStep,
+    server::{Answer, Call, Server},
+};
+use crate::LeaseTimes;
+
+const TICK: Duration = Duration::from_millis(100);
+/// Timeout of a request, by the clock of its sender.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const FAULT_TIME: Duration = Duration::from_secs(240);
+const RECOVERY_TIME: Duration = Duration::from_secs(150);
+/// A member that starts shortly after a backup was restored, or after the table was deleted, is not safe. It
+/// did not observe the earlier members.
+const SAFE_START: Duration = Duration::from_secs(40);
+const SLOTS: u16 = 8;
+/// The number of lines that a failure prints.
+const TRACE_LINES: usize = 400;
+
+/// A request of a member.
+struct Request {
+    call: Call,
+    /// By the clock of the sender.
+    sent: Instant,
+    /// When the request reaches the server; `None` if it is lost.
+    arrives: Option<Duration>,
+    /// When the response reaches the sender; `None` if it is lost.
+    answered: Option<Duration>,
+    answer: Option<Answer>,
+}
+
+/// A reconcile.
+struct Run {
+    slot: Slot,
+    epoch: u64,
+    until: Duration,
+}
+
+struct Process {
+    name: String,
+    member: Member,
+    rate: f64,
+    is_dead: bool,
+    paused_until: Duration,
+    /// All messages from and to this process are lost until this time.
+    disconnected_until: Duration,
+    /// The requests for the own Lease, and all other requests.
+    requests: [Option<Request>; 2],
+    runs: Vec<Run>,
+    filled: SlotSet,
+    leaves_at: Option<Duration>,
+}
+
+/// The changes by users.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Edits {
+    None,
+    DeleteLease,
+    DeleteTable,
+    RestoreBackup,
+}
+
+struct World {
+    rng: Rng,
+    start: Instant,
+    now: Duration,
+    fastest: f64,
+    edits: Edits,
+    server: Server,
+    /// Requests that arrive after their sender stopped waiting, with their arrival times.
+    late: Vec<(Duration, Call)>,
+    processes: Vec<Process>,
+    names: u32,
+    no_start_until: Duration,
+    /// The last process that acted for each slot.
+    last: BTreeMap<Slot, String>,
+    moves: usize,
+    /// The recent responses and edits, if they are recorded.
+    trace: Option<VecDeque<String>>,
+}
+
+impl World {
+    /// Clocks run up to `fastest` times as fast as the slowest.
+    fn new(seed: u64, fastest: f64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let all = [Edits::None, Edits::DeleteLease, Edits::DeleteTable, Edits::RestoreBackup];
+        let edits = all[rng.usize(..all.len())];
+        let mut world = Self {
+            rng,
+            start: Instant::now(),
+            now: Duration::ZERO,
+            fastest,
+            edits,
+            server: Server::default(),
+            late: Vec::new(),
+            processes: Vec::new(),
+            names: 0,
+            no_start_until: Duration::ZERO,
+            last: BTreeMap::new(),
+            moves: 0,
+            trace: None,
+        };
+        for _ in 0..world.rng.usize(1..=4) {
+            world.start_process();
+        }
+        world
+    }
+
+    fn start_process(&mut self) {
+        // The slowest and the fastest clock are common, because they cause most errors.
+        let rate = match self.rng.u8(..3) {
+            0 => 1.0,
+            1 => self.fastest,
+            _ => 1.0 + (self.fastest - 1.0) * self.rng.f64(),
+        };
+        self.names += 1;
+        let name = format!("member-{}", self.names);
+        let settings = Settings {
+            times: LeaseTimes::default(),
+            key: ShardKey::Namespace,
+            count: SlotCount::new(SLOTS).unwrap(),
+            settle_time: Duration::from_secs(5),
+        };
+        let now = self.start + self.now.mul_f64(rate);
+        self.processes.push(Process {
+            member: Member::new(name.clone(), settings, 1, now),
+            name,
+            rate,
+            is_dead: false,
+            paused_until: Duration::ZERO,
+            disconnected_until: Duration::ZERO,
+            requests: [None, None],
+            runs: Vec::new(),
+            filled: SlotSet::default(),
+            leaves_at: None,
+        });
+    }
+
+    /// Runs for `duration`. Fails as soon as two members act for one slot.
+    fn run(&mut self, duration: Duration, faults: bool) -> Result<(), String> {
+        let end = self.now + duration;
+        while self.now < end {
+            self.now += TICK;
+            self.server.tick(self.now);
+            if faults {
+                self.edit();
+                self.change_processes();
+            }
+            self.restart();
+            self.apply_late_calls();
+            for number in 0..self.processes.len() {
+                self.step(number, faults);
+                self.check()?;
+            }
+            self.processes.retain(|process| !process.is_dead);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a process may act for a slot.
+    fn acts(&self, process: &Process, slot: Slot) -> bool {
+        let local = self.start + self.now.mul_f64(process.rate);
+        let held = process.member.slots().get(&slot);
+        !process.is_dead
+            && process.member.valid_until().is_some_and(|until| local < until)
+            && held.is_some_and(|held| held.phase != Phase::Ended)
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        for slot in (0..SLOTS).map(|slot| Slot(u8::try_from(slot).unwrap())) {
+            let acting = self.processes.iter().filter(|process| self.acts(process, slot));
+            let acting: Vec<&str> = acting.map(|process| &*process.name).collect();
+            match acting[..] {
+                [] => {}
+                [one] => {
+                    if self.last.get(&slot).is_none_or(|last| last != one) {
+                        self.moves += 1;
+                        self.last.insert(slot, one.to_owned());
+                    }
+                }
+                _ => return Err(format!("{acting:?} act for slot {slot} at {:?}", self.now)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each slot has an owner, and that no member has more than its share.
+    fn check_recovery(&self) -> Result<(), String> {
+        let share = usize::from(SLOTS).div_ceil(self.processes.len().max(1));
+        let mut owned = 0;
+        for process in &self.processes {
+            let slots = SlotSet::all(SlotCount::new(SLOTS).unwrap());
+            let count = slots.iter().filter(|slot| self.acts(process, *slot)).count();
+            if count > share {
+                return Err(format!("{} has {count} slots, more than {share}", process.name));
+            }
+            owned += count;
+        }
+        if owned == usize::from(SLOTS) { Ok(()) } else { Err(format!("only {owned} slots have an owner")) }
+    }
+
+    fn edit(&mut self) {
+        let all_know_the_table = self.processes.iter().all(|process| process.member.table().is_some());
+        if self.rng.u16(..400) != 0 || !all_know_the_table {
+            return;
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.push_back(format!("{:?} {:?}", self.now, self.edits));
+        }
+        match self.edits {
+            Edits::None => {}
+            Edits::DeleteLease => self.server.delete_any_lease(&mut self.rng),
+            Edits::DeleteTable => {
+                self.server.delete_table();
+                self.no_start_until = self.now + SAFE_START;
+            }
+            Edits::RestoreBackup => {
+                let outage = Duration::from_secs(self.rng.u64(1..40));
+                self.server.restore_backup(self.now + outage, &mut self.rng);
+                self.late.clear();
+                self.no_start_until = self.now + outage + SAFE_START;
+            }
+        }
+    }
+
+    fn change_processes(&mut self) {
+        if self.now >= self.no_start_until && self.processes.len() < 5 && self.rng.u16(..300) == 0 {
+            self.start_process();
+        }
+        let live = self.processes.len();
+        for process in &mut self.processes {
+            match self.rng.u16(..4000) {
+                0 if live > 1 => process.is_dead = true,
+                1 => {
+                    process.member.drain();
+                    process.leaves_at.get_or_insert(self.now + Duration::from_secs(30));
+                }
+                2 | 3 => process.paused_until = self.now + Duration::from_secs(self.rng.u64(1..40)),
+                4 | 5 => process.disconnected_until = self.now + Duration::from_secs(self.rng.u64(1..40)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts a process if none remains. A Deployment has the same effect.
+    fn restart(&mut self) {
+        let remain = self.processes.iter().any(|process| process.leaves_at.is_none());
+        if !remain && self.now >= self.no_start_until {
+            self.start_process();
+        }
+    }
+
+    fn step(&mut self, number: usize, faults: bool) {
+        for channel in 0..2 {
+            self.handle_arrival(number, channel);
+        }
+        let (now, process) = (self.now, &mut self.processes[number]);
+        if process.is_dead || (faults && now < process.paused_until) {
+            return;
+        }
+        let local = self.start + now.mul_f64(process.rate);
+        self.work(number, local);
+        let is_disconnected = faults && now < self.processes[number].disconnected_until;
+        if !is_disconnected && self.rng.u8(..4) == 0 {
+            self.deliver_watch_event(number, local, faults);
+        }
+        for channel in 0..2 {
+            self.communicate(number, channel, local, faults);
+        }
+    }
+
+    /// Fills caches, starts reconciles and completes them.
+    fn work(&mut self, number: usize, local: Instant) {
+        let process = &mut self.processes[number];
+        let wanted = process.member.wanted();
+        process.filled = process.filled.intersection(&wanted);
+        if self.rng.u8(..20) == 0
+            && let Some(slot) = wanted.difference(&process.filled).iter().next()
+        {
+            process.filled.insert(slot);
+        }
+        process.member.set_filled(process.filled);
+        if process.leaves_at.is_some_and(|at| self.now >= at) {
+            process.member.leave();
+        }
+        process.runs.retain(|run| self.now < run.until);
+        let is_valid = process.member.valid_until().is_some_and(|until| local < until);
+        let slots: Vec<_> = process.member.slots().iter().map(|(slot, held)| (*slot, *held)).collect();
+        for (slot, held) in slots {
+            let is_running = process.runs.iter().any(|run| run.slot == slot && run.epoch == held.epoch);
+            match held.phase {
+                Phase::Active if is_valid && !is_running && self.rng.u8(..10) == 0 => {
+                    let until = self.now + Duration::from_millis(self.rng.u64(50..3000));
+                    process.runs.push(Run { slot, epoch: held.epoch, until });
+                }
+                Phase::Stopping if !is_running => process.member.on_ended(slot, held.epoch),
+                Phase::Active | Phase::Stopping | Phase::Ended => {}
+            }
+        }
+        if process.leaves_at.is_some() && process.member.slots().is_empty() && !self.server.is_down(self.now)
+        {
+            self.server.leave(&process.name);
+            process.is_dead = true;
+        }
+    }
+
+    fn communicate(&mut self, number: usize, channel: usize, local: Instant, faults: bool) {
+        let process = &mut self.processes[number];
+        let Some(request) = &mut process.requests[channel] else {
+            return self.send(number, channel, local, faults);
+        };
+        let timed_out = local.duration_since(request.sent) >= TIMEOUT;
+        let answer = request.answer.take_if(|_| request.answered.is_some_and(|at| at <= self.now));
+        if answer.is_none() && !timed_out {
+            return;
+        }
+        let Some(request) = process.requests[channel].take() else { return };
+        if let Some(trace) = &mut self.trace {
+            trace.push_back(format!("{:?} {}: {:?} -> {answer:?}", self.now, process.name, request.call));
+        }
+        respond(&mut process.member, &request.call, answer, request.sent, local);
+        if let Some(trace) = &mut self.trace {
+            trace.push_back(format!("{:?} {}: {:?}", self.now, process.name, process.member.slots()));
+            trace.drain(..trace.len().saturating_sub(TRACE_LINES));
+        }
+        if let Some(at) = request.arrives {
+            self.late.push((at, request.call));
+        }
+    }
+
+    fn send(&mut self, number: usize, channel: usize, local: Instant, faults: bool) {
+        let process = &mut self.processes[number];
+        let call = if channel == 0 {
+            match process.member.own.next_step(local) {
+                LeaseStep::Wait(_) => return,
+                LeaseStep::Dead => {
+                    process.is_dead = true;
+                    return;
+                }
+                LeaseStep::Read => Call::ReadLease(process.name.clone()),
+                LeaseStep::Write { over, info } => {
+                    Call::WriteLease(process.name.clone(), over.map(|over| over.version), info)
+                }
+            }
+        } else {
+            match process.member.next_step(local) {
+                Step::Wait(_) | Step::Dead => return,
+                Step::ReadTable => Call::ReadTable,
+                Step::WriteTable { over, table } => Call::WriteTable(over.map(|over| over.version), table),
+                Step::ReadPeer(name) => Call::ReadLease(name),
+                Step::Kill(kill) => Call::Kill(kill),
+                Step::Remove(kill) => Call::Remove(kill),
+            }
+        };
+        let is_disconnected = faults && self.now < process.disconnected_until;
+        let transit_time = |rng: &mut Rng| {
+            let (lost, slow) = (faults && rng.u8(..10) == 0, faults && rng.u8(..10) == 0);
+            (!lost && !is_disconnected)
+                .then(|| Duration::from_millis(rng.u64(if slow { 1..12000 } else { 1..100 })))
+        };
+        let arrives = transit_time(&mut self.rng).map(|way| self.now + way);
+        let answered = transit_time(&mut self.rng).and_then(|way| Some(arrives? + way));
+        self.processes[number].requests[channel] =
+            Some(Request { call, sent: local, arrives, answered, answer: None });
+    }
+
+    /// Handles a request that arrived at the server.
+    fn handle_arrival(&mut self, number: usize, channel: usize) {
+        let now = self.now;
+        let Some(request) = &mut self.processes[number].requests[channel] else { return };
+        if request.arrives.take_if(|at| *at <= now).is_some() && !self.server.is_down(now) {
+            request.answer = Some(self.server.handle(&request.call));
+        }
+    }
+
+    fn apply_late_calls(&mut self) {
+        let now = self.now;
+        let (arrived, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
+        self.late = late;
+        let arrived: Vec<(Duration, Call)> = arrived;
+        for (_, call) in arrived {
+            if !self.server.is_down(now) {
+                self.server.handle(&call);
+            }
+        }
+    }
+
+    fn deliver_watch_event(&mut self, number: usize, local: Instant, faults: bool) {
+        let age = if faults { self.rng.usize(..4) } else { 0 };
+        let (leases, table) = self.server.state(age);
+        let process = &mut self.processes[number];
+        process.member.on_table_event(table.clone(), local);
+        let names: Vec<String> =
+            process.member.peers.names().map(str::to_owned).chain(leases.keys().cloned()).collect();
+        for name in names.into_iter().filter(|name| *name != process.name) {
+            process.member.peers.on_event(&name, leases.get(&name).cloned(), local);
+        }
+    }
+}
+
+/// Passes a response to the member. `None` means that no response arrived.
+fn respond(member: &mut Member, call: &Call, answer: Option<Answer>, sent: Instant, now: Instant) {
+    match (call, answer) {
+        (Call::ReadLease(name), Some(Answer::Lease(lease))) if name.as_str() == member.name() => {
+            member.on_own_read(lease, now);
+        }
+        (Call::WriteLease(..), Some(Answer::Lease(Some(lease)))) => {
+            member.on_own_written(lease, sent, now);
+        }
+        (Call::WriteLease(..), _) => member.own.on_failure(sent, now),
+        (Call::ReadLease(name), None) if name.as_str() == member.name() => member.own.on_failure(sent, now),
+        (Call::ReadLease(name), Some(Answer::Lease(lease))) => member.peers.on_read(name, lease, now),
+        (Call::ReadTable, Some(Answer::Table(history, table))) => {
+            member.on_table_read(history, table, sent, now);
+        }
+        (Call::WriteTable(..), Some(Answer::Table(_, Some(table)))) => {
+            member.on_table_written(table, sent, now);
+        }
+        (Call::WriteTable(..), answer) => member.on_table_failed(sent, now, answer.is_some()),
+        (Call::Kill(kill), Some(Answer::Lease(Some(lease)))) => {
+            member.on_killed(&kill.member, lease, now);
+        }
+        (Call::Remove(kill), Some(Answer::Removed)) => member.peers.on_read(&kill.member, None, now),
+        (Call::Kill(kill) | Call::Remove(kill), answer) => {
+            member.peers.on_failure(&kill.member);
+            member.on_failure(sent, now, answer.is_some());
+        }
+        (Call::ReadLease(_) | Call::ReadTable, _) => member.on_failure(sent, now, false),
+    }
+}
+
+fn fastest_allowed() -> f64 {
+    let LeaseTimes { lease_duration, renew_deadline, .. } = LeaseTimes::default();
+    lease_duration.as_secs_f64() / renew_deadline.as_secs_f64()
+}
+
+/// Returns the number of moves.
+fn simulate(world: &mut World) -> Result<usize, String> {
+    world.run(FAULT_TIME, true)?;
+    world.run(RECOVERY_TIME, false)?;
+    world.check_recovery()?;
+    Ok(world.moves)
+}
+
+/// Simulates again and prints the last responses.
+fn explain(seed: u64, error: &str) -> ! {
+    let mut world = World::new(seed, fastest_allowed());
+    world.trace = Some(VecDeque::new());
+    let _ = simulate(&mut world);
+    let trace: Vec<String> = world.trace.into_iter().flatten().collect();
+    panic!("{}\nseed {seed}: {error}", trace.join("\n"));
+}
+
+#[test]
+fn two_members_never_act_for_the_same_slot() {
+    let mut moves = 0;
+    let seeds = std::env::var("SHARD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
+    for seed in 0..seeds {
+        let result = simulate(&mut World::new(seed, fastest_allowed()));
+        moves += result.unwrap_or_else(|error| explain(seed, &error));
+    }
+    assert!(moves > 2000, "slots moved only {moves} times");
+}
+
+/// Proves that the simulation detects an error, with clocks that differ too much.
+#[test]
+fn two_members_act_if_clocks_differ_too_much() {
+    let overlaps = |seed: &u64| World::new(*seed, fastest_allowed() * 1.5).run(FAULT_TIME, true).is_err();
+    assert!((0..200).any(|seed| overlaps(&seed)));
+}

@@ -1,0 +1,217 @@
+//! `Table`: which member owns each slot. Plain data without I/O.
+//!
+//! The table is in an object of the server. Members change it only by compare-and-swap of its
+//! resourceVersion, so all moves are ordered. A member loses a slot only by its own release, or after its
+//! death. Its knowledge of the slots that it owns is therefore never outdated while it lives.
+
+use std::collections::BTreeSet;
+
+use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format. A member does not take part if the table has a newer format.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Which member owns each slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Table {
+    format: u32,
+    key: Key,
+    /// In the order of the numbers of the slots.
+    slots: Vec<Entry>,
+}
+
+/// The field of an object that determines its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Key {
+    Namespace,
+    Uid,
+}
+
+/// The owner of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// The name of the owner. `None` if the slot is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// The number of claims of this slot: a fencing token for other systems.
+    pub(crate) epoch: u64,
+}
+
+/// The reason why a member cannot use a table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TableError {
+    #[error(
+        "the table has format {0}, and this program supports format {FORMAT}; upgrade this program, or delete the table after all replicas have stopped"
+    )]
+    NewerFormat(u32),
+    #[error("the table is not readable: {0}; delete it after all replicas have stopped")]
+    Invalid(String),
+    #[error(
+        "the table has {slots} slots by {key}, and this program has other options; use the same options in all replicas"
+    )]
+    OtherOptions { slots: usize, key: &'static str },
+}
+
+/// The only field in all formats.
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
+impl Table {
+    pub(crate) fn new(key: ShardKey, count: SlotCount) -> Self {
+        Self { format: FORMAT, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
+    }
+
+    /// Parses the text of a table.
+    pub(crate) fn parse(text: &str) -> Result<Self, TableError> {
+        let invalid = |error: serde_json::Error| TableError::Invalid(error.to_string());
+        let AnyFormat { format } = serde_json::from_str(text).map_err(invalid)?;
+        if format > FORMAT {
+            return Err(TableError::NewerFormat(format));
+        }
+        serde_json::from_str(text).map_err(invalid)
+    }
+
+    /// Returns the text of the table.
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Checks that the table has these options. A table without owners may have other options, because the
+    /// next write replaces it.
+    pub(crate) fn check(&self, key: ShardKey, count: SlotCount) -> Result<(), TableError> {
+        if self.has_options(key, count) || self.slots.iter().all(|entry| entry.owner.is_none()) {
+            return Ok(());
+        }
+        let key = match self.key {
+            Key::Namespace => "namespace",
+            Key::Uid => "uid",
+        };
+        Err(TableError::OtherOptions { slots: self.slots.len(), key })
+    }
+
+    /// Returns the table, or a new table if this one has other options. Epochs never decrease.
+    pub(crate) fn with_options(&self, key: ShardKey, count: SlotCount) -> Self {
+        if self.has_options(key, count) {
+            return self.clone();
+        }
+        let epoch = self.slots.iter().map(|entry| entry.epoch).max().unwrap_or_default();
+        let mut table = Self::new(key, count);
+        table.slots.iter_mut().for_each(|entry| entry.epoch = epoch);
+        table
+    }
+
+    fn has_options(&self, key: ShardKey, count: SlotCount) -> bool {
+        self.key == Key::from(key) && self.slots.len() == usize::from(count.get())
+    }
+
+    /// Returns the owner and the epoch of a slot.
+    pub(crate) fn entry(&self, Slot(slot): Slot) -> Option<&Entry> {
+        self.slots.get(usize::from(slot))
+    }
+
+    /// Returns the slots of a member.
+    pub(crate) fn slots_of(&self, member: &str) -> SlotSet {
+        self.select(|entry| entry.owner.as_deref() == Some(member))
+    }
+
+    /// Returns the slots without an owner.
+    pub(crate) fn free(&self) -> SlotSet {
+        self.select(|entry| entry.owner.is_none())
+    }
+
+    /// Returns the members that own a slot.
+    pub(crate) fn owners(&self) -> BTreeSet<&str> {
+        self.slots.iter().filter_map(|entry| entry.owner.as_deref()).collect()
+    }
+
+    fn select(&self, is_selected: impl Fn(&Entry) -> bool) -> SlotSet {
+        let numbered = (0..=u8::MAX).map(Slot).zip(&self.slots);
+        numbered.filter(|(_, entry)| is_selected(entry)).map(|(slot, _)| slot).collect()
+    }
+
+    /// Assigns a free slot to a member.
+    pub(crate) fn claim(&mut self, Slot(slot): Slot, member: &str) {
+        if let Some(entry) = self.slots.get_mut(usize::from(slot)).filter(|entry| entry.owner.is_none()) {
+            entry.owner = Some(member.to_owned());
+            entry.epoch += 1;
+        }
+    }
+
+    /// Frees a slot of a member.
+    pub(crate) fn release(&mut self, Slot(slot): Slot, member: &str) {
+        let is_owner = |entry: &&mut Entry| entry.owner.as_deref() == Some(member);
+        if let Some(entry) = self.slots.get_mut(usize::from(slot)).filter(is_owner) {
+            entry.owner = None;
+        }
+    }
+}
+
+impl From<ShardKey> for Key {
+    fn from(key: ShardKey) -> Self {
+        match key {
+            ShardKey::Namespace => Self::Namespace,
+            ShardKey::Uid => Self::Uid,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(slots: u16) -> SlotCount {
+        SlotCount::new(slots).unwrap()
+    }
+
+    #[test]
+    fn slot_has_one_owner_and_each_claim_has_its_epoch() {
+        let mut table = Table::new(ShardKey::Namespace, count(2));
+        table.claim(Slot(1), "a");
+        table.claim(Slot(1), "b");
+        table.release(Slot(1), "b");
+        assert_eq!(table.entry(Slot(1)), Some(&Entry { owner: Some("a".to_owned()), epoch: 1 }));
+        table.release(Slot(1), "a");
+        table.claim(Slot(1), "b");
+        assert_eq!(table.entry(Slot(1)), Some(&Entry { owner: Some("b".to_owned()), epoch: 2 }));
+        assert_eq!(
+            (table.slots_of("b"), table.free()),
+            (SlotSet::from_iter([Slot(1)]), SlotSet::from_iter([Slot(0)]))
+        );
+        assert_eq!(Table::parse(&table.text()), Ok(table));
+    }
+
+    /// Replicas of two versions read the same table.
+    #[test]
+    fn text_is_the_same_in_all_versions() {
+        let mut table = Table::new(ShardKey::Uid, count(2));
+        table.claim(Slot(0), "a");
+        let text = r#"{"format":1,"key":"uid","slots":[{"owner":"a","epoch":1},{"epoch":0}]}"#;
+        assert_eq!(table.text(), text);
+    }
+
+    #[test]
+    fn unknown_tables_are_rejected() {
+        assert_eq!(Table::parse(r#"{"format":2,"new":[]}"#), Err(TableError::NewerFormat(2)));
+        for text in ["", "{}", "null", r#"{"format":1}"#, r#"{"format":1,"key":"name","slots":[]}"#] {
+            assert!(matches!(Table::parse(text), Err(TableError::Invalid(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_change_only_without_owners() {
+        let mut table = Table::new(ShardKey::Uid, count(2));
+        table.claim(Slot(0), "a");
+        let error = table.check(ShardKey::Uid, count(4)).unwrap_err();
+        assert_eq!(error, TableError::OtherOptions { slots: 2, key: "uid" });
+        assert!(table.check(ShardKey::Namespace, count(2)).is_err());
+        table.release(Slot(0), "a");
+        assert_eq!(table.check(ShardKey::Uid, count(4)), Ok(()));
+        let mut changed = table.with_options(ShardKey::Uid, count(4));
+        changed.claim(Slot(3), "b");
+        assert_eq!(changed.entry(Slot(3)).map(|entry| entry.epoch), Some(2), "the epoch does not decrease");
+    }
+}

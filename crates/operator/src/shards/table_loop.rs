@@ -1,0 +1,151 @@
+//! The loop that reads and writes the table, observes the other members and kills dead ones.
+
+use futures_util::StreamExt;
+use kube_client::core::DynamicObject;
+use kube_informer::Informer;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    lease_objects::{parse_member, parse_table},
+    member::{Phase, Step},
+    sharding::Group,
+};
+
+/// Takes part until `stop` is cancelled and all slots are released.
+pub(super) async fn run(group: &Group, stop: &CancellationToken) {
+    let informer = group.leases.informer();
+    let mut events = informer.events();
+    let mut filled = group.shared.filled.subscribe();
+    let mut stopped_at = None;
+    loop {
+        let now = Instant::now();
+        if stop.is_cancelled() {
+            let stopped_at = *stopped_at.get_or_insert(now);
+            let mut member = group.member.lock();
+            if now >= stopped_at + group.options.drain_timeout {
+                member.leave();
+            } else {
+                member.drain();
+            }
+            if member.has_left() {
+                break;
+            }
+        }
+        let slots_in_cache = *filled.borrow_and_update();
+        let step = {
+            let mut member = group.member.lock();
+            member.set_filled(slots_in_cache);
+            member.next_step(now)
+        };
+        group.publish();
+        group.wake_lease_loop.notify_one();
+        if end_slots(group) {
+            continue;
+        }
+        let Step::Wait(until) = step else {
+            request(group, step, &informer).await;
+            continue;
+        };
+        let leaves_at = stopped_at.map(|at| at + group.options.drain_timeout).filter(|at| *at > now);
+        tokio::select! {
+            Some(_) = events.next() => observe(group, &informer),
+            // `Shared` keeps the sender, so the channel is never closed.
+            _ = filled.changed() => {}
+            () = group.shared.ended.notified() => {}
+            () = group.wake_table_loop.notified() => {}
+            () = stop.cancelled(), if stopped_at.is_none() => {}
+            () = sleep_until(leaves_at.map_or(until, |at| at.min(until))) => {}
+        }
+    }
+    informer.stop().await;
+}
+
+/// Completes the stopping slots without running work. Returns whether such slots exist.
+fn end_slots(group: &Group) -> bool {
+    let mut member = group.member.lock();
+    let slots = member.slots().iter().map(|(slot, held)| (*slot, *held));
+    let ended = slots
+        .filter(|(slot, held)| held.phase == Phase::Stopping && !group.shared.is_running(*slot, held.epoch));
+    let ended: Vec<_> = ended.collect();
+    ended.iter().for_each(|(slot, held)| member.on_ended(*slot, held.epoch));
+    !ended.is_empty()
+}
+
+/// Handles the Leases in the cache.
+fn observe(group: &Group, informer: &Informer<DynamicObject>) {
+    let leases = informer.lister().list_all();
+    let mut member = group.member.lock();
+    let (now, own) = (Instant::now(), member.name().to_owned());
+    let mut table = None;
+    let mut absent: Vec<String> = member.peers.names().map(str::to_owned).collect();
+    for lease in leases.iter() {
+        let name = lease.metadata.name.as_deref().unwrap_or_default();
+        absent.retain(|absent| absent != name);
+        if name == group.options.name {
+            table = Some(parse_table(lease));
+        } else if name != own {
+            member.peers.on_event(name, Some(parse_member(lease)), now);
+        }
+    }
+    for name in absent {
+        member.peers.on_event(&name, None, now);
+    }
+    member.on_table_event(table, now);
+}
+
+/// Returns whether the watch delivers events. The renewals of the own Lease are also events.
+fn is_watching(group: &Group, informer: &Informer<DynamicObject>) -> bool {
+    let last_event = informer.reflector_status().borrow().last_event;
+    last_event.is_some_and(|at| at.elapsed() < 2 * group.options.times.retry_period)
+}
+
+/// Sends one request and handles its response.
+async fn request(group: &Group, step: Step, informer: &Informer<DynamicObject>) {
+    let (leases, sent) = (&group.leases, Instant::now());
+    let failure = match step {
+        Step::Wait(_) | Step::Dead => return std::future::pending().await, // the other loop returns
+        Step::ReadTable => match leases.read_table(is_watching(group, informer)).await {
+            Ok((history, table, members)) => {
+                let mut member = group.member.lock();
+                let now = Instant::now();
+                if let Some(members) = members {
+                    member.peers.on_list(members, now);
+                }
+                return member.on_table_read(history, table, sent, now);
+            }
+            Err(failure) => failure,
+        },
+        Step::WriteTable { over, table } => match leases.write_table(over.as_ref(), &table).await {
+            Ok(written) => return group.member.lock().on_table_written(written, sent, Instant::now()),
+            Err(failure) => {
+                leases.log(&failure);
+                let is_conflict = failure.is_conflict();
+                return group.member.lock().on_table_failed(sent, Instant::now(), is_conflict);
+            }
+        },
+        Step::ReadPeer(name) => match leases.read_member(&name).await {
+            Ok(lease) => return group.member.lock().peers.on_read(&name, lease, Instant::now()),
+            Err(failure) => failure,
+        },
+        Step::Kill(kill) => match leases.kill(&kill).await {
+            Ok(lease) => {
+                tracing::warn!(group = %group.key(), member = %kill.member, "a member did not renew its Lease; other members take its slots");
+                return group.member.lock().on_killed(&kill.member, lease, Instant::now());
+            }
+            Err(failure) => {
+                group.member.lock().peers.on_failure(&kill.member);
+                failure
+            }
+        },
+        Step::Remove(kill) => match leases.remove(&kill).await {
+            Ok(()) => return group.member.lock().peers.on_read(&kill.member, None, Instant::now()),
+            Err(failure) => {
+                group.member.lock().peers.on_failure(&kill.member);
+                failure
+            }
+        },
+    };
+    leases.log(&failure);
+    group.member.lock().on_failure(sent, Instant::now(), failure.is_conflict());
+}
