@@ -15,13 +15,14 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::try_join_all;
 use kube_client::{Client, Resource};
 use kube_listwatch::{ListOptions, ListWatch, ListWatchError};
 use kube_object::{Cached, Object};
 use kube_reflector::ReflectorOptions;
 use tokio::runtime::Handle;
 
-use crate::{CacheSyncError, Informer, InformerStatus, config::InformerSettings, sync};
+use crate::{CacheSyncError, Informer, InformerStatus, WaitForLatestError, config::InformerSettings, sync};
 use registry::Registry;
 
 pub(crate) use registry::FactoryLink;
@@ -279,6 +280,23 @@ impl InformerFactory {
         let waits = informers.iter().map(|informer| informer.wait_for_sync(timeout));
         let unsynced = || informers.iter().filter_map(|informer| informer.unsynced()).collect();
         sync::wait_for_all(timeout, waits, unsynced).await
+    }
+
+    /// Waits until the caches of all synced informers contain all writes that the server has accepted
+    /// before this call. See [`Informer::wait_for_latest`](crate::Informer::wait_for_latest), which costs
+    /// some requests.
+    ///
+    /// # Errors
+    /// Returns the error of the first informer whose cache is not known to contain these writes within the
+    /// timeout.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    pub async fn wait_for_latest(&self, within: Duration) -> Result<(), WaitForLatestError> {
+        let mut informers = self.registry.all();
+        informers.retain(|informer| informer.status().synced);
+        let waits = informers.iter().map(|informer| informer.wait_for_latest(within));
+        try_join_all(waits).await.map(|_| ())
     }
 
     /// Returns the status of each informer, in the order in which the informers were created.

@@ -11,20 +11,14 @@ use crate::ObjectIdRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardKey {
     /// All objects of a namespace have the same slot, so an owner and the objects that it owns do too. All
-    /// cluster-scoped objects have the same slot.
+    /// cluster-scoped objects have the same slot. Only the client filters.
+    ///
+    /// A server could filter by ranges of the FNV-1a hash of the namespace. But the hashes of `team-1` and
+    /// `team-2` differ only in their lower bits, so such namespaces would have the same slot.
     Namespace,
-    /// The objects of a namespace have different slots.
+    /// The objects of a namespace have different slots. A server with the feature gate `ShardedListAndWatch`
+    /// filters.
     Uid,
-}
-
-impl ShardKey {
-    /// Returns the path of the field in a shard selector.
-    fn path(self) -> &'static str {
-        match self {
-            Self::Namespace => "object.metadata.namespace",
-            Self::Uid => "object.metadata.uid",
-        }
-    }
 }
 
 /// Contains the number of slots into which the objects of each type are divided. The number is a power of
@@ -210,8 +204,9 @@ fn runs(set: &SlotSet) -> Vec<(Slot, Slot)> {
 
 /// Selects a part of the objects of a type: the objects whose slot is in a set.
 ///
-/// The hash is the 64-bit FNV-1a hash of the field, as in KEP-5866. The first bits of the hash are the number
-/// of the slot, so a run of slots is one `shardRange` of a shard selector.
+/// The first bits of a 64-bit hash are the number of the slot. For [`ShardKey::Uid`] it is the FNV-1a hash,
+/// as in KEP-5866, so a run of slots is one `shardRange` of a shard selector. For [`ShardKey::Namespace`],
+/// the FNV-1a hash is mixed, so that similar namespaces have different slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {
     /// The field that is hashed.
@@ -226,7 +221,7 @@ impl Shard {
     /// Returns the slot of an object, also if it is not in this part.
     pub fn slot_of(&self, id: &ObjectIdRef<'_>) -> Slot {
         self.count.slot_of(match self.key {
-            ShardKey::Namespace => fnv1a(id.key.namespace().unwrap_or_default()),
+            ShardKey::Namespace => mix(fnv1a(id.key.namespace().unwrap_or_default())),
             ShardKey::Uid => fnv1a(&id.uid.as_str()),
         })
     }
@@ -237,22 +232,26 @@ impl Shard {
     }
 
     /// Returns the value of the query parameter `shardSelector`, which requests only the objects of this
-    /// part. Returns `None` if each slot is in the set. If the set is empty, the value is empty, and a server
-    /// with the feature gate rejects it. Do not send a request for an empty set.
+    /// part. Returns `None` if each slot is in the set, or if only the client filters. If the set is empty,
+    /// the value is empty, and a server with the feature gate rejects it. Do not send a request for an
+    /// empty set.
     ///
     /// A server without the feature gate `ShardedListAndWatch` ignores the parameter. A client must therefore
     /// check each object with [`Shard::contains`].
     pub fn selector(&self) -> Option<String> {
-        if self.slots == SlotSet::all(self.count) {
+        if self.slots == SlotSet::all(self.count) || self.key == ShardKey::Namespace {
             return None;
         }
-        let (path, mut selector) = (self.key.path(), String::new());
+        let mut selector = String::new();
         for (first, last) in runs(&self.slots) {
             let start = self.count.start_of(u16::from(first.0));
             let end = self.count.start_of(u16::from(last.0) + 1);
             let separator = if selector.is_empty() { "" } else { " || " };
             // Writing to a String does not fail.
-            let _ = write!(selector, "{separator}shardRange({path}, '0x{start:016x}', '0x{end:016x}')");
+            let _ = write!(
+                selector,
+                "{separator}shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')"
+            );
         }
         Some(selector)
     }
@@ -263,6 +262,13 @@ fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// Returns a hash each bit of which depends on all bits of `hash`. This is the last step of MurmurHash3.
+fn mix(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]
@@ -284,10 +290,26 @@ mod tests {
             (0xcbf29ce484222325, 0xaf63dc4c8601ec8c, 0x85944171f73967e8)
         );
         let id = ObjectIdRef::new(Some("a"), "web", "foobar", "1");
-        for (count, by_namespace, by_uid) in [(1, 0, 0), (2, 1, 1), (16, 0xa, 0x8), (256, 0xaf, 0x85)] {
+        let namespace = mix(0xaf63dc4c8601ec8c).to_be_bytes()[0];
+        for (bits, by_uid) in [(0, 0), (1, 1), (4, 0x8), (8, 0x85)] {
+            let (count, by_namespace) = (1 << bits, namespace.checked_shr(8 - bits).unwrap_or(0));
             assert_eq!(shard(ShardKey::Namespace, count, &[]).slot_of(&id), Slot(by_namespace), "{count}");
             assert_eq!(shard(ShardKey::Uid, count, &[]).slot_of(&id), Slot(by_uid), "{count}");
         }
+    }
+
+    /// Replicas of two versions divide the objects in the same way, so the result must never change.
+    #[test]
+    fn similar_namespaces_have_different_slots() {
+        let shard = shard(ShardKey::Namespace, 64, &[]);
+        let slot =
+            |number: u32| shard.slot_of(&ObjectIdRef::new(Some(&format!("team-{number}")), "web", "", ""));
+        let first: Vec<u8> = (0..8).map(|number| slot(number).0).collect();
+        assert_eq!(first, [16, 3, 4, 9, 28, 26, 27, 31]);
+        assert!((0..100).map(slot).collect::<SlotSet>().len() > 40);
+        // Ranges of the FNV-1a hash would put all of them into few slots.
+        let range = |number: u32| shard.count.slot_of(fnv1a(&format!("team-{number}")));
+        assert!((0..100).map(range).collect::<SlotSet>().len() < 5);
     }
 
     #[test]
@@ -302,8 +324,9 @@ mod tests {
                 "shardRange(object.metadata.uid, '0xe000000000000000', '0x10000000000000000')",
             ]
         );
-        let half = shard(ShardKey::Namespace, 256, &(0..128).collect::<Vec<_>>()).selector().unwrap();
-        assert_eq!(half, "shardRange(object.metadata.namespace, '0x0000000000000000', '0x8000000000000000')");
+        let half = shard(ShardKey::Uid, 256, &(0..128).collect::<Vec<_>>()).selector().unwrap();
+        assert_eq!(half, "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')");
+        assert_eq!(shard(ShardKey::Namespace, 16, &[1]).selector(), None, "only the client filters");
         assert_eq!(shard(ShardKey::Uid, 4, &[0, 1, 2, 3]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 1, &[0]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 4, &[]).selector().as_deref(), Some(""), "not all objects");

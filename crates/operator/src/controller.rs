@@ -17,7 +17,7 @@ pub(crate) mod state;
 pub(crate) mod stuck;
 mod unselected;
 mod watches;
-mod work;
+pub(crate) mod work;
 pub(crate) mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -38,7 +38,11 @@ use self::{
     source::{EventSource, OwnerKind, RequestQueue},
     work::{ObjectWork, ObserveUncached},
 };
-use crate::{Leadership, observe::metrics::Metrics};
+use crate::{
+    Leadership,
+    observe::metrics::Metrics,
+    shards::gate::{ShardedWork, SlotGate},
+};
 
 /// Describes the reason why a controller failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +79,8 @@ pub enum ControllerError {
 /// # use kube_informer::InformerFactory;
 /// # use kube_operator::{Action, Controller, Failure, Leadership, Predicate, Request};
 /// # use tokio_util::sync::CancellationToken;
-/// # async fn example(client: kube_client::Client, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: kube_client::Client, stop: CancellationToken) -> Result<(), Box<dyn
+/// std::error::Error>> {
 /// async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
 ///     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // deleted
 ///     // ... bring actual state closer to desired state ...
@@ -253,11 +258,17 @@ impl<T: Cached> Controller<T> {
         leadership: Leadership,
         stop: CancellationToken,
     ) -> Result<(), ControllerError> {
-        self.prepare(reconciler, &Metrics::default()).run(leadership, stop).await
+        self.prepare(reconciler, &Metrics::default(), None).run(leadership, stop).await
     }
 
-    /// Combines the controller with its reconciler and erases the object type.
-    pub(crate) fn prepare(self, reconciler: impl Reconciler<T>, metrics: &Metrics) -> PreparedController {
+    /// Combines the controller with its reconciler and erases the object type. With a gate, the controller
+    /// reconciles only the objects in the slots of this process.
+    pub(crate) fn prepare(
+        self,
+        reconciler: impl Reconciler<T>,
+        metrics: &Metrics,
+        gate: Option<SlotGate>,
+    ) -> PreparedController {
         let Self { informers, owner, filter, observe_uncached, mut core } = self;
         let kind: Arc<str> = owner.kind.into();
         let keys = |event: &Event<T>, queue: &RequestQueue<'_>| queue.add(event.key().clone());
@@ -269,6 +280,13 @@ impl<T: Cached> Controller<T> {
             is_primary: true,
         };
         core.sources.insert(0, Box::new(primary));
-        core.prepare(kind, ObjectWork { informers, observe_uncached, reconciler }, metrics)
+        let work = ObjectWork { informers: informers.clone(), observe_uncached, reconciler };
+        match gate {
+            None => core.prepare(kind, work, metrics),
+            Some(gate) => {
+                core.restrict(&gate, gate.keys(informers));
+                core.prepare(kind, ShardedWork { work, gate }, metrics)
+            }
+        }
     }
 }

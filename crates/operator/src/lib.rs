@@ -139,6 +139,7 @@ pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
 pub use shards::{
     owned::{OwnedSlots, SlotPermit},
+    scope::SlotLost,
     sharding::{ShardOptions, Sharding},
 };
 pub use wait::{AwaitConditionError, await_condition, conditions};

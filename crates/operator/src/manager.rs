@@ -10,6 +10,7 @@ mod optional;
 mod options;
 pub(crate) mod permissions;
 mod runnables;
+mod shards;
 pub(crate) mod signals;
 mod stages;
 mod task_group;
@@ -38,6 +39,7 @@ use self::http::HttpServers;
 use self::{
     permissions::MissingRule,
     runnables::{TaskKind, TaskSpec},
+    shards::ShardsStage,
     stages::{CacheStage, Stages, StartPlan},
     task_group::{Stage, TaskFailure, TaskGroup},
 };
@@ -46,10 +48,11 @@ use crate::observe::ManagerView;
 #[cfg(feature = "http")]
 use crate::observe::pages::PageState;
 use crate::{
-    CachedClient, Election, EventRecorder, Failure, Leadership, RecorderError,
+    CachedClient, Election, EventRecorder, Failure, Leadership, OwnedSlots, RecorderError,
     controller::state::ControllerStates,
     election::hostname,
     observe::{ManagerPhase, metrics::Metrics},
+    shards::gate::SlotGate,
 };
 #[cfg(feature = "metrics")]
 use prometheus_client::registry::Registry;
@@ -96,6 +99,9 @@ pub struct Manager {
     factory: InformerFactory,
     election: Option<Election>,
     leadership: Leadership,
+    shards: Option<ShardsStage>,
+    /// `None` without shards.
+    gate: Option<SlotGate>,
     #[cfg(feature = "http")]
     http: HttpServers,
     #[cfg(all(feature = "http", feature = "metrics"))]
@@ -157,6 +163,10 @@ impl Manager {
             None => None,
         };
         let leadership = election.as_ref().map_or_else(Leadership::always, Election::leadership);
+        let shards = match &options.shards {
+            Some(options) => Some(ShardsStage::new(client.clone(), options.clone())?),
+            None => None,
+        };
         let controllers = ControllerStates::default();
         #[cfg(any(feature = "http", feature = "metrics"))]
         let view = ManagerView {
@@ -175,6 +185,8 @@ impl Manager {
             factory,
             election,
             leadership,
+            gate: shards.as_ref().map(ShardsStage::gate),
+            shards,
             metrics,
             #[cfg(any(feature = "http", feature = "metrics"))]
             view,
@@ -222,6 +234,12 @@ impl Manager {
     /// process is always the leader.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
+    }
+
+    /// Returns a handle that reports the slots of this process. Returns `None` without
+    /// [`ManagerOptions::shards`].
+    pub fn owned_slots(&self) -> Option<OwnedSlots> {
+        self.shards.as_ref().map(ShardsStage::owned_slots)
     }
 
     /// Returns the registry of the page `/metrics`. A program can register its own metrics in this
@@ -340,7 +358,7 @@ impl Manager {
 
     fn leadership_for(&self, runs_on: RunsOn) -> Leadership {
         match runs_on {
-            RunsOn::LeaderOnly => self.leadership.clone(),
+            RunsOn::LeaderOnly | RunsOn::EachShard => self.leadership.clone(),
             RunsOn::EveryReplica => Leadership::always(),
         }
     }
@@ -386,9 +404,9 @@ impl Manager {
         let phase = watch::Sender::new(ManagerPhase::Starting);
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len(), self.controllers.clone());
         self.start_http(&mut stages.http, phase.subscribe());
-        let Self { options, election, required_permissions, runnables, .. } = self;
+        let Self { options, election, shards, required_permissions, runnables, .. } = self;
         let election_view = election.as_ref().map(Election::view);
-        let plan = StartPlan { options: options.clone(), election, required_permissions, runnables };
+        let plan = StartPlan { options: options.clone(), election, shards, required_permissions, runnables };
         let start = async {
             let started = stages.start(plan, || _ = phase.send_replace(ManagerPhase::Running)).await;
             match started {

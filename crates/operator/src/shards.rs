@@ -6,6 +6,7 @@
 //! - [`lease_loop`] and [`table_loop`] send its requests.
 //! - [`OwnedSlots`](owned::OwnedSlots) reports the result to the rest of the program.
 
+pub(crate) mod gate;
 mod lease_client;
 mod lease_loop;
 mod lease_objects;
@@ -15,6 +16,8 @@ mod own_lease;
 pub(crate) mod owned;
 mod peers;
 mod placement;
+pub(crate) mod ready;
+pub(crate) mod scope;
 #[cfg(test)]
 mod server;
 pub(crate) mod sharding;

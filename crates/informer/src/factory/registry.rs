@@ -18,7 +18,10 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::FactoryError;
-use crate::{Informer, InformerStatus, UnsyncedInformer, informer::WeakInformer, tasks::InformerTasks};
+use crate::{
+    Informer, InformerStatus, UnsyncedInformer, WaitForLatestError, informer::WeakInformer,
+    tasks::InformerTasks,
+};
 
 /// Holds the informers of a factory.
 ///
@@ -369,6 +372,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
     fn unsynced(&self) -> Option<UnsyncedInformer>;
+    fn wait_for_latest(&self, within: Duration) -> BoxFuture<'_, Result<(), WaitForLatestError>>;
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
 }
@@ -412,6 +416,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>> {
         Box::pin(async move { Informer::wait_for_sync(self, timeout).await.err().map(|_| self.unsynced()) })
+    }
+
+    fn wait_for_latest(&self, within: Duration) -> BoxFuture<'_, Result<(), WaitForLatestError>> {
+        Box::pin(Informer::wait_for_latest(self, within))
     }
 
     fn unsynced(&self) -> Option<UnsyncedInformer> {

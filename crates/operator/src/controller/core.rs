@@ -1,10 +1,10 @@
 //! `ControllerCore`: the parts of a controller that do not depend on the type of the objects.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Borrow, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::BoxFuture};
-use kube_informer::InformerFactory;
-use kube_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter};
+use futures_util::{FutureExt, Stream, future::BoxFuture};
+use kube_informer::{InformerFactory, ObjectKey};
+use kube_workqueue::{ItemExponentialFailureRateLimiter, Priority, RateLimiter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -12,13 +12,14 @@ use super::{
     ControllerError,
     handle::{ControllerHandle, HandleReceiver},
     keys::{KeyFilter, KeyQueue, RequestKey},
+    reason::Reason,
     run::{Inbox, run},
-    source::QueueKeys,
+    source::{QueueKeys, StreamSource},
     state::ControllerState,
     work::Work,
     worker::Worker,
 };
-use crate::{Leadership, observe::metrics::Metrics};
+use crate::{Leadership, observe::metrics::Metrics, shards::gate::SlotGate};
 
 /// The delay of a key after its first failure. The delay doubles with each further failure.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
@@ -72,6 +73,18 @@ impl<Q: RequestKey> ControllerCore<Q> {
             handle,
             handles,
         }
+    }
+
+    /// Queues only keys whose slots are open, and these keys when their slots become open.
+    pub(super) fn restrict(&mut self, gate: &SlotGate, keys: impl Stream<Item = Q> + Send + 'static)
+    where
+        Q: Borrow<ObjectKey>,
+    {
+        let (gate, filter) = (gate.clone(), self.filter.take());
+        self.filter = Some(Arc::new(move |key: &Q, reason: &Reason| {
+            gate.is_open(key.borrow()) && filter.as_ref().is_none_or(|filter| filter(key, reason))
+        }));
+        self.sources.push(Box::new(StreamSource { name: "slots".into(), keys, priority: Priority::LOW }));
     }
 
     /// Combines the controller with its work and erases the type of the keys. `name` is the source of

@@ -8,9 +8,10 @@ use tokio::time::timeout;
 use tower::BoxError;
 
 use super::{
-    leadership::{Leadership, LeaseExpired, NotLeading},
-    no_retry::NoRetry,
+    leadership::Leadership,
+    no_retry::{Authority, NoRetry},
 };
+use crate::shards::scope::current_permit;
 
 /// Limits the wait for a response. A server ends a request after 60 s, so a longer wait means that the
 /// connection is broken.
@@ -35,10 +36,12 @@ impl Leadership {
     ///
     /// All requests except GET, HEAD and OPTIONS are writes. The client does not check `exec`,
     /// `attach` and `port-forward`, because they use GET.
-    /// - If this process is not the leader, a write fails with [`NotLeading`].
+    /// - If this process is not the leader, a write fails with [`NotLeading`](crate::NotLeading).
+    /// - In a reconcile of a sharded controller, a write does not require leadership. If this process no
+    ///   longer owns the slot of the reconciled object, the write fails with [`SlotLost`](crate::SlotLost).
     /// - If the lease expires while a write is in flight, the write is cancelled and fails with
-    ///   [`LeaseExpired`]. If the write still waits for a connection or for credentials, it is
-    ///   never sent.
+    ///   [`LeaseExpired`](crate::LeaseExpired). If the write still waits for a connection or for
+    ///   credentials, it is never sent.
     /// - The connection checks leadership again when it reads the body of a write. If the process
     ///   was paused until its lease expired, the write is therefore not sent. A write without a
     ///   body is not checked again, but kube-client does not send such writes.
@@ -56,9 +59,9 @@ impl Leadership {
     /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn guard(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let (leadership, no_retry) = (self.clone(), NoRetry::for_leader(self.clone()));
+        let leadership = self.clone();
         let send = tower::service_fn(move |request: Request<Body>| {
-            let (client, leadership, no_retry) = (client.clone(), leadership.clone(), no_retry.clone());
+            let (client, leadership) = (client.clone(), leadership.clone());
             async move {
                 if !is_write(request.method()) {
                     return Ok::<_, BoxError>(
@@ -67,14 +70,13 @@ impl Leadership {
                             .map_err(|_| RequestTimeout::Read)??,
                     );
                 }
-                let request = no_retry.wrap(request).await?;
+                let authority = current_permit().map_or(Authority::Leader(leadership), Authority::Owner);
+                let request = NoRetry::with(authority.clone()).wrap(request).await?;
                 // The guard does not await between this check and the send.
-                if !leadership.is_leader() {
-                    return Err(NotLeading.into());
-                }
+                authority.check()?;
                 tokio::select! {
                     biased;
-                    () = leadership.lost() => Err(LeaseExpired.into()),
+                    error = authority.lost() => Err(error),
                     answer = timeout(REQUEST_TIMEOUT, client.send(request)) => {
                         Ok(answer.map_err(|_| RequestTimeout::Write)??)
                     }

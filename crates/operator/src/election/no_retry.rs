@@ -6,6 +6,7 @@
 
 use std::{
     pin::{Pin, pin},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -16,24 +17,59 @@ use kube_client::{Client, Result, client::Body};
 use kube_listwatch::single_use_body;
 use tower::BoxError;
 
-use super::leadership::{Leadership, NotLeading};
+use super::leadership::{Leadership, LeaseExpired, NotLeading};
+use crate::{SlotLost, SlotPermit};
 
 /// Wraps requests so that they are sent at most once.
 #[derive(Clone)]
 pub(crate) struct NoRetry {
-    leadership: Leadership,
+    authority: Authority,
+}
+
+/// The condition under which a request may be sent.
+#[derive(Clone)]
+pub(crate) enum Authority {
+    Leader(Leadership),
+    /// The owner of the slot of the reconciled object.
+    Owner(Arc<SlotPermit>),
+}
+
+impl Authority {
+    /// Returns an error if a request must not be sent now.
+    pub(crate) fn check(&self) -> Result<(), BoxError> {
+        match self {
+            Self::Leader(leadership) if leadership.is_leader() => Ok(()),
+            Self::Leader(_) => Err(NotLeading.into()),
+            Self::Owner(permit) if permit.is_valid() => Ok(()),
+            Self::Owner(permit) => Err(SlotLost::NotOwner(permit.slot()).into()),
+        }
+    }
+
+    /// Waits until the authority is lost while a request is in flight. Returns the error of the request.
+    pub(crate) async fn lost(&self) -> BoxError {
+        match self {
+            Self::Leader(leadership) => {
+                leadership.lost().await;
+                LeaseExpired.into()
+            }
+            Self::Owner(permit) => {
+                permit.lost().await;
+                SlotLost::InFlight(permit.slot()).into()
+            }
+        }
+    }
 }
 
 impl NoRetry {
     /// Creates a wrapper for requests that do not depend on leadership.
     pub(crate) fn new() -> Self {
-        Self::for_leader(Leadership::always())
+        Self::with(Authority::Leader(Leadership::always()))
     }
 
-    /// Creates a wrapper for requests of the leader. If this process is not the leader when a body is read,
-    /// the body fails with [`NotLeading`].
-    pub(crate) fn for_leader(leadership: Leadership) -> Self {
-        Self { leadership }
+    /// Creates a wrapper for requests that need an authority. If it is lost when a body is read, the body
+    /// fails.
+    pub(crate) fn with(authority: Authority) -> Self {
+        Self { authority }
     }
 
     /// Returns a client that sends each request at most once.
@@ -52,15 +88,15 @@ impl NoRetry {
     /// Panics outside of a Tokio runtime.
     pub(crate) async fn wrap(&self, request: Request<Body>) -> Result<Request<Body>> {
         let (parts, body) = request.into_parts();
-        let guarded = GuardedBody { body, leadership: self.leadership.clone() };
+        let guarded = GuardedBody { body, authority: self.authority.clone() };
         Ok(Request::from_parts(parts, single_use_body(guarded).await?))
     }
 }
 
-/// A body that can be read only while this process is the leader.
+/// A body that can be read only with authority.
 struct GuardedBody {
     body: Body,
-    leadership: Leadership,
+    authority: Authority,
 }
 
 impl HttpBody for GuardedBody {
@@ -71,8 +107,8 @@ impl HttpBody for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if !self.leadership.is_leader() {
-            return Poll::Ready(Some(Err(NotLeading.into())));
+        if let Err(error) = self.authority.check() {
+            return Poll::Ready(Some(Err(error)));
         }
         pin!(&mut self.body).poll_frame(context).map_err(Into::into)
     }
@@ -121,7 +157,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn body_read_after_lease_expiry_fails() {
         let (_sender, state) = watch::channel(LeaderState::Leading(Instant::now() + Duration::from_secs(10)));
-        let no_retry = NoRetry::for_leader(Leadership::new(state));
+        let no_retry = NoRetry::with(Authority::Leader(Leadership::new(state)));
         let bodies = async || {
             let request = Request::put("/a").body(Body::from(b"{}".to_vec())).unwrap();
             no_retry.wrap(request).await.unwrap().into_body()

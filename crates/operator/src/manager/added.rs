@@ -19,6 +19,7 @@ use crate::{
     Controller, Failure, Leadership, Reconciler,
     controller::{PreparedController, state::ControllerStates},
     observe::metrics::Metrics,
+    shards::gate::SlotGate,
 };
 
 /// The name of the task that runs the added controllers.
@@ -102,6 +103,7 @@ pub(super) struct HandleParts {
     pub(super) factory: InformerFactory,
     pub(super) leadership: Leadership,
     pub(super) metrics: Metrics,
+    pub(super) gate: Option<SlotGate>,
     pub(super) controllers: ControllerStates,
 }
 
@@ -133,8 +135,9 @@ pub enum AddControllerError {
 }
 
 impl ManagerHandle {
-    /// Adds a controller that runs only on the leader. If the manager does not run yet, the controller starts
-    /// with the manager.
+    /// Adds a controller that runs as a controller of
+    /// [`Manager::add_controller`](crate::Manager::add_controller). If the manager does not run yet, the
+    /// controller starts with the manager.
     ///
     /// The controller starts when its caches are synced. The manager starts and stops the informers of the
     /// controller, but does not check their permissions, and does not wait for their caches at its start. If
@@ -148,7 +151,8 @@ impl ManagerHandle {
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
     ) -> Result<AddedController, AddControllerError> {
-        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler)
+        let runs_on = if self.parts.gate.is_some() { RunsOn::EachShard } else { RunsOn::LeaderOnly };
+        self.add_controller_on(runs_on, controller, reconciler)
     }
 
     /// Adds a controller like [`add_controller`](Self::add_controller). `runs_on` selects the processes that
@@ -162,8 +166,10 @@ impl ManagerHandle {
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
     ) -> Result<AddedController, AddControllerError> {
-        let HandleParts { factory, leadership, metrics, controllers } = &self.parts;
-        let prepared = controller.prepare(reconciler, metrics);
+        let HandleParts { factory, leadership, metrics, gate, controllers } = &self.parts;
+        let gate = gate.clone().filter(|_| runs_on == RunsOn::EachShard);
+        let is_sharded = gate.is_some();
+        let prepared = controller.prepare(reconciler, metrics, gate);
         let state = prepared.state.clone();
         let name = state.options.name.to_string();
         if !controllers.add_unique(state, IN_FLIGHT_TIME) {
@@ -171,7 +177,8 @@ impl ManagerHandle {
         }
         prepared.join(factory);
         let leadership = match runs_on {
-            RunsOn::LeaderOnly => leadership.clone(),
+            RunsOn::EachShard if is_sharded => Leadership::always(),
+            RunsOn::LeaderOnly | RunsOn::EachShard => leadership.clone(),
             RunsOn::EveryReplica => Leadership::always(),
         };
         let (removed, (running, stopped)) = (CancellationToken::new(), oneshot::channel());
@@ -351,6 +358,7 @@ mod tests {
         let (handle, task) = channel(HandleParts {
             factory: factory.clone(),
             leadership: Leadership::new(receiver),
+            gate: None,
             metrics: Metrics::default(),
             controllers: controllers.clone(),
         });

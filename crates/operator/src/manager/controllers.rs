@@ -11,14 +11,16 @@ use super::{
     runnables::{TaskKind, TaskSpec},
 };
 use crate::{
-    Action, Controller, Failure, KeyController, KeyRequest, Reconciler, RequestKey,
+    Action, Controller, Failure, KeyController, KeyRequest, Leadership, Reconciler, RequestKey,
     controller::PreparedController,
 };
 
 impl Manager {
-    /// Adds a controller that runs only on the leader.
+    /// Adds a controller that runs only on the leader. With
+    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards), the controller runs in every process
+    /// instead, for the objects in the slots of the process.
     pub fn add_controller<T: Cached>(&mut self, controller: Controller<T>, reconciler: impl Reconciler<T>) {
-        self.add_controller_on(RunsOn::LeaderOnly, controller, reconciler);
+        self.add_controller_on(self.default_runs_on(), controller, reconciler);
     }
 
     /// Adds a controller. `runs_on` selects the processes that run it. The manager starts and stops
@@ -29,8 +31,10 @@ impl Manager {
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
     ) {
-        let prepared = controller.prepare(reconciler, &self.metrics);
-        self.add_prepared(runs_on, prepared);
+        let gate = self.gate.clone().filter(|_| runs_on == RunsOn::EachShard);
+        let leadership = if gate.is_some() { Leadership::always() } else { self.leadership_for(runs_on) };
+        let prepared = controller.prepare(reconciler, &self.metrics, gate);
+        self.add_prepared(leadership, prepared);
     }
 
     /// Adds a controller for keys of the program's own type that runs only on the leader.
@@ -57,7 +61,7 @@ impl Manager {
         E: Into<Failure> + 'static,
     {
         let prepared = controller.prepare(reconcile, &self.metrics);
-        self.add_prepared(runs_on, prepared);
+        self.add_prepared(self.leadership_for(runs_on), prepared);
     }
 
     /// Returns a handle that adds controllers while the manager runs.
@@ -69,6 +73,7 @@ impl Manager {
             factory: self.factory.clone(),
             leadership: self.leadership.clone(),
             metrics: self.metrics.clone(),
+            gate: self.gate.clone(),
             controllers: self.controllers.clone(),
         };
         let (handle, task) = added::channel(parts);
@@ -77,13 +82,17 @@ impl Manager {
         handle
     }
 
-    fn add_prepared(&mut self, runs_on: RunsOn, prepared: PreparedController) {
+    fn default_runs_on(&self) -> RunsOn {
+        if self.gate.is_some() { RunsOn::EachShard } else { RunsOn::LeaderOnly }
+    }
+
+    fn add_prepared(&mut self, leadership: Leadership, prepared: PreparedController) {
         prepared.join(&self.factory);
         let state = Arc::clone(&prepared.state);
         self.controllers.add(Arc::clone(&state));
         self.runnables.push(TaskSpec {
             name: state.options.name.to_string(),
-            leadership: self.leadership_for(runs_on),
+            leadership,
             kind: TaskKind::Controller(state),
             run: Box::new(move |leadership, stop| {
                 prepared.run(leadership, stop).map_err(Failure::from).boxed()

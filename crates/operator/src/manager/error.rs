@@ -43,6 +43,10 @@ pub enum ManagerError {
     /// The election options are unsafe.
     #[error(transparent)]
     Election(#[from] ElectionError),
+    /// The option [`ManagerOptions::shards`](crate::ManagerOptions::shards) contains a shard key that
+    /// controllers do not support.
+    #[error("controllers support only `ShardKey::Namespace`; use this key in `ManagerOptions::shards`")]
+    UnsupportedShardKey,
     /// Two controllers or tasks have the same name. Metrics and pages could not distinguish them.
     #[error("two controllers or tasks have the name {0:?}; use unique names")]
     DuplicateName(String),

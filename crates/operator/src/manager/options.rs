@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::ElectionOptions;
+use crate::{ElectionOptions, ShardOptions};
 
 /// Configures a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
@@ -31,6 +31,15 @@ pub struct ManagerOptions {
     /// The election that decides which process is the leader. The default is `None`: every process acts
     /// as the leader.
     pub election: Option<ElectionOptions>,
+    /// The group of processes that share the objects of the controllers. The default is `None`.
+    ///
+    /// With this option, the controllers of [`Manager::add_controller`](crate::Manager::add_controller) run
+    /// in every process, and each process reconciles only the objects in its slots. The option
+    /// [`election`](Self::election) then decides only about tasks and controllers that run on the leader.
+    ///
+    /// Controllers support only [`ShardKey::Namespace`](kube_object::ShardKey::Namespace): all objects of a
+    /// namespace have the same slot, and all cluster-scoped objects do too.
+    pub shards: Option<ShardOptions>,
     /// The time limit for the initial lists of all caches. If it expires, the manager stops with
     /// [`ManagerError::CacheSync`](crate::ManagerError::CacheSync). The default is 2 minutes.
     pub cache_sync_timeout: Duration,
@@ -52,6 +61,7 @@ impl Default for ManagerOptions {
             #[cfg(feature = "tls")]
             secure_serving: None,
             election: None,
+            shards: None,
             cache_sync_timeout: Duration::from_secs(120),
             graceful_shutdown_timeout: Duration::from_secs(20),
         }
@@ -137,4 +147,10 @@ pub enum RunsOn {
     LeaderOnly,
     /// Every process runs the controller or task.
     EveryReplica,
+    /// Every process runs the controller, and reconciles only the objects in its slots. See
+    /// [`ManagerOptions::shards`]. Without this option, only the leader runs the controller.
+    ///
+    /// Tasks and [`KeyController`](crate::KeyController)s have no slots. With this value, they run only on
+    /// the leader.
+    EachShard,
 }

@@ -68,6 +68,12 @@ pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<Missing
     [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
 }
 
+/// Returns the rules that a shard group needs. The names of the Leases are random.
+pub(crate) fn rules_of_shards(namespace: &str) -> impl Iterator<Item = MissingRule> {
+    let verbs = &["get", "list", "watch", "create", "patch", "delete"];
+    rules_of_verbs(verbs, "coordination.k8s.io", "leases", Some(namespace))
+}
+
 /// Returns the rules that the authorization of requests for the pages needs.
 #[cfg(feature = "tls")]
 pub(crate) fn rules_of_authorization() -> impl Iterator<Item = MissingRule> {

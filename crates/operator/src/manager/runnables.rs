@@ -180,7 +180,8 @@ mod tests {
         });
         let controller = Controller::<ConfigMap>::new(&factory.informer().unwrap());
         let reconcile = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::AwaitChange) };
-        let prepared = controller.watches_stream("a test", requests).prepare(reconcile, &Metrics::default());
+        let prepared =
+            controller.watches_stream("a test", requests).prepare(reconcile, &Metrics::default(), None);
 
         let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);
         let (leader_state, receiver) = watch::channel(LeaderState::Leading(until));

@@ -18,12 +18,13 @@ use super::{
     ManagerError, ManagerOptions, OptionalInformers,
     permissions::{self, MissingRule},
     runnables::{Runnables, StopReport, TaskSpec},
+    shards::ShardsStage,
     task_group::{ABORT_TIMEOUT, FailureReporter, Failures, Stage, TaskFn, TaskGroup},
 };
 use crate::{Election, Leadership, controller::state::ControllerStates};
 
-/// Number of internal tasks: two HTTP servers, the permission check and the election.
-const OWN_TASKS: usize = 4;
+/// Number of internal tasks: two HTTP servers, the permission check, the election and the shard group.
+const OWN_TASKS: usize = 5;
 
 /// Time for the last two requests of the election and for the HTTP responses in progress.
 const FINAL_TIMEOUT: Duration = Duration::from_secs(4);
@@ -47,6 +48,7 @@ pub(super) struct Stages {
 pub(super) struct StartPlan {
     pub(super) options: ManagerOptions,
     pub(super) election: Option<Election>,
+    pub(super) shards: Option<ShardsStage>,
     /// The rules that the program declared. Caches and the election need further rules.
     pub(super) required_permissions: BTreeSet<MissingRule>,
     pub(super) runnables: Vec<TaskSpec>,
@@ -76,18 +78,21 @@ impl Stages {
         plan: StartPlan,
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
-        let StartPlan { options, election, required_permissions, runnables } = plan;
+        let StartPlan { options, election, shards, required_permissions, runnables } = plan;
         self.caches.factory.start();
         let cache_rules = self.caches.rules(|_| true);
         let election_rules = options
             .election
             .iter()
             .flat_map(|election| permissions::rules_of_election(&election.namespace, &election.name));
+        let shard_rules =
+            options.shards.iter().flat_map(|shards| permissions::rules_of_shards(&shards.namespace));
         let all_rules = cache_rules
             .iter()
             .cloned()
             .chain(required_permissions)
             .chain(election_rules)
+            .chain(shard_rules)
             .chain(rules_of_pages(&options))
             .collect();
         self.election.start_permission_check(self.caches.client.clone(), all_rules);
@@ -95,6 +100,9 @@ impl Stages {
         on_synced();
         if let Some(election) = election {
             self.election.start(election);
+        }
+        if let Some(shards) = shards {
+            self.election.start_shards(shards, self.caches.factory.clone());
         }
         self.runnables.start(runnables);
         Ok(())
@@ -230,6 +238,11 @@ impl ElectionStage {
         self.leadership = Some(leadership.clone());
         let run: TaskFn = Box::new(move |_, stop| election.run(stop).map(Ok).boxed());
         self.tasks.spawn("the election".to_owned(), leadership, run);
+    }
+
+    fn start_shards(&mut self, shards: ShardsStage, factory: InformerFactory) {
+        let run: TaskFn = Box::new(move |_, stop| shards.run(factory, stop).map(Ok).boxed());
+        self.tasks.spawn("the shard group".to_owned(), Leadership::always(), run);
     }
 
     /// Stops the election. If `release` is false, lets the lease expire, because an aborted task may

@@ -6,7 +6,7 @@ use kube_object::{Slot, SlotSet};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 
 use super::{
@@ -81,6 +81,13 @@ impl OwnedSlots {
         slots.filter(|slot| ownership.epoch(*slot, Phase::Active).is_some()).collect()
     }
 
+    /// Returns the slots for which work may start now, with their epochs.
+    pub(super) fn epochs(&self) -> BTreeMap<Slot, u64> {
+        let ownership = self.shared.ownership.borrow();
+        let epoch = |slot: &Slot| Some((*slot, ownership.epoch(*slot, Phase::Active)?));
+        ownership.slots.keys().filter_map(epoch).collect()
+    }
+
     /// Returns a permit for work, for example for a reconcile of an object in this slot. Returns
     /// `None` if this process does not own the slot, or is about to release it.
     ///
@@ -128,7 +135,7 @@ impl OwnedSlots {
             }
             let expired = async {
                 match until.filter(|until| Instant::now() < *until) {
-                    Some(until) => tokio::time::sleep_until(until).await,
+                    Some(until) => sleep_until(until).await,
                     None => std::future::pending().await,
                 }
             };
@@ -167,6 +174,22 @@ impl SlotPermit {
     /// Returns whether this process may write for the slot now. Check it before each write.
     pub fn is_valid(&self) -> bool {
         self.shared.ownership.borrow().epoch(self.slot, Phase::Stopping) == Some(self.epoch)
+    }
+
+    /// Waits until [`is_valid`](Self::is_valid) returns false.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    pub async fn lost(&self) {
+        let mut changes = self.shared.ownership.subscribe();
+        while self.is_valid() {
+            // `is_valid` has read the current time, so a permit that is valid has one.
+            let Some(until) = changes.borrow_and_update().until else { return };
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = sleep_until(until) => {}
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod optional;
 mod pages;
 #[cfg(feature = "tls")]
 mod secure;
+mod shards;
 mod shutdown;
 #[cfg(feature = "tls")]
 #[path = "../support/tls.rs"]

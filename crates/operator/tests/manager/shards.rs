@@ -1,0 +1,238 @@
+//! Tests of managers that share the objects of their controllers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use kube_object::{ShardKey, SlotSet};
+use kube_operator::{
+    Action, Controller, Failure, Manager, ManagerError, ManagerOptions, OwnedSlots, Request, RunsOn,
+    ShardOptions,
+};
+use kube_testserver::Server;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+const NAMESPACES: usize = 60;
+
+/// The objects that are being reconciled, and the processes that have reconciled each object.
+#[derive(Default)]
+struct Record {
+    running: BTreeSet<String>,
+    processes: BTreeMap<String, BTreeSet<usize>>,
+    overlaps: Vec<String>,
+}
+
+struct Process {
+    slots: OwnedSlots,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(server.service(), "default")
+}
+
+fn options() -> ManagerOptions {
+    ManagerOptions {
+        bind_address: None,
+        shards: Some(ShardOptions::new("default", "operator")),
+        ..ManagerOptions::default()
+    }
+}
+
+/// Returns a server with a ConfigMap in each namespace.
+fn server() -> Server {
+    let server = Server::new();
+    for number in 0..NAMESPACES {
+        let metadata = json!({"name": format!("team-{number}")});
+        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).unwrap();
+        create(&server, number, "first");
+    }
+    server
+}
+
+fn create(server: &Server, namespace: usize, name: &str) {
+    let metadata = json!({"name": name, "namespace": format!("team-{namespace}")});
+    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+}
+
+/// Starts a process that writes the number of reconciles of each object into the object.
+fn start(server: &Server, process: usize, record: &Arc<Mutex<Record>>) -> Process {
+    let mut manager = Manager::new(client(server), options()).unwrap();
+    let (maps, client) = (manager.factory().informer::<ConfigMap>().unwrap(), manager.client());
+    let record = Arc::clone(record);
+    let reconcile = move |request: Request<ConfigMap>| {
+        let (record, client) = (Arc::clone(&record), client.clone());
+        async move {
+            let Some(map) = request.object.present() else { return Ok(Action::Done) };
+            let key = request.key.to_string();
+            {
+                let mut record = record.lock();
+                if !record.running.insert(key.clone()) {
+                    record.overlaps.push(key.clone());
+                }
+                record.processes.entry(key.clone()).or_default().insert(process);
+            }
+            sleep(SECOND / 50).await;
+            let count: u64 = map.data.as_ref().and_then(|data| data.get("count")?.parse().ok()).unwrap_or(0);
+            let result = if count == 0 {
+                let patch = json!({"data": {"count": (count + 1).to_string()}});
+                let api = Api::<ConfigMap>::namespaced(client, request.key.namespace().unwrap());
+                let params = PatchParams::default();
+                api.patch(request.key.name(), &params, &Patch::Merge(patch)).await.map(|_| Action::Done)
+            } else {
+                Ok(Action::Done)
+            };
+            record.lock().running.remove(&key);
+            result.map_err(Failure::from)
+        }
+    };
+    manager.add_controller(Controller::new(&maps).concurrency(4), reconcile);
+    let slots = manager.owned_slots().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
+    Process { slots, stop, task }
+}
+
+fn count(server: &Server, name: &str) -> usize {
+    let namespaces = 0..NAMESPACES;
+    let counted = namespaces.filter(|namespace| {
+        let key = format!("team-{namespace}");
+        let map = server.get("v1", "ConfigMap", Some(&key), name);
+        map.is_ok_and(|map| map["data"]["count"] == "1")
+    });
+    counted.count()
+}
+
+async fn wait_until(is_done: impl Fn() -> bool) {
+    let wait = async {
+        while !is_done() {
+            sleep(SECOND / 20).await;
+        }
+    };
+    timeout(DAY, wait).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_object_is_reconciled_by_one_process_at_a_time() {
+    let server = server();
+    let record = Arc::new(Mutex::new(Record::default()));
+    let processes: Vec<Process> = (0..3).map(|process| start(&server, process, &record)).collect();
+    wait_until(|| count(&server, "first") == NAMESPACES).await;
+    let owned = || processes.iter().map(|process| process.slots.get().len()).collect::<Vec<_>>();
+    wait_until(|| owned().iter().all(|count| (20..=22).contains(count))).await;
+
+    // Each process reconciles its share of the new objects.
+    record.lock().processes.clear();
+    (0..NAMESPACES).for_each(|namespace| create(&server, namespace, "second"));
+    wait_until(|| count(&server, "second") == NAMESPACES).await;
+    let reconciled = std::mem::take(&mut record.lock().processes);
+    assert!(reconciled.values().all(|processes| processes.len() == 1), "{reconciled:?}");
+    assert_eq!(reconciled.values().flatten().collect::<BTreeSet<_>>().len(), 3, "{reconciled:?}");
+
+    // A stopped process releases its slots, and a crashed process loses them.
+    let [first, second, third] = processes.try_into().unwrap_or_else(|_| panic!("three processes"));
+    first.stop.send(()).unwrap();
+    first.task.await.unwrap().unwrap();
+    second.task.abort();
+    (0..NAMESPACES).for_each(|namespace| create(&server, namespace, "third"));
+    wait_until(|| count(&server, "third") == NAMESPACES).await;
+    wait_until(|| third.slots.get().len() == 64).await;
+    third.stop.send(()).unwrap();
+    third.task.await.unwrap().unwrap();
+    let record = record.lock();
+    assert!(record.overlaps.is_empty(), "{:?}", record.overlaps);
+}
+
+#[tokio::test(start_paused = true)]
+async fn existing_objects_are_reconciled_after_a_slot_moves() {
+    let server = server();
+    let record = Arc::new(Mutex::new(Record::default()));
+    let first = start(&server, 0, &record);
+    wait_until(|| count(&server, "first") == NAMESPACES).await;
+    let second = start(&server, 1, &record);
+    wait_until(|| second.slots.get().len() == 32).await;
+    record.lock().processes.clear();
+    first.task.abort();
+    wait_until(|| second.slots.get().len() == 64).await;
+    wait_until(|| record.lock().processes.len() > NAMESPACES / 4).await;
+    let record = record.lock();
+    assert!(record.processes.values().all(|processes| processes.contains(&1)), "{:?}", record.processes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_on_every_replica_reconcile_all_objects() {
+    let server = server();
+    let mut counts = Vec::new();
+    let mut managers = Vec::new();
+    for _ in 0..2 {
+        let mut manager = Manager::new(client(&server), options()).unwrap();
+        let maps = manager.factory().informer::<ConfigMap>().unwrap();
+        let keys = Arc::new(Mutex::new(BTreeSet::new()));
+        counts.push(Arc::clone(&keys));
+        let reconcile = move |request: Request<ConfigMap>| {
+            keys.lock().insert(request.key.to_string());
+            async { Ok::<_, Failure>(Action::Done) }
+        };
+        manager.add_controller_on(RunsOn::EveryReplica, Controller::new(&maps), reconcile);
+        managers.push(tokio::spawn(manager.run(std::future::pending())));
+    }
+    wait_until(|| counts.iter().all(|keys| keys.lock().len() == NAMESPACES)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconcile_is_dropped_when_its_slot_is_lost() {
+    let server = server();
+    let mut manager = Manager::new(client(&server), options()).unwrap();
+    let (maps, guarded) = (manager.factory().informer::<ConfigMap>().unwrap(), manager.client());
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let (recorded, other) = (Arc::clone(&errors), client(&server));
+    let reconcile = move |request: Request<ConfigMap>| {
+        let (guarded, recorded, other) = (guarded.clone(), Arc::clone(&recorded), other.clone());
+        async move {
+            if request.key.namespace() == Some("team-7") {
+                let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(other, "default");
+                leases.delete("operator", &Default::default()).await.unwrap();
+                sleep(3 * SECOND).await;
+                let api = Api::<ConfigMap>::namespaced(guarded, "team-7");
+                let patch = Patch::Merge(json!({"data": {"late": "true"}}));
+                let late = api.patch("first", &PatchParams::default(), &patch).await;
+                recorded.lock().push(late.map(|_| ()).map_err(|error| error.to_string()));
+            }
+            Ok::<_, Failure>(Action::Done)
+        }
+    };
+    manager.add_controller(Controller::new(&maps), reconcile);
+    let slots = manager.owned_slots().unwrap();
+    let task = tokio::spawn(manager.run(std::future::pending()));
+    wait_until(|| slots.get().len() == 64).await;
+    wait_until(|| slots.get() == SlotSet::default()).await;
+    sleep(5 * SECOND).await;
+    assert!(errors.lock().is_empty(), "the reconcile was not dropped: {:?}", errors.lock());
+    let map = server.get("v1", "ConfigMap", Some("team-7"), "first").unwrap();
+    assert!(map["data"]["late"].is_null());
+    task.abort();
+}
+
+#[tokio::test]
+async fn shards_by_uid_are_rejected() {
+    let shards = ShardOptions { key: ShardKey::Uid, ..ShardOptions::new("default", "operator") };
+    let options = ManagerOptions { shards: Some(shards), ..options() };
+    let error = Manager::new(client(&Server::new()), options).err().unwrap();
+    assert!(matches!(error, ManagerError::UnsupportedShardKey), "{error}");
+}
