@@ -174,6 +174,7 @@ impl Manager {
             controllers: controllers.clone(),
             recorders: BTreeMap::new(),
             election: election.as_ref().map(Election::view),
+            shards: shards.as_ref().map(ShardsStage::owned_slots),
         };
         Ok(Self {
             #[cfg(feature = "http")]

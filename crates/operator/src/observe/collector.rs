@@ -14,7 +14,7 @@ use super::{
     ManagerView,
     metrics::{controller_labels, queue_labels},
 };
-use crate::RecorderStatus;
+use crate::{OwnedSlots, RecorderStatus};
 
 /// Encodes the current state of a manager.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ impl Collector for ManagerCollector {
         self.encode_queues(&mut encoder)?;
         self.encode_informers(&mut encoder)?;
         self.encode_recorders(&mut encoder)?;
+        if let Some(shards) = &self.0.shards {
+            encode_shards(&mut encoder, shards)?;
+        }
         if let Some(election) = &self.0.election {
             let is_leader = f64::from(election.leadership.is_leader());
             let values = [([("name", election.lease.name())], is_leader)];
@@ -141,6 +144,19 @@ impl ManagerCollector {
         });
         counters(encoder, "event_recorder_events", "Reported events, by result", ended)
     }
+}
+
+/// The number of slots by state, and the number of processes with slots.
+fn encode_shards(encoder: &mut DescriptorEncoder<'_>, shards: &OwnedSlots) -> fmt::Result {
+    let view = shards.view();
+    let value = |count: usize| [([("group", shards.group())], count as f64)];
+    let help = "Slots for which this process reconciles objects";
+    gauges(encoder, "shard_slots_owned", help, value(shards.get().len()))?;
+    let help = "Slots of this process that move to another process";
+    gauges(encoder, "shard_slots_stopping", help, value(view.stopping.len()))?;
+    let help = "Slots without an owner, as this process observes them";
+    gauges(encoder, "shard_slots_unowned", help, value(view.unowned.len()))?;
+    gauges(encoder, "shard_members", "Processes that own slots", value(view.members.len()))
 }
 
 /// Assigns a unique name to each informer. Informers that hold the same objects in different

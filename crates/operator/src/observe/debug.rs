@@ -11,7 +11,7 @@ use kube_informer::{Escaped, InformerStatus};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{health::leader_text, pages::PageState};
+use super::{ManagerPhase, health::leader_text, pages::PageState};
 use crate::{
     DroppedEvents, EventRecorder, Reasons, RecorderStatus,
     controller::{keys::KeyStatus, state::ControllerState},
@@ -121,6 +121,36 @@ pub(crate) async fn tokio_runtime() -> Response {
     }))
 }
 
+/// Returns the slots of this process, and the members of its group.
+pub(crate) async fn shards(State(state): State<Arc<PageState>>) -> Response {
+    let Some(shards) = &state.view.shards else {
+        return (StatusCode::NOT_FOUND, "this operator has no shards\n").into_response();
+    };
+    let view = shards.view();
+    json_page(&json!({
+        "owned": shards.get().to_string(),
+        "stopping": view.stopping.to_string(),
+        "wanted": view.wanted.to_string(),
+        "unowned": view.unowned.to_string(),
+        "members": view.members,
+        "refusal": view.refusal,
+    }))
+}
+
+/// Returns the reason why controllers do not run, as a part of an error message.
+fn idle_reason(state: &PageState) -> String {
+    if let ManagerPhase::Starting = *state.phase.borrow() {
+        return "; the manager starts, and its caches are not synced (see /readyz)".to_owned();
+    }
+    let follows = state.view.election.as_ref().filter(|election| !election.leadership.is_leader());
+    follows.map_or_else(String::new, |election| {
+        format!(
+            "; this process is not the leader, so its leader-only controllers do not run ({})",
+            Escaped(&leader_text(election))
+        )
+    })
+}
+
 /// Returns the reasons for the next, the current and the last reconcile of a key.
 pub(crate) async fn why(
     State(state): State<Arc<PageState>>,
@@ -133,15 +163,9 @@ pub(crate) async fn why(
         return (StatusCode::NOT_FOUND, text).into_response();
     };
     let Some(KeyStatus { waiting, running, failures, last }) = controller.keys.key_status(&key) else {
-        let follows = state.view.election.as_ref().filter(|election| !election.leadership.is_leader());
-        let leader = follows.map_or_else(String::new, |election| {
-            format!(
-                "; this process is not the leader, so its leader-only controllers do not run ({})",
-                Escaped(&leader_text(election))
-            )
-        });
+        let reason = idle_reason(&state);
         let text = format!(
-            "the key {} is not queued, and is not one of the last reconciled keys; use NAMESPACE/NAME, or NAME for a cluster-scoped object{leader}\n",
+            "the key {} is not queued, and is not one of the last reconciled keys; use NAMESPACE/NAME, or NAME for a cluster-scoped object{reason}\n",
             Escaped(&key)
         );
         return (StatusCode::NOT_FOUND, text).into_response();

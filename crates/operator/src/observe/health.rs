@@ -11,6 +11,7 @@ use kube_informer::{ErrorClass, InformerStatus, Phase};
 
 use super::{ManagerPhase, pages::PageState};
 use crate::{
+    OwnedSlots,
     controller::{
         history::MAX_REMEMBERED_RUNS, keys::FailedKey, state::ControllerState, stuck::stuck_reconcile,
     },
@@ -130,12 +131,28 @@ fn check_readiness(state: &PageState) -> CheckReport {
     if let Some(election) = &state.view.election {
         report.add(&format!("lease {}", election.lease.name()), Ok(election_line(election)));
     }
+    if let Some(shards) = &state.view.shards {
+        report.add(&format!("shards of {}", shards.group()), Ok(shards_line(shards)));
+    }
     for controller in &state.view.controllers.current() {
         let name = format!("controller {}", controller.options.name);
         report.add(&name, Ok(controller_line(controller)));
     }
     report.run(&state.checks.readyz);
     report
+}
+
+fn shards_line(shards: &OwnedSlots) -> String {
+    let view = shards.view();
+    match view.refusal {
+        Some(refusal) => format!("this process takes no part: {refusal}"),
+        None => format!(
+            "owned slots: {}; slots without an owner: {}; processes: {}",
+            shards.get().len(),
+            view.unowned.len(),
+            view.members.len()
+        ),
+    }
 }
 
 fn controller_line(controller: &ControllerState) -> String {

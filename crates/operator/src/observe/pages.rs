@@ -31,6 +31,7 @@ pub(crate) fn all_pages(state: Arc<PageState>) -> Router {
         .route("/debug/informers", get(debug::informers))
         .route("/debug/queues", get(debug::queues))
         .route("/debug/events", get(debug::events))
+        .route("/debug/shards", get(debug::shards))
         .route("/debug/tokio", get(debug::tokio_runtime))
         .route("/debug/why/{controller}/{*key}", get(debug::why));
     #[cfg(feature = "metrics")]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use kube_informer::InformerFactory;
 
-use crate::{EventRecorder, controller::state::ControllerStates, election::ElectionView};
+use crate::{EventRecorder, OwnedSlots, controller::state::ControllerStates, election::ElectionView};
 
 /// The informers, controllers, event recorders and election of a manager.
 #[derive(Clone)]
@@ -14,6 +14,7 @@ pub(crate) struct ManagerView {
     /// By the name of the controller that reports the events.
     pub(crate) recorders: BTreeMap<String, EventRecorder>,
     pub(crate) election: Option<ElectionView>,
+    pub(crate) shards: Option<OwnedSlots>,
 }
 
 impl fmt::Debug for ManagerView {

@@ -22,8 +22,25 @@ pub(super) struct Ownership {
     pub(super) until: Option<Instant>,
     /// The slots whose objects this process needs in its caches.
     pub(super) wanted: SlotSet,
+    /// The slots without an owner in the table.
+    pub(super) unowned: SlotSet,
+    /// The slots of each member in the table.
+    pub(super) members: BTreeMap<String, SlotSet>,
     /// The reason why this process does not take part.
     pub(super) refusal: Option<TableError>,
+}
+
+/// The state of the group, for metrics and pages.
+#[cfg(any(feature = "http", feature = "metrics"))]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read all fields"))]
+pub(crate) struct ShardsView {
+    /// The slots that move to another process.
+    pub(crate) stopping: SlotSet,
+    pub(crate) wanted: SlotSet,
+    pub(crate) unowned: SlotSet,
+    /// The slots of each member, as text.
+    pub(crate) members: BTreeMap<String, String>,
+    pub(crate) refusal: Option<String>,
 }
 
 impl Ownership {
@@ -37,6 +54,8 @@ impl Ownership {
 /// The state that [`Sharding`](super::sharding::Sharding) and its handles share.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// The name of the group.
+    group: String,
     pub(super) ownership: watch::Sender<Ownership>,
     /// The number of [`SlotPermit`]s by slot and epoch.
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
@@ -47,8 +66,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new(group: &str) -> Arc<Self> {
         Arc::new(Self {
+            group: group.to_owned(),
             ownership: watch::Sender::default(),
             running: Mutex::default(),
             filled: watch::Sender::default(),
@@ -74,6 +94,11 @@ pub struct OwnedSlots {
 }
 
 impl OwnedSlots {
+    /// Returns the name of the shard group.
+    pub fn group(&self) -> &str {
+        &self.shared.group
+    }
+
     /// Returns the slots for which work may start now.
     pub fn get(&self) -> SlotSet {
         let ownership = self.shared.ownership.borrow();
@@ -106,6 +131,23 @@ impl OwnedSlots {
     /// slots that it will own.
     pub fn wanted(&self) -> SlotSet {
         self.shared.ownership.borrow().wanted
+    }
+
+    #[cfg(any(feature = "http", feature = "metrics"))]
+    pub(crate) fn view(&self) -> ShardsView {
+        let ownership = self.shared.ownership.borrow();
+        let stopping = ownership.slots.iter().filter(|(_, held)| held.phase != Phase::Active);
+        ShardsView {
+            stopping: stopping.map(|(slot, _)| *slot).collect(),
+            wanted: ownership.wanted,
+            unowned: ownership.unowned,
+            members: ownership
+                .members
+                .iter()
+                .map(|(name, slots)| (name.clone(), slots.to_string()))
+                .collect(),
+            refusal: ownership.refusal.as_ref().map(ToString::to_string),
+        }
     }
 
     /// Returns the reason why this process does not take part: the table belongs to a newer version of this

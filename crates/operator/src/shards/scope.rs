@@ -74,7 +74,7 @@ mod tests {
         });
         let (_sender, state) = watch::channel(LeaderState::Following(None));
         let client = Leadership::new(state).guard(Client::new(server, "default"));
-        let shared = Shared::new();
+        let shared = Shared::new("operator");
         let (slot, owned) = (Slot(3), OwnedSlots { shared: Arc::clone(&shared) });
         let slots = |phase| BTreeMap::from([(slot, Held { epoch: 7, phase })]);
         let until = Some(Instant::now() + Duration::from_secs(10));

@@ -18,6 +18,7 @@ use super::{
     member::{Member, Settings},
     moves,
     owned::{OwnedSlots, Ownership, Shared},
+    table::Table,
     table_loop,
 };
 use crate::{ElectionError, LeaseTimes, election::random_suffix};
@@ -110,6 +111,8 @@ impl Group {
                 slots: member.slots().clone(),
                 until: member.valid_until(),
                 wanted: member.wanted(),
+                unowned: member.table().map(Table::free).unwrap_or_default(),
+                members: member.table().map(Table::members).unwrap_or_default(),
                 refusal: member.refusal().cloned(),
             }
         };
@@ -137,7 +140,8 @@ impl Sharding {
     pub fn new(client: Client, options: ShardOptions) -> Result<Self, ElectionError> {
         let ShardOptions { key, count, settle_time, .. } = options;
         let settings = Settings { times: options.times.validate()?, key, count, settle_time };
-        Ok(Self { options, settings, client, shared: Shared::new() })
+        let shared = Shared::new(&options.name);
+        Ok(Self { options, settings, client, shared })
     }
 
     /// Returns a handle that reports the slots of this process.

@@ -4,7 +4,7 @@
 //! resourceVersion, so all moves are ordered. A member loses a slot only by its own release, or after its
 //! death. Its knowledge of the slots that it owns is therefore never outdated while it lives.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,11 @@ impl Table {
     /// Returns the members that own a slot.
     pub(crate) fn owners(&self) -> BTreeSet<&str> {
         self.slots.iter().filter_map(|entry| entry.owner.as_deref()).collect()
+    }
+
+    /// Returns the slots of each member.
+    pub(crate) fn members(&self) -> BTreeMap<String, SlotSet> {
+        self.owners().into_iter().map(|owner| (owner.to_owned(), self.slots_of(owner))).collect()
     }
 
     fn select(&self, is_selected: impl Fn(&Entry) -> bool) -> SlotSet {

@@ -176,6 +176,26 @@ async fn why_page_of_a_follower_contains_the_leader() {
 }
 
 #[tokio::test]
+async fn why_page_of_a_starting_manager_contains_the_phase() {
+    let server = Server::new();
+    for verb in [Verb::List, Verb::Watch] {
+        server.faults().during(600 * SECOND, RequestMatch::verb(verb).resource("configmaps"), Fault::Hang);
+    }
+    let options =
+        ManagerOptions { bind_address: Some(([127, 0, 0, 1], 0).into()), ..ManagerOptions::default() };
+    let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+    let maps = manager.factory().informer::<ConfigMap>().unwrap();
+    manager.add_controller(Controller::new(&maps), |_: Request<ConfigMap>| async {
+        Ok::<_, Failure>(Action::Done)
+    });
+    let address = manager.local_address().unwrap();
+    let running = tokio::spawn(manager.run(std::future::pending()));
+    let is_starting = |code, text: &str| code == 404 && text.contains("the manager starts");
+    get_until(address, "/debug/why/configmap/default/a", is_starting).await;
+    running.abort();
+}
+
+#[tokio::test]
 async fn event_of_a_follower_is_written_and_counted() {
     let first = World::without_pages(Some(election("first")));
     let mut manager = follower(&first);

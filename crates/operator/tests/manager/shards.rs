@@ -19,11 +19,14 @@ use kube_operator::{
 use kube_testserver::Server;
 use parking_lot::Mutex;
 use serde_json::json;
+
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
     time::{sleep, timeout},
 };
+
+use super::pages::get;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -227,6 +230,32 @@ async fn reconcile_is_dropped_when_its_slot_is_lost() {
     let map = server.get("v1", "ConfigMap", Some("team-7"), "first").unwrap();
     assert!(map["data"]["late"].is_null());
     task.abort();
+}
+
+#[tokio::test]
+async fn pages_contain_the_slots() {
+    let options = ManagerOptions { bind_address: Some(([127, 0, 0, 1], 0).into()), ..options() };
+    let manager = Manager::new(client(&server()), options).unwrap();
+    let (address, slots) = (manager.local_address().unwrap(), manager.owned_slots().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
+    wait_until(|| slots.get().len() == 64).await;
+    let (_, page) = get(address, "/debug/shards").await;
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let members: Vec<_> = page["members"].as_object().unwrap().values().collect();
+    assert_eq!(
+        (&page["owned"], &page["unowned"], &*members),
+        (&json!("0-63"), &json!(""), &[&json!("0-63")][..])
+    );
+    let (_, ready) = get(address, "/readyz").await;
+    let line = "[+] shards of operator: owned slots: 64; slots without an owner: 0; processes: 1\n";
+    assert!(ready.contains(line), "{ready}");
+    let (_, metrics) = get(address, "/metrics").await;
+    for line in ["shard_slots_owned{group=\"operator\"} 64.0\n", "shard_members{group=\"operator\"} 1.0\n"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    stop.send(()).unwrap();
+    task.await.unwrap().unwrap();
 }
 
 #[tokio::test]
