@@ -2,14 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
+use futures_util::StreamExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{
     Api, Client,
     api::{Patch, PatchParams},
+    client::Body,
 };
 use kube_object::{ShardKey, SlotSet};
 use kube_operator::{
@@ -21,7 +28,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -230,6 +237,100 @@ async fn reconcile_is_dropped_when_its_slot_is_lost() {
     let map = server.get("v1", "ConfigMap", Some("team-7"), "first").unwrap();
     assert!(map["data"]["late"].is_null());
     task.abort();
+}
+
+/// Returns a client whose watches of ConfigMaps deliver events only while `is_open` is true.
+fn gated_client(server: &Server, is_open: &watch::Receiver<bool>) -> Client {
+    let (inner, is_open) = (client(server), is_open.clone());
+    let send = tower::service_fn(move |request: http::Request<Body>| {
+        let (inner, is_open) = (inner.clone(), is_open.clone());
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let is_gated = is_watch && request.uri().path().ends_with("/configmaps");
+            let response = inner.send(request).await.map_err(tower::BoxError::from)?;
+            if !is_gated {
+                return Ok(response.map(|body| body.map_err(tower::BoxError::from).boxed_unsync()));
+            }
+            Ok::<_, tower::BoxError>(response.map(|body| {
+                let frames = body.into_data_stream().then(move |frame| {
+                    let mut is_open = is_open.clone();
+                    async move {
+                        let _closed = is_open.wait_for(|is_open| *is_open).await;
+                        frame.map(Frame::data).map_err(tower::BoxError::from)
+                    }
+                });
+                StreamBody::new(frames).boxed_unsync()
+            }))
+        }
+    });
+    Client::new(send, "default")
+}
+
+/// The cache of the new owner is behind. It must not reconcile before it contains the writes of the last owner.
+#[tokio::test(start_paused = true)]
+async fn new_owner_observes_the_writes_of_the_last_owner() {
+    let server = server();
+    let (open, is_open) = watch::channel(true);
+    let writes = Arc::new(AtomicBool::new(false));
+    let observed: Arc<Mutex<BTreeMap<String, Vec<bool>>>> = Arc::default();
+    let start = |client: Client, is_first: bool| {
+        let mut manager = Manager::new(client, options()).unwrap();
+        let (maps, client) = (manager.factory().informer::<ConfigMap>().unwrap(), manager.client());
+        let (writes, observed) = (Arc::clone(&writes), Arc::clone(&observed));
+        let reconcile = move |request: Request<ConfigMap>| {
+            let (writes, observed, client) = (Arc::clone(&writes), Arc::clone(&observed), client.clone());
+            async move {
+                let Some(map) = request.object.present() else { return Ok(Action::Done) };
+                let is_written = map.data.as_ref().is_some_and(|data| data.contains_key("written"));
+                if !is_first {
+                    observed.lock().entry(request.key.to_string()).or_default().push(is_written);
+                } else if writes.load(Relaxed) && !is_written {
+                    let api = Api::<ConfigMap>::namespaced(client, request.key.namespace().unwrap());
+                    let patch = Patch::Merge(json!({"data": {"written": "true"}}));
+                    api.patch(request.key.name(), &PatchParams::default(), &patch).await?;
+                }
+                Ok::<_, Failure>(Action::Done)
+            }
+        };
+        manager.add_controller(Controller::new(&maps), reconcile);
+        let slots = manager.owned_slots().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
+        Process { slots, stop, task }
+    };
+    let (first, second) = (start(client(&server), true), start(gated_client(&server, &is_open), false));
+    wait_until(|| first.slots.get().len() == 32 && second.slots.get().len() == 32).await;
+    sleep(10 * SECOND).await;
+
+    open.send_replace(false);
+    writes.store(true, Relaxed);
+    for number in 0..NAMESPACES {
+        let api = Api::<ConfigMap>::namespaced(client(&server), &format!("team-{number}"));
+        let patch = Patch::Merge(json!({"data": {"changed": "true"}}));
+        api.patch("first", &PatchParams::default(), &patch).await.unwrap();
+    }
+    sleep(10 * SECOND).await;
+    let written = || {
+        let namespaces = (0..NAMESPACES).map(|number| format!("team-{number}"));
+        let is_written = |namespace: &String| {
+            let map = server.get("v1", "ConfigMap", Some(namespace), "first").unwrap();
+            map["data"]["written"] == "true"
+        };
+        namespaces.filter(is_written).map(|namespace| format!("{namespace}/first")).collect::<BTreeSet<_>>()
+    };
+    let written = written();
+    assert!(written.len() > NAMESPACES / 4, "{written:?}");
+    observed.lock().clear();
+    first.stop.send(()).unwrap();
+    first.task.await.unwrap().unwrap();
+    wait_until(|| second.slots.get().len() == 64).await;
+    sleep(30 * SECOND).await;
+    let early: Vec<_> = written.iter().filter(|key| observed.lock().contains_key(*key)).cloned().collect();
+    assert!(early.is_empty(), "reconciled with an old cache: {early:?}");
+    open.send_replace(true);
+    wait_until(|| written.iter().all(|key| observed.lock().contains_key(key))).await;
+    let observed = observed.lock();
+    assert!(written.iter().all(|key| observed[key].iter().all(|is_written| *is_written)), "{observed:?}");
 }
 
 #[tokio::test]
