@@ -102,3 +102,35 @@ impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::shards::{
+        member::{Held, Phase},
+        owned::{Ownership, Shared},
+    };
+
+    #[tokio::test]
+    async fn permit_requires_the_epoch_that_is_ready() {
+        let shared = Shared::new("operator");
+        let owned = OwnedSlots { shared: Arc::clone(&shared) };
+        let (ready, receiver) = watch::channel(ReadySlots::new());
+        let gate = SlotGate::new(owned, receiver, SlotCount::default());
+        let key: ObjectKey = "shop/web".parse().unwrap();
+        let slot = gate.slot_of(&key);
+        let slots = BTreeMap::from([(slot, Held { epoch: 2, phase: Phase::Active })]);
+        let until = Some(Instant::now() + Duration::from_secs(10));
+        shared.ownership.send_replace(Ownership { slots, until, ..Ownership::default() });
+        assert!(gate.permit(&key).is_none() && !gate.is_open(&key), "the caches may be old");
+        ready.send_replace(ReadySlots::from([(slot, 1)]));
+        assert!(gate.permit(&key).is_none(), "the caches were ready for an earlier claim");
+        ready.send_replace(ReadySlots::from([(slot, 2)]));
+        assert_eq!(gate.permit(&key).map(|permit| permit.epoch()), Some(2));
+        assert!(gate.is_open(&key));
+    }
+}
