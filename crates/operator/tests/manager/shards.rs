@@ -266,7 +266,8 @@ fn gated_client(server: &Server, is_open: &watch::Receiver<bool>) -> Client {
     Client::new(send, "default")
 }
 
-/// The cache of the new owner is behind. It must not reconcile before it contains the writes of the last owner.
+/// The cache of the new owner is behind. It must not reconcile before it contains the writes of the last
+/// owner.
 #[tokio::test(start_paused = true)]
 async fn new_owner_observes_the_writes_of_the_last_owner() {
     let server = server();
