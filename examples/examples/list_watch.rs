@@ -103,6 +103,7 @@ async fn list_and_print<T: Object>(title: &str, source: &ListWatch<T>) -> anyhow
     while let Some(part) = parts.next().await {
         match part? {
             ListPart::Items { items, .. } => objects += items.len(),
+            ListPart::OtherSlots { .. } => {}
             ListPart::End(page) => end = Some(page),
         }
     }

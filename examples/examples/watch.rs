@@ -69,6 +69,7 @@ async fn list(pods: &ListWatch<Pod>) -> anyhow::Result<ResourceVersion> {
                         println!("LISTED : {}", item.id().key.name());
                     }
                 }
+                ListPart::OtherSlots { .. } => {}
                 ListPart::End(page) => end = Some(page),
             }
         }
@@ -102,7 +103,7 @@ async fn watch(pods: &ListWatch<Pod>, request: WatchRequest, server: Option<&Ser
                     println!("DELETED : {}", id.key.name());
                     server.map(Server::send_bookmarks);
                 }
-                WatchEvent::Opened => {}
+                WatchEvent::Opened | WatchEvent::OtherSlot { .. } => {}
                 WatchEvent::Bookmark { version, .. } => {
                     println!("BOOKMARK : {version}");
                     if server.is_some() {

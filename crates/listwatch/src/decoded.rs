@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kube_object::{
-    CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject,
+    CacheProbe, Decode, DecodeContext, DecodeError, Digest, Entry, ObjectId, Outline, RawObject, Shard,
 };
 
 /// Represents an object that a list or a watch event contains, decoded or not.
@@ -35,9 +35,18 @@ pub(crate) struct ObjectReader<'a, T> {
     pub(crate) context: &'a DecodeContext,
     pub(crate) decoder: &'a dyn Decode<T>,
     pub(crate) known: &'a dyn CacheProbe<T>,
+    /// The part of the objects that the reader returns. `None` for all objects.
+    pub(crate) shard: Option<Shard>,
 }
 
 impl<T: 'static> ObjectReader<'_, T> {
+    /// Returns whether the shard does not contain the object. A server that does not support shards also
+    /// returns such objects. They are not decoded. An object without a readable name is an error, and is
+    /// in no slot.
+    pub(crate) fn is_of_other_slot(&self, outline: &Outline<'_>) -> bool {
+        self.shard.is_some_and(|shard| outline.id().is_some_and(|id| !shard.contains(id)))
+    }
+
     /// Reads an object of a list. Returns the cached entry if the object is unchanged.
     ///
     /// # Errors
@@ -95,7 +104,7 @@ mod tests {
     #[test]
     fn panicking_decoder_makes_object_undecodable() {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let reader = ObjectReader { context: &context, decoder: &Panicking, known: &NoCache };
+        let reader = ObjectReader { context: &context, decoder: &Panicking, known: &NoCache, shard: None };
         let decoded = reader.read(Outline::scan(br#"{"metadata":{"name":"a"}}"#)).unwrap();
         let Decoded::Undecodable { id, error } = decoded else { panic!("{decoded:?}") };
         assert_eq!((id.key.name(), error), ("a", DecodeError::Panicked));

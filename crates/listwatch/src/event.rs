@@ -35,6 +35,14 @@ pub enum WatchEvent<T> {
         /// True if this bookmark marks the end of the initial events of a streaming list.
         initial_events_end: bool,
     },
+    /// An object of another slot changed. A source of a shard returns this event in place of the
+    /// object, because the server may not support shards.
+    OtherSlot {
+        /// True for an ADDED event. False for MODIFIED and DELETED events.
+        added: bool,
+        /// The resourceVersion of the event.
+        version: ResourceVersion,
+    },
 }
 
 impl<T> WatchEvent<T> {
@@ -43,7 +51,7 @@ impl<T> WatchEvent<T> {
         match self {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(object.id()),
             WatchEvent::Deleted { id, .. } => Some(id),
-            WatchEvent::Opened | WatchEvent::Bookmark { .. } => None,
+            WatchEvent::Opened | WatchEvent::Bookmark { .. } | WatchEvent::OtherSlot { .. } => None,
         }
     }
 }
@@ -73,6 +81,10 @@ pub(crate) fn read<T: 'static>(
     };
     let bytes = object.bytes();
     match &*event_type {
+        "ADDED" | "MODIFIED" | "DELETED" if objects.is_of_other_slot(&object) => {
+            let version = object.id().map_or_else(|| ResourceVersion::new(""), |id| id.version.clone());
+            Ok(WatchEvent::OtherSlot { added: event_type == "ADDED", version })
+        }
         // The object can belong to a streaming list, so the cache may contain it.
         "ADDED" => Ok(WatchEvent::Added(objects.read(object)?)),
         "MODIFIED" => Ok(WatchEvent::Modified(objects.read_change(object)?)),
@@ -138,7 +150,7 @@ mod tests {
 
     fn event(frame: &str) -> Result<WatchEvent<Pod>, FrameError> {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &NoCache };
+        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &NoCache, shard: None };
         read(frame.as_bytes(), &objects)
     }
 
@@ -186,7 +198,7 @@ mod tests {
     fn cache_is_queried_for_added_events_only() {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
         let known = Remembered(Entry::from_object(Pod::default()));
-        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &known };
+        let objects = ObjectReader { context: &context, decoder: &JsonDecoder, known: &known, shard: None };
         let is_known =
             |kind: &str| match read(format!(r#"{{"type":"{kind}","object":{POD}}}"#).as_bytes(), &objects) {
                 Ok(

@@ -213,7 +213,7 @@ mod tests {
         let parts: Vec<_> = source.list(request, Arc::new(NoCache)).collect().await;
         let sizes = parts.into_iter().map(|part| match part.unwrap() {
             ListPart::Items { items, .. } => Some(items.len()),
-            ListPart::End(_) => None,
+            ListPart::OtherSlots { .. } | ListPart::End(_) => None,
         });
         assert_eq!(sizes.collect::<Vec<_>>(), [Some(500), Some(500), Some(200), None]);
     }

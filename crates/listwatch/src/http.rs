@@ -12,7 +12,7 @@ use std::{
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use kube_client::{Client, client::Body};
-use kube_object::{CacheProbe, Decode, DecodeContext};
+use kube_object::{CacheProbe, Decode, DecodeContext, Shard};
 use tokio::time::timeout;
 
 use crate::{
@@ -30,6 +30,9 @@ use crate::{
 /// The timeout for the body of an error response. The most important part, the code, is in the headers.
 const STATUS_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The query parameter of a shard selector.
+const SHARD_SELECTOR: &str = "shardSelector";
+
 pub(crate) type Modifier = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
 
 /// The data for requests. Streams share it, because they outlive the call.
@@ -45,6 +48,8 @@ pub(crate) struct Http<T> {
     pub(crate) gzip_failed: Arc<AtomicBool>,
     pub(crate) options: ListOptions,
     pub(crate) modifiers: Vec<Modifier>,
+    /// The part of the objects that requests select. `None` for all objects.
+    pub(crate) shard: Option<Shard>,
 }
 
 impl<T> Clone for Http<T> {
@@ -59,6 +64,7 @@ impl<T> Clone for Http<T> {
             gzip_failed: Arc::clone(&self.gzip_failed),
             options: self.options.clone(),
             modifiers: self.modifiers.clone(),
+            shard: self.shard,
         }
     }
 }
@@ -70,6 +76,14 @@ impl<T> Http<T> {
         for modifier in &self.modifiers {
             modifier(&mut options);
         }
+        options
+    }
+
+    /// Adds the shard selector to the options of one request. Errors and logs do not contain it, because
+    /// it can be long.
+    pub(crate) fn with_selector(&self, mut options: ListOptions) -> ListOptions {
+        let selector = self.shard.and_then(|shard| shard.selector());
+        options.parameters.extend(selector.map(|selector| (SHARD_SELECTOR.to_owned(), selector)));
         options
     }
 }
@@ -85,8 +99,8 @@ impl<T: Send + Sync + 'static> Http<T> {
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let options = self.options();
-        let url = request.url(&self.path, &options);
         let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
+        let url = request.url(&self.path, &self.with_selector(options));
         batches::<T, ListReader<T>>(self, Opening { target, url, gzip: self.requests_gzip() }, None, known)
     }
 
@@ -95,15 +109,16 @@ impl<T: Send + Sync + 'static> Http<T> {
         request: &WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
-        let url = request.url(&self.path, &self.options());
-        let target = Target { verb: Verb::Watch, url: url.clone() };
+        let options = self.options();
+        let target = Target { verb: Verb::Watch, url: request.url(&self.path, &options) };
+        let url = request.url(&self.path, &self.with_selector(options));
         let gzip = self.requests_gzip() && matches!(request.from, WatchFrom::InitialEvents(_));
         let opened = Some(vec![WatchEvent::Opened]);
         batches::<T, EventReader<T>>(self, Opening { target, url, gzip }, opened, known)
     }
 
     pub(crate) fn objects<'a>(&'a self, known: &'a dyn CacheProbe<T>) -> ObjectReader<'a, T> {
-        ObjectReader { context: &self.context, decoder: &*self.decoder, known }
+        ObjectReader { context: &self.context, decoder: &*self.decoder, known, shard: self.shard }
     }
 
     /// Sends the request. A status other than 2xx is an error.

@@ -22,6 +22,11 @@ pub enum ListPart<T> {
         /// incomplete: an object that is missing in `items` may still exist on the server.
         nameless: Vec<DecodeError>,
     },
+    /// The available bytes completed only items of other slots, which the source does not return.
+    OtherSlots {
+        /// The number of these items.
+        items: usize,
+    },
     /// The page is complete.
     End(ListEnd),
 }
@@ -71,6 +76,8 @@ pub(crate) struct ListReader<T> {
     fields: ListFields,
     items: Vec<Decoded<T>>,
     nameless: Vec<DecodeError>,
+    /// The number of items of other slots in the current batch.
+    other_slots: usize,
 }
 
 /// The fields of a list other than its items.
@@ -92,6 +99,7 @@ impl<T: Send + Sync + 'static> BodyReader<T> for ListReader<T> {
             fields: ListFields::default(),
             items: Vec::new(),
             nameless: Vec::new(),
+            other_slots: 0,
         }
     }
 
@@ -105,14 +113,17 @@ impl<T: Send + Sync + 'static> BodyReader<T> for ListReader<T> {
     }
 
     fn batch_len(&self) -> usize {
-        self.items.len() + self.nameless.len()
+        self.items.len() + self.nameless.len() + self.other_slots
     }
 
     fn take_batch(&mut self) -> Option<ListPart<T>> {
-        (self.batch_len() > 0).then(|| ListPart::Items {
-            items: std::mem::take(&mut self.items),
-            nameless: std::mem::take(&mut self.nameless),
-        })
+        let items = std::mem::take(&mut self.items);
+        let nameless = std::mem::take(&mut self.nameless);
+        let other_slots = std::mem::take(&mut self.other_slots);
+        if items.is_empty() && nameless.is_empty() {
+            return (other_slots > 0).then_some(ListPart::OtherSlots { items: other_slots });
+        }
+        Some(ListPart::Items { items, nameless })
     }
 
     fn end(mut self, target: &Target) -> Result<Option<ListPart<T>>, ListWatchError> {
@@ -123,9 +134,10 @@ impl<T: Send + Sync + 'static> BodyReader<T> for ListReader<T> {
 
 impl<T: 'static> ListReader<T> {
     fn read_segments(&mut self, chunk: Bytes, objects: &ObjectReader<'_, T>) -> Result<(), ListError> {
-        let Self { splitter, fields, items, nameless, .. } = self;
+        let Self { splitter, fields, items, nameless, other_slots, .. } = self;
         splitter.cut(chunk, |segment| {
             match segment {
+                Segment::Item(outline) if objects.is_of_other_slot(&outline) => *other_slots += 1,
                 Segment::Item(outline) => match objects.read(outline) {
                     Ok(item) => items.push(item),
                     Err(error) => nameless.push(error),
@@ -209,7 +221,8 @@ mod tests {
 
     fn read(body: &str) -> Result<(Vec<String>, usize, ListEnd), ListError> {
         let context = DecodeContext::new(TypeMeta { api_version: "v1".into(), kind: "Pod".into() });
-        let objects = ObjectReader::<Pod> { context: &context, decoder: &JsonDecoder, known: &NoCache };
+        let objects =
+            ObjectReader::<Pod> { context: &context, decoder: &JsonDecoder, known: &NoCache, shard: None };
         let mut reader = <ListReader<Pod> as BodyReader<Pod>>::new(1 << 20);
         reader.read_segments(Bytes::copy_from_slice(body.as_bytes()), &objects)?;
         let items = reader.items.iter().map(|item| format!("{item:?}")).collect();

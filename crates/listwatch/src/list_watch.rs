@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use kube_client::{Api, Client, Resource};
-use kube_object::{CacheProbe, Cached, DecodeContext, Object, TypeMeta};
+use kube_object::{CacheProbe, Cached, DecodeContext, Object, Shard, TypeMeta};
 
 use crate::{
     Coverage, ListOptions, ListPart, ListRequest, ListWatchError, ListerWatcher, WatchEvent, WatchRequest,
@@ -94,6 +94,7 @@ impl<T: Cached> ListWatch<T> {
             gzip_failed: Arc::default(),
             options: ListOptions::default(),
             modifiers: Vec::new(),
+            shard: None,
         };
         Self { source: Source::Http(Arc::new(http)), chunking: true }
     }
@@ -217,7 +218,9 @@ impl<T: 'static> ListWatch<T> {
     /// [`ListWatch::from_functions`].
     pub fn list_url(&self, request: &ListRequest) -> Option<String> {
         match &self.source {
-            Source::Http(http) => Some(self.chunked(request.clone()).url(&http.path, &http.options())),
+            Source::Http(http) => {
+                Some(self.chunked(request.clone()).url(&http.path, &http.with_selector(http.options())))
+            }
             Source::Functions(_) => None,
         }
     }
@@ -226,7 +229,7 @@ impl<T: 'static> ListWatch<T> {
     /// [`ListWatch::from_functions`].
     pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
         match &self.source {
-            Source::Http(http) => Some(request.url(&http.path, &http.options())),
+            Source::Http(http) => Some(request.url(&http.path, &http.with_selector(http.options()))),
             Source::Functions(_) => None,
         }
     }
@@ -259,6 +262,14 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
             Source::Http(http) => http.watch(&request, known),
             Source::Functions(functions) => functions.watch(request),
         }
+    }
+
+    /// Returns a source that sends the shard selector and skips the objects of other slots before they
+    /// are decoded. Returns `None` for a source from two functions.
+    fn for_shard(&self, shard: &Shard) -> Option<Arc<dyn ListerWatcher<T>>> {
+        let Source::Http(http) = &self.source else { return None };
+        let http = Http { shard: Some(*shard), ..Http::clone(http) };
+        Some(Arc::new(Self { source: Source::Http(Arc::new(http)), chunking: self.chunking }))
     }
 
     /// Returns `false` for a source from two functions, because such functions may ignore the parameters

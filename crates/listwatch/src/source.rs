@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{TryStreamExt, stream::BoxStream};
-use kube_object::{CacheProbe, NoCache, ResourceVersion};
+use kube_object::{CacheProbe, NoCache, ResourceVersion, Shard};
 
 use crate::{ListAt, ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
@@ -35,6 +35,14 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         request: WatchRequest,
         known: Arc<dyn CacheProbe<T>>,
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>>;
+
+    /// Returns a source of only the objects of this shard, which shares the connections of this source.
+    /// The program must not send requests for a shard without slots.
+    ///
+    /// The default returns `None`. The caller then uses this source, and removes the other objects itself.
+    fn for_shard(&self, _shard: &Shard) -> Option<Arc<dyn ListerWatcher<T>>> {
+        None
+    }
 
     /// Returns whether this source supports [`InitialEvents`](crate::WatchFrom::InitialEvents).
     ///

@@ -165,6 +165,7 @@ async fn watch(chunks: Vec<Bytes>) -> Read {
             WatchEvent::Modified(object) => format!("~{}", decoded(object)),
             WatchEvent::Deleted { id, .. } => format!("-{}", id.key),
             WatchEvent::Bookmark { version, .. } => format!("@{version}"),
+            WatchEvent::OtherSlot { version, .. } => format!("other {version}"),
             WatchEvent::Opened => "^".to_owned(),
         };
         events.iter().map(event).collect()
@@ -180,6 +181,7 @@ async fn list(chunks: Vec<Bytes>) -> Read {
             .map(decoded)
             .chain(nameless.iter().map(|reason| format!("? {}", checked_text(reason.to_string(), reason))))
             .collect(),
+        ListPart::OtherSlots { items } => vec![format!("other {items}")],
         ListPart::End(end) => vec![format!("end {}", end.version)],
     })
 }

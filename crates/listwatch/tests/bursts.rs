@@ -60,7 +60,7 @@ async fn list(body: Vec<String>) -> (Vec<Option<usize>>, Option<ListWatchError>)
     while let Some(part) = parts.next().await {
         match part {
             Ok(ListPart::Items { items, .. }) => sizes.push(Some(items.len())),
-            Ok(ListPart::End(_)) => sizes.push(None),
+            Ok(ListPart::OtherSlots { .. } | ListPart::End(_)) => sizes.push(None),
             Err(error) => failure = Some(error),
         }
     }

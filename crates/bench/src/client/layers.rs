@@ -141,6 +141,7 @@ async fn list<T: Cached>(pods: &ListWatch<T>) -> Result<(usize, ResourceVersion)
     while let Some(part) = parts.next().await {
         match part? {
             ListPart::Items { items, .. } => objects += items.len(),
+            ListPart::OtherSlots { .. } => {}
             ListPart::End(end) => {
                 ensure!(end.next.is_none(), "the list has several pages");
                 return Ok((objects, end.version));

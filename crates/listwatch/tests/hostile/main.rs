@@ -84,6 +84,7 @@ fn short(event: &WatchEvent<Pod>) -> String {
         | WatchEvent::Modified(Decoded::Undecodable { id, .. }) => format!("?{}", id.key),
         WatchEvent::Deleted { id, .. } => format!("-{}", id.key),
         WatchEvent::Bookmark { version, .. } => format!("@{version}"),
+        WatchEvent::OtherSlot { .. } => panic!("the source has no shard"),
         WatchEvent::Opened => panic!("an accepted request is reported once"),
     }
 }

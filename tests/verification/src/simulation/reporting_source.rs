@@ -50,7 +50,7 @@ impl<T: Object, S: ListerWatcher<T>> ListerWatcher<T> for ReportingSource<S> {
             Ok(ListPart::End(end)) => {
                 recorder.lock().page(number(&end.version), first, end.next.is_none(), consistent);
             }
-            Err(_) => {}
+            Ok(ListPart::OtherSlots { .. }) | Err(_) => {}
         };
         self.inner.list(request, known).inspect(shows).boxed()
     }

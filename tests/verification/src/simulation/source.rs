@@ -108,6 +108,7 @@ async fn page<T: ObjectForm>(
                 }
             }
             ListPart::Items { .. } => return Err(ListWatchError::list_function("an item has no name")),
+            ListPart::OtherSlots { .. } => {}
             ListPart::End(end) => {
                 if let Some(rng) = &mut recorder.lock().removes_names {
                     remove_names(&mut objects, rng);
