@@ -103,7 +103,11 @@ impl<T> DeltaFifo<T> {
         let mut keys = HashSet::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default());
         for (at, delta) in self.queue.iter().take(max).enumerate() {
             let repeats = match delta {
-                Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Clear => return at.max(1),
+                Delta::Begin { .. }
+                | Delta::Page(_)
+                | Delta::End { .. }
+                | Delta::Hold { .. }
+                | Delta::Clear => return at.max(1),
                 Delta::Put(entry) => !keys.insert(entry.key()),
                 Delta::Remove { id, .. } | Delta::Undecodable(id) => !keys.insert(&id.key),
                 Delta::Bookmark(_) => false,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Entry, ObjectId, ObjectKey, ResourceVersion};
+use crate::{Entry, ObjectId, ObjectKey, ResourceVersion, Shard};
 
 /// Describes a change that the reflector has received and that the store has not applied yet.
 ///
@@ -44,6 +44,18 @@ pub enum Delta<T> {
     Undecodable(ObjectId),
     /// The reflector has received all changes up to the resourceVersion of this bookmark.
     Bookmark(ResourceVersion),
+    /// The set of slots changed whose objects the store holds.
+    ///
+    /// The store removes the objects of all other slots. If the set is empty, the store also discards a
+    /// relist in progress, and is synced.
+    Hold {
+        /// The slots that the store holds from now on. Between a `Begin` and its `End`, the store holds
+        /// added slots only after the `End`.
+        shard: Shard,
+        /// The complete state of the added slots. It can be newer than the watermark, but is never older.
+        /// Empty between a `Begin` and its `End`.
+        gained: Vec<Listed<T>>,
+    },
     /// The resource no longer exists. The store deletes all objects, discards a relist in progress,
     /// and does not change the watermark.
     Clear,
@@ -74,9 +86,12 @@ impl<T> Delta<T> {
         match self {
             Delta::Put(entry) => Some(entry.key()),
             Delta::Remove { id, .. } | Delta::Undecodable(id) => Some(&id.key),
-            Delta::Begin { .. } | Delta::Page(_) | Delta::End { .. } | Delta::Bookmark(_) | Delta::Clear => {
-                None
-            }
+            Delta::Begin { .. }
+            | Delta::Page(_)
+            | Delta::End { .. }
+            | Delta::Bookmark(_)
+            | Delta::Hold { .. }
+            | Delta::Clear => None,
         }
     }
 
@@ -84,7 +99,7 @@ impl<T> Delta<T> {
     /// of objects, but at least 1.
     pub fn weight(&self) -> usize {
         match self {
-            Delta::Page(items) => items.len().max(1),
+            Delta::Page(items) | Delta::Hold { gained: items, .. } => items.len().max(1),
             _ => 1,
         }
     }
@@ -113,6 +128,9 @@ impl<T> fmt::Debug for Delta<T> {
             Delta::Remove { id, .. } => f.debug_tuple("Remove").field(id).finish(),
             Delta::Undecodable(id) => f.debug_tuple("Undecodable").field(id).finish(),
             Delta::Bookmark(version) => f.debug_tuple("Bookmark").field(version).finish(),
+            Delta::Hold { shard, gained } => {
+                f.debug_struct("Hold").field("slots", &shard.slots).field("gained", gained).finish()
+            }
             Delta::Clear => f.write_str("Clear"),
         }
     }
@@ -137,6 +155,7 @@ impl<T> Clone for Delta<T> {
             Delta::Remove { id, last } => Delta::Remove { id: id.clone(), last: last.clone() },
             Delta::Undecodable(id) => Delta::Undecodable(id.clone()),
             Delta::Bookmark(version) => Delta::Bookmark(version.clone()),
+            Delta::Hold { shard, gained } => Delta::Hold { shard: *shard, gained: gained.clone() },
             Delta::Clear => Delta::Clear,
         }
     }

@@ -47,7 +47,7 @@ pub enum Removal {
     /// longer match them. Corresponds to `DeletedFinalStateUnknown` in client-go.
     FinalStateUnknown,
     /// The informer no longer contains the object, or the filter of the handler no longer accepts it. The
-    /// object may still exist. For example, the program removed its namespace from the informer.
+    /// object may still exist. For example, the program removed its namespace or its slot from the informer.
     Left,
 }
 

@@ -5,7 +5,7 @@ use std::{
     str::FromStr,
 };
 
-use crate::ObjectIdRef;
+use crate::{KeyRef, ObjectIdRef};
 
 /// Selects the field of an object that determines its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,6 +231,18 @@ impl Shard {
         self.slots.contains(self.slot_of(id))
     }
 
+    /// Returns whether the object with this key is in this part. Returns `None` if the key does not decide,
+    /// because the uid determines the slot, and the part contains only some slots.
+    pub fn contains_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<bool> {
+        let namespace = key.into().namespace().unwrap_or_default();
+        match self.key {
+            _ if self.slots.is_empty() => Some(false),
+            _ if self.slots == SlotSet::all(self.count) => Some(true),
+            ShardKey::Namespace => Some(self.slots.contains(self.count.slot_of(fnv1a(namespace)))),
+            ShardKey::Uid => None,
+        }
+    }
+
     /// Returns the value of the query parameter `shardSelector`, which requests only the objects of this
     /// part. Returns `None` if each slot is in the set, or if only the client filters. If the set is empty,
     /// the value is empty, and a server with the feature gate rejects it. Do not send a request for an
@@ -330,6 +342,19 @@ mod tests {
         assert_eq!(shard(ShardKey::Uid, 4, &[0, 1, 2, 3]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 1, &[0]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 4, &[]).selector().as_deref(), Some(""), "not all objects");
+    }
+
+    #[test]
+    fn key_decides_only_for_namespaces_or_equal_slots() {
+        let key = KeyRef::new(Some("a"), "web"); // slot 10 of 16, by namespace
+        let verdict = |key_of: ShardKey, slots: &[u8]| shard(key_of, 16, slots).contains_key(key);
+        assert_eq!(verdict(ShardKey::Namespace, &[10]), Some(true));
+        assert_eq!(verdict(ShardKey::Namespace, &[9, 11]), Some(false));
+        assert_eq!(verdict(ShardKey::Uid, &[10]), None);
+        for by in [ShardKey::Namespace, ShardKey::Uid] {
+            assert_eq!(verdict(by, &[]), Some(false));
+            assert_eq!(verdict(by, &(0..16).collect::<Vec<_>>()), Some(true));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kube_object::{Delta, Event, Object, ResourceVersion};
+use kube_object::{Delta, Event, Listed, Object, ResourceVersion, Shard};
 
 use crate::{
     Store,
@@ -13,8 +13,8 @@ use crate::{
     root::{ApplyOutcome, Root},
 };
 
-/// Applies a large [`Delta::End`] or [`Delta::Clear`], or a [`Delta::Begin`] that discards a large
-/// relist, in two steps. [`Store::begin_large_write`] creates it.
+/// Applies a large [`Delta::End`], [`Delta::Clear`] or [`Delta::Hold`], or a [`Delta::Begin`] that discards a
+/// large relist, in two steps. [`Store::begin_large_write`] creates it.
 ///
 /// [`prepare`](Self::prepare) processes each object without a lock, so it can run on another thread.
 /// [`publish`](Self::publish) makes the result visible atomically, in constant time. Drop the
@@ -22,6 +22,8 @@ use crate::{
 pub struct LargeWrite<T> {
     store: Store<T>,
     change: LargeChange,
+    /// The objects that a `Hold` adds.
+    gained: Vec<Listed<T>>,
     /// The relist that the write applies or discards.
     relist: Option<Relist<T>>,
     /// The state that was copied for `prepared`. While this reference exists, no write changes the state in
@@ -41,6 +43,10 @@ enum LargeChange {
         complete: bool,
     },
     Clear,
+    /// Removes the objects of lost slots, and adds the objects of gained slots.
+    Hold {
+        shard: Shard,
+    },
 }
 
 /// The new state. After it was published, the old state.
@@ -58,6 +64,7 @@ impl LargeChange {
                 Some(Self::End { version: version.clone(), complete: *complete })
             }
             [Delta::Clear] => Some(Self::Clear),
+            [Delta::Hold { shard, .. }] => Some(Self::Hold { shard: *shard }),
             _ => None,
         }
     }
@@ -66,9 +73,10 @@ impl LargeChange {
     fn size<T: Object>(&self, root: &Root<T>, relist: Option<&Relist<T>>) -> usize {
         let slots = match self {
             Self::Begin { .. } => 0,
+            Self::Hold { shard } if root.keeps_all(shard) => 0,
             Self::Clear if root.objects.len() == 0 => 0,
             // Also the free slots are visited.
-            Self::Clear | Self::End { .. } => root.objects.used(),
+            Self::Clear | Self::End { .. } | Self::Hold { .. } => root.objects.used(),
         };
         slots.max(relist.map_or(0, Relist::len))
     }
@@ -76,8 +84,8 @@ impl LargeChange {
 
 impl<T: Object> Store<T> {
     /// Starts a write in two steps if the batch is large. Returns the write if both conditions hold:
-    /// - The batch is a single delta: an `End`, a `Clear`, or a `Begin` that discards a relist in
-    ///   progress.
+    /// - The batch is a single delta: an `End`, a `Clear`, a `Begin` that discards a relist in progress, or a
+    ///   `Hold` outside of a relist.
     /// - The delta processes at least `min_objects` objects. For an `End` or a `Clear`, this number
     ///   includes deleted objects, because the store keeps their memory for reuse.
     ///
@@ -94,14 +102,21 @@ impl<T: Object> Store<T> {
         let change = LargeChange::of(batch)?;
         let before = self.root();
         let (mut writer, _mark) = self.lock_writer();
-        let needs_relist = !matches!(change, LargeChange::Clear);
-        if needs_relist && writer.relist.is_none()
-            || change.size(&before, writer.relist.as_ref()) < min_objects
-        {
+        let fits = match (&change, &writer.relist) {
+            (LargeChange::Clear, _) => true,
+            (LargeChange::Hold { .. }, relist) => relist.is_none(),
+            (LargeChange::Begin { .. } | LargeChange::End { .. }, relist) => relist.is_some(),
+        };
+        let gained = match batch {
+            [Delta::Hold { gained, .. }] => gained.as_slice(),
+            _ => &[],
+        };
+        if !fits || change.size(&before, writer.relist.as_ref()) + gained.len() < min_objects {
             return None;
         }
+        let gained = gained.to_vec();
         let store = Store { shared: Arc::clone(&self.shared), keep_alive: None };
-        Some(LargeWrite { store, change, relist: writer.relist.take(), before, prepared: None })
+        Some(LargeWrite { store, change, gained, relist: writer.relist.take(), before, prepared: None })
     }
 }
 
@@ -121,6 +136,9 @@ impl<T: Object> LargeWrite<T> {
                 relist.apply(version.clone(), *complete, &functions, &mut root, &mut outcome);
             }
             (LargeChange::Clear, _) => root.clear(&mut outcome),
+            (LargeChange::Hold { shard }, _) => {
+                root.gain(*shard, self.gained.clone(), &functions, &mut outcome);
+            }
             (LargeChange::Begin { .. } | LargeChange::End { .. }, _) => {}
         }
         if !matches!(self.change, LargeChange::End { .. }) {

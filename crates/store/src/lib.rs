@@ -47,6 +47,7 @@
 //! - `large_write`: applies, discards or clears many objects without holding a lock.
 //! - `key_table`: the latest state of each object by its key.
 //! - `current`: the latest root and the key table behind one lock.
+//! - `shard`: the part of the objects that a store holds.
 //! - `root`, `replace`: the complete state of a store, and the rules by which a delta or a relist
 //!   changes the state.
 
@@ -67,6 +68,7 @@ mod reentrancy;
 mod replace;
 mod root;
 mod selector;
+mod shard;
 mod slot_set;
 mod slots;
 mod snapshot;

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kube_object::{
-    Delta, Entry, Listed, Object, ObjectId, ObjectKey, Removal, ResourceVersion, VersionTrust,
+    Delta, Entry, Listed, Object, ObjectId, ObjectKey, Removal, ResourceVersion, Shard, VersionTrust,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The number of changes that are written as one batch, with one evaluation of the indexes.
-const PUTS_PER_BATCH: usize = 256;
+pub(crate) const PUTS_PER_BATCH: usize = 256;
 
 /// The collected state of one key, which `Delta::End` applies.
 enum CollectedChange<T> {
@@ -195,22 +195,30 @@ pub(crate) struct Relist<T> {
     without_reuse: bool,
     cached: Marks,
     changes: Changes<T>,
+    /// The slots that the store holds after the list. `None` for a store of all objects.
+    shard: Option<Shard>,
 }
 
 impl<T> Clone for Relist<T> {
     fn clone(&self) -> Self {
-        Self { without_reuse: self.without_reuse, cached: self.cached.clone(), changes: self.changes.clone() }
+        Self { cached: self.cached.clone(), changes: self.changes.clone(), ..*self }
     }
 }
 
 impl<T: Object> Relist<T> {
     pub(crate) fn new(without_reuse: bool) -> Self {
-        Self { without_reuse, cached: Marks::default(), changes: Changes::new() }
+        Self { without_reuse, cached: Marks::default(), changes: Changes::new(), shard: None }
     }
 
     /// Returns the number of collected changes and undecodable objects.
     pub(crate) fn len(&self) -> usize {
         self.changes.len() + self.cached.undecodable.len()
+    }
+
+    /// Changes the slots that the store holds after the list. A slot that was removed from the set must not be
+    /// added again, because objects of this slot may be missing.
+    pub(crate) fn hold(self, shard: Shard) -> Self {
+        Self { shard: Some(shard), ..self }
     }
 
     /// Collects a delta that was received between `Begin` and `End`. Ignores bookmarks.
@@ -223,7 +231,11 @@ impl<T: Object> Relist<T> {
             Delta::Put(entry) => self.put(entry, root),
             Delta::Remove { id, last } => self.remove(&id, last, root),
             Delta::Undecodable(id) => self.undecodable(&id, root),
-            Delta::Bookmark(_) | Delta::Begin { .. } | Delta::End { .. } | Delta::Clear => {}
+            Delta::Bookmark(_)
+            | Delta::Begin { .. }
+            | Delta::End { .. }
+            | Delta::Hold { .. }
+            | Delta::Clear => {}
         }
     }
 
@@ -321,6 +333,7 @@ impl<T: Object> Relist<T> {
         outcome.lists_without_reuse += u64::from(self.without_reuse);
         self.refresh_stale(root);
         self.put_changes(functions, root, outcome);
+        root.shard = self.shard.or(root.shard);
         root.listed(version, complete);
     }
 
@@ -356,15 +369,24 @@ impl<T: Object> Relist<T> {
         for slot in refreshed {
             root.set_stale(slot, false);
         }
+        // An object of a lost slot was removed during the list.
         for slot in &self.cached.undecodable {
-            root.set_stale(*slot, true);
+            if root.objects.get(*slot).is_some() {
+                root.set_stale(*slot, true);
+            }
         }
+    }
+
+    /// Returns whether the object was collected before its slot was lost.
+    fn is_of_lost_slot(&self, id: &ObjectId) -> bool {
+        self.shard.is_some_and(|shard| !shard.contains(&id.as_id()))
     }
 
     fn put_changes(&self, functions: &IndexFunctions<T>, root: &mut Root<T>, outcome: &mut ApplyOutcome<T>) {
         outcome.events.reserve(self.changes.len());
         let source = StateSource::List { initial: !root.watermark.synced };
         let mut changes = self.changes.iter().filter_map(|change| match change {
+            CollectedChange::Put { entry, .. } if self.is_of_lost_slot(&entry.id) => None,
             CollectedChange::Put { entry, stale, .. } => Some((entry.clone(), *stale)),
             CollectedChange::Gone(_) => None,
         });
@@ -378,7 +400,7 @@ impl<T: Object> Relist<T> {
     }
 }
 
-fn put_all<T: Object>(
+pub(crate) fn put_all<T: Object>(
     puts: Vec<(Entry<T>, bool)>,
     source: StateSource,
     functions: &IndexFunctions<T>,

@@ -6,7 +6,8 @@
 use std::{collections::BTreeSet, hint::black_box, sync::Arc};
 
 use kube_object::{
-    Delta, Digest, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, Removal, ResourceVersion, VersionTrust,
+    Delta, Digest, Entry, Event, KeyRef, Object, ObjectId, ObjectKey, Removal, ResourceVersion, Shard,
+    VersionTrust,
 };
 
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Root<T> {
     /// Like `watermark`, but incomplete lists also advance this version. Cached versions are higher only
     /// if they belong to a lost history, or if a list contained objects that are newer than the list.
     pub(crate) position: Watermark,
+    /// The slots that the store holds. `None` for a store of all objects.
+    pub(crate) shard: Option<Shard>,
 }
 
 impl<T: 'static> Clone for Root<T> {
@@ -43,6 +46,7 @@ impl<T: 'static> Clone for Root<T> {
             stale: Arc::clone(&self.stale),
             watermark: self.watermark.clone(),
             position: self.position.clone(),
+            shard: self.shard,
         }
     }
 }
@@ -56,6 +60,7 @@ impl<T> Default for Root<T> {
             stale: Arc::default(),
             watermark: Watermark::default(),
             position: Watermark::default(),
+            shard: None,
         }
     }
 }
@@ -193,7 +198,7 @@ impl<T: Object> Root<T> {
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
             Delta::Clear => self.clear(batch.outcome),
-            Delta::Begin { .. } | Delta::Page(_) => {}
+            Delta::Begin { .. } | Delta::Page(_) | Delta::Hold { .. } => {}
         }
     }
 
@@ -348,7 +353,7 @@ impl<T: Object> Root<T> {
         }
     }
 
-    fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut ApplyOutcome<T>) {
+    pub(crate) fn mark_undecodable(&mut self, id: &ObjectId, outcome: &mut ApplyOutcome<T>) {
         match self.held(id.key.as_ref()) {
             Some((slot, held)) if self.is_repeat(slot, held, id, None) => outcome.repeated(None),
             Some((slot, held)) if held.uid.differs_from(&id.uid) => {

@@ -29,6 +29,7 @@ use crate::{
     reentrancy::{self, REFUSED, WriteMark},
     replace::Relist,
     root::{ApplyOutcome, Root, StateSource, WriteBatch},
+    shard::hold,
     touches::LockedTouches,
 };
 
@@ -304,6 +305,10 @@ impl<T: Object> Store<T> {
             match (delta, relist.take()) {
                 (Delta::Begin { without_reuse }, _) => *relist = Some(Relist::new(without_reuse)),
                 (Delta::Clear, _) => Arc::make_mut(&mut root).clear(outcome),
+                (Delta::Hold { shard, gained }, collecting) => {
+                    let root = Arc::make_mut(&mut root);
+                    *relist = hold(shard, gained, collecting, functions, root, outcome);
+                }
                 (Delta::End { version, complete }, Some(ended)) => {
                     ended.apply(version, complete, functions, Arc::make_mut(&mut root), outcome);
                 }

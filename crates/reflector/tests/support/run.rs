@@ -99,6 +99,10 @@ pub(crate) fn text(delta: &Delta<Thing>) -> String {
         Delta::Put(entry) => format!("put {}@{}", entry.id.key, entry.id.version),
         Delta::Remove { id, .. } => format!("remove {}@{}", id.key, id.version),
         Delta::Undecodable(id) => format!("undecodable {}@{}", id.key, id.version),
+        Delta::Hold { shard, gained } => {
+            let items: Vec<String> = gained.iter().map(item).collect();
+            format!("hold {} [{}]", shard.slots, items.join(" "))
+        }
         Delta::Clear => "clear".to_owned(),
         Delta::Bookmark(version) => format!("bookmark {version}"),
     }

@@ -139,7 +139,7 @@ impl Naive {
                 self.advance(&id.version);
             }
             Delta::Bookmark(version) | Delta::End { version, .. } => self.advance(&version),
-            Delta::Begin { .. } | Delta::Page(_) | Delta::Clear => {
+            Delta::Begin { .. } | Delta::Page(_) | Delta::Hold { .. } | Delta::Clear => {
                 unreachable!("`apply` handles these deltas")
             }
         }

@@ -191,6 +191,7 @@ fn delta(delta: &Delta<TestObject>, hasher: &mut impl Hasher) {
         }
         Delta::Bookmark(version) => (7_u8, version).hash(hasher),
         Delta::Clear => 8_u8.hash(hasher),
+        Delta::Hold { .. } => unreachable!("the client is not sharded"),
     }
 }
 
