@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListWatchError, ListerWatcher};
+use kube_object::{ShardKey, SlotCount};
 use kube_reflector::{ReflectorOptions, ServerVersions};
 
 pub(crate) type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
@@ -28,6 +29,8 @@ pub(crate) struct InformerSettings {
     pub(crate) queue_capacity: usize,
     /// All informers of a factory share these checks.
     pub(crate) server_versions: ServerVersions,
+    /// The division into slots of a sharded informer. `None` for an informer of all objects.
+    pub(crate) division: Option<(ShardKey, SlotCount)>,
 }
 
 impl Default for InformerSettings {
@@ -39,6 +42,7 @@ impl Default for InformerSettings {
             coalesce_threshold: kube_delta_fifo::DEFAULT_COALESCE_THRESHOLD,
             queue_capacity: kube_delta_fifo::DEFAULT_CAPACITY,
             server_versions: ServerVersions::default(),
+            division: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use futures_util::TryStreamExt;
 use kube_listwatch::{ListWatchError, WatchEvent, WatchFrom, WatchRequest, current_version, delay_after};
-use kube_object::{Object, ResourceVersion};
+use kube_object::{Object, ResourceVersion, Shard};
 use kube_store::Snapshot;
 use tokio::{
     runtime::Handle,
@@ -48,6 +48,10 @@ impl<T: Object> Informer<T> {
     /// Each call sends a LIST with `limit=1`. In most cases, it also opens a watch for about three seconds,
     /// with the selectors of the informer. Therefore do not call this method for each object or in each
     /// reconcile. A failed request is repeated until the timeout. An appropriate timeout is 10 seconds.
+    ///
+    /// If the informer is [sharded](crate::InformerBuilder::sharded), the method waits for the writes to the
+    /// objects of the slots that are filled at the time of the call. Without a filled slot, it returns
+    /// immediately.
     ///
     /// If an object could not be decoded, the cache contains an older state of this object. See
     /// [`Snapshot::is_stale`](crate::Snapshot::is_stale).
@@ -83,6 +87,17 @@ impl<T: Object> Informer<T> {
     /// Catches up with the server. Only the wait for the initial list has a timeout.
     async fn catch_up(&self, within: Duration, progress: &mut Progress) -> Result<(), WaitForLatestError> {
         self.wait_for_sync(within).await.map_err(WaitForLatestError::NotSynced)?;
+        while !self.try_catch_up(progress).await? {}
+        Ok(())
+    }
+
+    /// Catches up with the server. Returns false if the program removed slots meanwhile. The last received
+    /// event can belong to these slots, and the watch of the informer may not deliver it.
+    async fn try_catch_up(&self, progress: &mut Progress) -> Result<bool, WaitForLatestError> {
+        let holds_nothing = |held: Shard| held.slots.is_empty();
+        if self.shared.store.shard().is_some_and(holds_nothing) {
+            return Ok(true);
+        }
         let start = self.position().await?;
         let latest = self.latest_version(progress).await;
         match latest.partial_cmp(&start.version) {
@@ -94,7 +109,7 @@ impl<T: Object> Informer<T> {
         tokio::select! {
             biased;
             reached = self.reach(&latest, &start) => return reached,
-            watched = self.watch_until(&latest, &mut events, progress) => watched?,
+            watched = self.watch_until(&latest, &start, &mut events, progress) => watched?,
         }
         // The cache is complete if it contains the last event. Without an event, it is complete now.
         let last_event = events.last_event.unwrap_or_else(|| start.version.clone());
@@ -107,22 +122,27 @@ impl<T: Object> Informer<T> {
         let cache = self.shared.store.wait_for(Duration::MAX, has_version).await;
         match cache.resource_version().cloned() {
             Some(version) if version.is_resumable() && !version.is_opaque() => {
-                Ok(Position { epoch: cache.watermark().epoch, version })
+                Ok(Position { epoch: cache.watermark().epoch, version, held: cache.shard() })
             }
             Some(version) => Err(self.not_comparable(version)),
             None => Err(self.stopped()),
         }
     }
 
-    /// Waits until the cache contains every change up to this version.
-    async fn reach(&self, version: &ResourceVersion, start: &Position) -> Result<(), WaitForLatestError> {
+    /// Waits until the cache contains every change up to this version. Returns false if the program removed
+    /// slots since the start.
+    async fn reach(&self, version: &ResourceVersion, start: &Position) -> Result<bool, WaitForLatestError> {
         let is_restored = |cache: &Snapshot<T>| cache.watermark().epoch != start.epoch;
-        let is_decided = |cache: &Snapshot<T>| is_restored(cache) || cache.has_reached(version);
+        let is_decided = |cache: &Snapshot<T>| {
+            is_restored(cache) || cache.has_reached(version) || start.has_lost_slots(cache)
+        };
         let cache = self.shared.store.wait_for(Duration::MAX, is_decided).await;
         if is_restored(&cache) {
             Err(self.restored(start.version.clone()))
         } else if cache.has_reached(version) {
-            Ok(())
+            Ok(true)
+        } else if start.has_lost_slots(&cache) {
+            Ok(false)
         } else {
             Err(self.stopped())
         }
@@ -142,12 +162,13 @@ impl<T: Object> Informer<T> {
     async fn watch_until(
         &self,
         version: &ResourceVersion,
+        start: &Position,
         events: &mut EventRange,
         progress: &mut Progress,
     ) -> Result<(), WaitForLatestError> {
         loop {
             let opened = Instant::now();
-            let watched = timeout(SHORT_WATCH_DEADLINE, self.watch(version, events)).await;
+            let watched = timeout(SHORT_WATCH_DEADLINE, self.watch(version, start, events)).await;
             match watched {
                 Ok(Err(ShortWatchError::OutOfOrder(version))) => return Err(self.not_comparable(version)),
                 Ok(Err(ShortWatchError::Failed(error))) => progress.delay_after(&error).await,
@@ -159,13 +180,21 @@ impl<T: Object> Informer<T> {
 
     /// Receives the events of one watch, until the range contains this version. Also returns after a
     /// bookmark, because a short watch receives only one.
-    async fn watch(&self, version: &ResourceVersion, events: &mut EventRange) -> Result<(), ShortWatchError> {
+    async fn watch(
+        &self,
+        version: &ResourceVersion,
+        start: &Position,
+        events: &mut EventRange,
+    ) -> Result<(), ShortWatchError> {
         let from = WatchFrom::Version(events.end.clone());
         let request = WatchRequest { from, timeout: Some(SHORT_WATCH_TIMEOUT), bookmarks: true };
-        let mut watch = self.shared.config.source.watch(request, Arc::new(self.shared.store.clone()));
+        let source = &self.shared.config.source;
+        let part = start.held.and_then(|held| source.for_shard(&held));
+        let source = part.as_ref().unwrap_or(source);
+        let mut watch = source.watch(request, Arc::new(self.shared.store.clone()));
         while let Some(batch) = watch.try_next().await? {
             for event in &batch {
-                events.observe(event)?;
+                events.observe(event, start.held.as_ref())?;
             }
             let is_bookmark = |event: &WatchEvent<T>| matches!(event, WatchEvent::Bookmark { .. });
             if events.end.at_least(version) || batch.iter().any(is_bookmark) {
@@ -192,6 +221,15 @@ impl<T: Object> Informer<T> {
 struct Position {
     epoch: u64,
     version: ResourceVersion,
+    /// The slots in the cache. `None` if the informer is not sharded.
+    held: Option<Shard>,
+}
+
+impl Position {
+    fn has_lost_slots<T: Object>(&self, cache: &Snapshot<T>) -> bool {
+        let holds_all = |before: Shard, now: Shard| before.slots.difference(&now.slots).is_empty();
+        self.held.zip(cache.shard()).is_some_and(|(before, now)| !holds_all(before, now))
+    }
 }
 
 /// The state of a wait, for the error after the timeout.

@@ -55,6 +55,7 @@ mod informer;
 mod latest;
 mod read_your_writes;
 mod shared;
+mod slots;
 mod status;
 mod subscription;
 mod sync;
@@ -72,6 +73,7 @@ pub use handlers::{
 pub use informer::{Informer, InformerId};
 pub use latest::WaitForLatestError;
 pub use read_your_writes::{ApiObject, ApiScope, CachedApi, CachedReadError, StaticObject};
+pub use slots::SlotsError;
 pub use status::{HandlerStatus, InformerStatus};
 pub use sync::{CacheSyncError, UnsyncedInformer};
 
@@ -83,8 +85,8 @@ pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
     Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
-    ParseKeyError, Removal, ResourceVersion, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values,
-    set_requested_kind,
+    ParseKeyError, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount, SlotCountError, SlotSet,
+    StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values, set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{

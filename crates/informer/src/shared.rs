@@ -26,6 +26,7 @@ use crate::{
     factory::FactoryLink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
+    slots::InformerSlots,
     subscription::{Subscription, Unsubscribe},
     tasks::InformerTasks,
 };
@@ -70,6 +71,8 @@ pub(crate) struct Shared<T> {
     pub(crate) config: InformerConfig<T>,
     pub(crate) store: Store<T>,
     pub(crate) writes: WriteTracker<T>,
+    /// `None` for an informer of all objects.
+    pub(crate) slots: Option<InformerSlots>,
     /// Also locked during each write of the store and the delivery of its events. A new subscriber
     /// therefore receives a snapshot and exactly the later events. Never locked across an await.
     subscribers: Mutex<Subscribers<T>>,
@@ -112,11 +115,14 @@ enum Lifecycle {
 impl<T: Object> Shared<T> {
     pub(crate) fn new(config: InformerConfig<T>, keep_alive: &Arc<KeepAlive>) -> Self {
         let lifecycle = Lifecycle::NotStarted(Vec::new());
-        let store = Store::new();
+        let division = config.settings.division;
+        let store = division.map_or_else(Store::new, |(key, count)| Store::sharded(key, count));
+        let slots = division.map(InformerSlots::new);
         Self {
             id: InformerId::next(),
             config,
-            writes: WriteTracker::new(store.clone()),
+            writes: WriteTracker::new(store.clone(), slots.as_ref().map(|slots| slots.wanted.subscribe())),
+            slots,
             store,
             subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
             has_closed: AtomicBool::new(false),
@@ -243,7 +249,7 @@ impl<T: Object> Shared<T> {
         if self.store.is_synced() {
             options.first_list = FirstList::Fresh;
         }
-        let reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
+        let mut reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
             .cache_probe(Arc::new(self.store.clone()))
             .options(options)
             .status_in(self.reflector.clone())
@@ -254,6 +260,9 @@ impl<T: Object> Shared<T> {
                     on_error(error);
                 }
             });
+        if let Some(slots) = &self.slots {
+            reflector = reflector.slots(slots.key, slots.count, slots.wanted.subscribe());
+        }
         let applying = async {
             let mut delivered = DeliveredEvents::new();
             while let Some(batch) = delivered.recv(&mut deltas).await {
@@ -356,9 +365,12 @@ impl<T: Object> Shared<T> {
         self.store.is_synced() && !*self.synced.borrow()
     }
 
-    /// Announces that the informer is synced. Must be called without the lock of the subscribers:
+    /// Announces the filled slots, and that the informer is synced. Must be called without the lock of the subscribers:
     /// another thread can hold a guard of this channel and wait for that lock.
     fn announce_sync(&self) {
+        if let Some(slots) = &self.slots {
+            slots.announce(self.store.shard());
+        }
         if self.is_newly_synced() {
             self.synced.send_replace(true);
         }

@@ -1,36 +1,34 @@
 //! `Reflector`: executes the outputs of the state machine. Only the driver uses I/O and the clock.
 
+mod arrival;
+mod gain_request;
 mod received;
+mod requests;
+mod sharding;
 mod version_check;
 
 use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
-use kube_listwatch::{
-    ErrorClass, ListAt, ListPart, ListRequest, ListWatchError, ListerWatcher, Target, Verb, WatchEvent,
-    WatchFrom, WatchRequest,
-};
-use kube_object::{CacheProbe, Delta, NoCache, ResourceVersion};
+use futures_util::{FutureExt, future::BoxFuture, stream::BoxStream};
+use kube_listwatch::{ErrorClass, ListAt, ListPart, ListWatchError, ListerWatcher, Target, Verb, WatchEvent};
+use kube_object::{CacheProbe, Delta, NoCache, ResourceVersion, Shard, ShardKey, SlotCount, SlotSet};
 use tokio::{sync::watch, time::Instant};
 
-use self::version_check::Doubt;
+use self::{arrival::Arrival, sharding::Sharding, version_check::Doubt};
 use crate::{
     Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink,
     SinkClosed, State, WatchEnd,
     backoff::Backoff,
     deadlines::{Alarm, Deadlines},
-    digest_only::DigestOnlyProbe,
     report::Reports,
     server_versions::ServerVersions,
+    slots::SlotsInput,
     step,
     unreadable::Unreadable,
 };
 
 /// A watch with a shorter duration is early. The next request then waits for the backoff.
 const EARLY_END: Duration = Duration::from_secs(1);
-
-/// The maximum duration of a list with all its pages, as a multiple of the deadline of a page.
-const MAX_LIST_DEADLINES: u32 = 15;
 
 /// Lists and watches a resource, and pushes the changes into a [`Sink`].
 ///
@@ -58,6 +56,7 @@ pub struct Reflector<T, S> {
     reports: Reports,
     relist: watch::Receiver<u64>,
     server_versions: ServerVersions,
+    slots: Option<(Shard, watch::Receiver<SlotSet>)>,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
@@ -77,6 +76,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             reports: Reports::default(),
             relist,
             server_versions: ServerVersions::default(),
+            slots: None,
         }
     }
 
@@ -131,6 +131,16 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
+    /// Lists and watches only the objects of some slots. The channel contains these slots, and the program can
+    /// change them at any time.
+    ///
+    /// The sink receives a [`Delta::Hold`] with each change. The rules are in `docs/reflector.md`.
+    #[must_use]
+    pub fn slots(mut self, key: ShardKey, count: SlotCount, slots: watch::Receiver<SlotSet>) -> Self {
+        self.slots = Some((Shard { key, count, slots: SlotSet::default() }, slots));
+        self
+    }
+
     /// Returns a receiver of the status.
     pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.reports.status.subscribe()
@@ -144,6 +154,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     pub async fn run(mut self) {
         self.options.streaming_lists &= self.source.streams_lists();
         let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
+        let sharding = self.slots.take().map(|(shard, slots)| Sharding::new(shard, slots, &self.options));
         let mut driver = Driver {
             backoff: Backoff::new(&self.options),
             rng: fastrand::Rng::with_seed(seed),
@@ -159,6 +170,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             machine: State::Idle,
             outgoing: Vec::new(),
             unreadable: Unreadable::default(),
+            sharding,
+            gain_is_first: false,
             reflector: self,
         };
         let SinkClosed = driver.run().await;
@@ -175,16 +188,6 @@ enum Request<T> {
         began: Instant,
         timeout: Duration,
     },
-}
-
-/// A result of the open request, or a signal.
-enum Arrival<T> {
-    Part(Option<Result<ListPart<T>, ListWatchError>>),
-    Events(Option<Result<Vec<WatchEvent<T>>, ListWatchError>>),
-    Fired(Deadline),
-    ServerVersion(ResourceVersion),
-    RelistRequested,
-    SinkClosed,
 }
 
 struct Driver<T, S> {
@@ -210,6 +213,10 @@ struct Driver<T, S> {
     /// The deltas of the current arrival. They are pushed together.
     outgoing: Vec<Delta<T>>,
     unreadable: Unreadable,
+    /// `None` for a reflector of all objects.
+    sharding: Option<Sharding<T>>,
+    /// Whether the next arrival polls the list of added slots before the main request.
+    gain_is_first: bool,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
@@ -218,8 +225,9 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         if self.reflector.sink.closed().now_or_never().is_some() {
             return SinkClosed;
         }
-        self.step(Input::Start, || None);
+        self.start();
         loop {
+            self.settle();
             if let Err(closed) = self.push().await {
                 return closed;
             }
@@ -235,6 +243,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                     self.watch_over(RestartCause::Requested);
                     self.step(Input::Relist, || None);
                 }
+                Arrival::Sharding(arrival) => self.sharding_arrival(arrival),
                 Arrival::SinkClosed => return SinkClosed,
             }
         }
@@ -257,53 +266,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let waited = began.elapsed();
         self.deadlines.postpone(waited);
         self.list_began += waited;
+        if let Some(sharding) = &mut self.sharding {
+            sharding.gain.postpone(waited);
+        }
         if let Request::Watch { began, .. } = &mut self.request {
             *began += waited;
         }
         Ok(())
-    }
-
-    /// Waits for the next arrival. A deadline has precedence over data, because an endless body must not
-    /// delay it.
-    async fn arrival(&mut self) -> Arrival<T> {
-        let first = self.deadlines.first();
-        let fired = async {
-            match first {
-                Some((at, deadline)) => {
-                    self.alarm.wait_until(at).await;
-                    deadline
-                }
-                None => std::future::pending().await,
-            }
-        };
-        let read = async {
-            match &mut self.request {
-                Request::None => std::future::pending().await,
-                Request::List(parts) => Arrival::Part(parts.next().await),
-                Request::Watch { events, .. } => Arrival::Events(events.next().await),
-            }
-        };
-        let check = &mut self.version_check;
-        let checked = async {
-            match check {
-                Some(check) => check.await,
-                None => std::future::pending().await,
-            }
-        };
-        let relist = &mut self.reflector.relist;
-        let requested = async {
-            if relist.changed().await.is_err() {
-                std::future::pending::<()>().await; // the sender was dropped
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.reflector.sink.closed() => Arrival::SinkClosed,
-            deadline = fired => Arrival::Fired(deadline),
-            () = requested => Arrival::RelistRequested,
-            version = checked => Arrival::ServerVersion(version),
-            arrival = read => arrival,
-        }
     }
 
     /// Steps the machine and executes the outputs. `item` returns the delta for `Deliver`.
@@ -320,7 +289,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 Output::CheckVersion => self.check_version(),
                 Output::Arm(deadline) => self.arm(deadline),
                 Output::Disarm(deadline) => self.deadlines.disarm(deadline),
-                Output::Deliver => self.outgoing.extend(item.take().and_then(|item| item())),
+                Output::Deliver => self.deliver(item.take().and_then(|item| item())),
                 Output::Discard => self.discard(),
                 Output::Mark(marker) => self.mark(marker),
                 Output::Count(cause) => self.count_list(cause),
@@ -332,6 +301,14 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             self.unreadable.list_over();
         }
         self.reflector.reports.phase(&self.machine);
+    }
+
+    /// Queues a delta. Of consecutive bookmarks, only the last one has information.
+    fn deliver(&mut self, delta: Option<Delta<T>>) {
+        match (self.outgoing.last_mut(), delta) {
+            (Some(last @ Delta::Bookmark(_)), Some(delta @ Delta::Bookmark(_))) => *last = delta,
+            (_, delta) => self.outgoing.extend(delta),
+        }
     }
 
     fn discard(&mut self) {
@@ -350,84 +327,13 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             Marker::End { .. } => self.reflector.reports.cleared(false),
             Marker::Begin { .. } => self.unreadable.list_over(),
         }
+        let slots = match marker {
+            Marker::Begin { .. } => Some(SlotsInput::ListBegan),
+            Marker::End { .. } => Some(SlotsInput::ListEnded),
+            Marker::Clear => None,
+        };
         self.outgoing.push(marker.into());
-    }
-
-    fn list(&mut self, request: ListRequest, fresh: bool) {
-        let parts = self.reflector.source.list(request, self.known(fresh));
-        self.replace_request(Request::List(parts));
-    }
-
-    fn stream(&mut self, not_older_than: Option<ResourceVersion>, fresh: bool) {
-        self.open_watch(WatchFrom::InitialEvents(not_older_than), self.known(fresh));
-        self.reflector.reports.stream_begun();
-    }
-
-    fn watch(&mut self, after: ResourceVersion) {
-        // Do not reuse cached objects for events. If the sink still queues a list of a new epoch, the
-        // cache can contain an object of the earlier epoch with the version of an event.
-        self.open_watch(WatchFrom::Version(after), Arc::new(NoCache));
-        self.reflector.reports.watch_begun();
-    }
-
-    fn open_watch(&mut self, from: WatchFrom, known: Arc<dyn CacheProbe<T>>) {
-        let shortest = self.reflector.options.watch_timeout;
-        let timeout = shortest.mul_f64(1.0 + self.rng.f64());
-        let request = WatchRequest { from, timeout: Some(timeout), bookmarks: true };
-        let events = self.reflector.source.watch(request, known);
-        self.replace_request(Request::Watch { events, began: Instant::now(), timeout });
-    }
-
-    /// Drops the open request and all deadlines.
-    fn replace_request(&mut self, request: Request<T>) {
-        self.deadlines.disarm_all();
-        self.version_check = None;
-        self.request = request;
-        self.requests += 1;
-        self.requested_at = Instant::now();
-    }
-
-    /// Returns the probe for a list.
-    fn known(&self, fresh: bool) -> Arc<dyn CacheProbe<T>> {
-        let known = Arc::clone(&self.reflector.known);
-        if fresh { Arc::new(DigestOnlyProbe(known)) } else { known }
-    }
-
-    fn back_off(&mut self, at_least: Option<Duration>) {
-        let over = self.backoff.next(Instant::now(), at_least, &mut self.rng);
-        self.replace_request(Request::None);
-        self.deadlines.arm(Deadline::Backoff, over);
-    }
-
-    fn arm(&mut self, deadline: Deadline) {
-        if let Some(after) = self.timeout_of(deadline) {
-            self.deadlines.arm(deadline, Instant::now() + after);
-        }
-    }
-
-    /// Returns the duration of a deadline, or `None` if it does not apply to the open request.
-    fn timeout_of(&self, deadline: Deadline) -> Option<Duration> {
-        let options = &self.reflector.options;
-        match (deadline, &self.request) {
-            (Deadline::List, Request::List(_)) => Some(self.page_timeout()),
-            (Deadline::List, Request::Watch { .. }) => Some(options.list_deadline),
-            (Deadline::InitialEvents, Request::Watch { .. }) => Some(options.streaming_deadline),
-            (Deadline::Watch, Request::Watch { timeout, .. }) => Some(*timeout + options.watch_grace),
-            (Deadline::Bookmark, Request::Watch { .. }) => Some(options.bookmark_deadline),
-            // `back_off` arms the deadline of a backoff.
-            _ => None,
-        }
-    }
-
-    /// Returns the timeout of the next page. The time of all pages is also limited, because a slow server
-    /// could return new pages for days.
-    fn page_timeout(&self) -> Duration {
-        let left = self.list_timeout().saturating_sub(self.list_began.elapsed());
-        self.reflector.options.list_deadline.min(left)
-    }
-
-    fn list_timeout(&self) -> Duration {
-        self.reflector.options.list_deadline * MAX_LIST_DEADLINES
+        slots.into_iter().for_each(|input| self.slots(input));
     }
 
     fn watch_ended(&mut self) {
@@ -491,7 +397,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         };
         if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
             let target = Target { verb, url: self.reflector.source.path() };
-            let after = if after.is_zero() { self.list_timeout() } else { after };
+            let after = if after.is_zero() { self.reflector.options.list_timeout() } else { after };
             self.reflector.reports.failed(&ListWatchError::TimedOut { target, after }, false);
             self.watch_over(RestartCause::Silent);
         }

@@ -59,6 +59,7 @@ mod position;
 mod report;
 mod server_versions;
 mod sink;
+mod slots;
 mod state;
 mod status;
 mod step;

@@ -101,6 +101,8 @@ pub enum RelistCause {
     Stuck,
     /// The program requested a relist.
     Requested,
+    /// The program added slots to a sharded informer. The list contains only these slots.
+    SlotsGained,
 }
 
 /// Describes the reason why a watch closed.
@@ -113,7 +115,7 @@ pub enum RestartCause {
     /// The reflector closed the watch, because the watch exceeded a deadline. Either no event or
     /// bookmark arrived in time, or the server did not close the watch in time.
     Silent,
-    /// The reflector closed the watch, because the program requested a relist.
+    /// The reflector closed the watch, because the program requested a relist or other slots.
     Requested,
     /// The request of the watch failed, or the open watch failed.
     Failed(ErrorClass),
@@ -151,6 +153,7 @@ impl fmt::Display for RelistCause {
             RelistCause::NotFound => "not found",
             RelistCause::Stuck => "stuck",
             RelistCause::Requested => "requested",
+            RelistCause::SlotsGained => "slots gained",
         })
     }
 }

@@ -18,6 +18,11 @@ impl<T: Object> Store<T> {
         store.shared.current.write().root = std::sync::Arc::new(Root { shard, ..Root::default() });
         store
     }
+
+    /// Returns the slots that the store holds. Returns `None` for a store of all objects.
+    pub fn shard(&self) -> Option<Shard> {
+        self.shared.current.read().root.shard
+    }
 }
 
 /// Changes the slots that the store holds. Returns the relist in progress. During a relist, the store holds

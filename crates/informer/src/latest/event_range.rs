@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use kube_listwatch::WatchEvent;
-use kube_object::ResourceVersion;
+use kube_object::{ResourceVersion, Shard};
 
 /// Describes a range of the history of the server, and its last event. Short watches have received all
 /// events of this range.
@@ -26,14 +26,22 @@ impl EventRange {
         Self { end: version, last_event: None }
     }
 
-    /// Extends the range by an event or bookmark.
-    pub(super) fn observe<T>(&mut self, event: &WatchEvent<T>) -> Result<(), OutOfOrder> {
+    /// Extends the range by an event or bookmark. An event of another slot than `held` only moves the end.
+    pub(super) fn observe<T>(
+        &mut self,
+        event: &WatchEvent<T>,
+        held: Option<&Shard>,
+    ) -> Result<(), OutOfOrder> {
         match (event, event.object_id()) {
+            (_, Some(id)) if held.is_some_and(|held| !held.contains(&id.as_id())) => {
+                self.extend(&id.version, false)
+            }
             (_, Some(id)) => {
                 self.extend(&id.version, false)?;
                 self.last_event = Some(id.version.clone());
                 Ok(())
             }
+            (WatchEvent::OtherSlot { version, .. }, None) => self.extend(version, false),
             (WatchEvent::Bookmark { version, .. }, None) => self.extend(version, true),
             (_, None) => Ok(()),
         }
@@ -73,9 +81,10 @@ mod tests {
             (bookmark("5"), "5", None),
             (bookmark("7"), "7", None),
             (deleted("9"), "9", Some("9")),
+            (WatchEvent::OtherSlot { added: true, version: "10".into() }, "10", Some("9")),
             (bookmark("12"), "12", Some("9")),
         ] {
-            range.observe(&event).unwrap();
+            range.observe(&event, None).unwrap();
             assert_eq!(range, EventRange { end: end.into(), last_event: last_event.map(Into::into) });
         }
     }
@@ -84,7 +93,7 @@ mod tests {
     fn version_without_order_is_an_error() {
         for event in [deleted("5"), deleted("4"), deleted("abc"), deleted(""), bookmark("4"), bookmark("x")] {
             let mut range = EventRange::after("5".into());
-            assert!(range.observe(&event).is_err(), "{event:?}");
+            assert!(range.observe(&event, None).is_err(), "{event:?}");
             assert_eq!(range, EventRange::after("5".into()));
         }
     }

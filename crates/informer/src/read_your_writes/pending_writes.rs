@@ -3,7 +3,7 @@
 mod changes;
 mod deletions;
 
-use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Object, ObjectId, ObjectIdRef, ObjectKey, ResourceVersion, Shard, Uid};
 use kube_store::Snapshot;
 
 use changes::PendingChanges;
@@ -30,6 +30,8 @@ pub(super) struct PendingWrites {
     cleanup_len: usize,
     /// The last pending version when the epoch changed, until a read has reported it.
     lost: Option<ResourceVersion>,
+    /// The number of times that writes to other slots were forgotten.
+    forgotten: u64,
 }
 
 /// The writes that one read must observe: all writes before the read.
@@ -40,6 +42,7 @@ pub(super) struct ReadBarrier {
     epoch: u64,
     version: Option<ResourceVersion>,
     last_deletion: DeletionNumber,
+    forgotten: u64,
 }
 
 /// A write that is not visible in a cache.
@@ -104,7 +107,31 @@ impl PendingWrites {
             epoch: self.epoch,
             version: version.cloned(),
             last_deletion: self.deletions.last_number(),
+            forgotten: self.forgotten,
         }
+    }
+
+    /// Renews a barrier if it can contain forgotten writes. The new barrier also contains later writes.
+    pub(super) fn renew<T: Object>(
+        &mut self,
+        barrier: &mut ReadBarrier,
+        key: Option<&ObjectKey>,
+        cache: &Snapshot<T>,
+    ) {
+        if barrier.forgotten != self.forgotten && barrier.epoch == self.epoch {
+            *barrier = self.barrier(key, cache);
+        }
+    }
+
+    /// Forgets the writes to objects that this shard does not contain.
+    pub(super) fn forget_other_slots(&mut self, wanted: &Shard) {
+        let is_other = |key: &ObjectKey, uid: &Uid| {
+            let id = ObjectIdRef { key: key.as_ref(), uid: uid.clone(), version: ResourceVersion::new("") };
+            !wanted.contains(&id)
+        };
+        self.changes.remove_visible(|key, uid, _| is_other(key, uid));
+        self.deletions.forget(is_other);
+        self.forgotten += 1;
     }
 
     /// Returns a write before the barrier that is not visible in the cache. Removes visible writes.
@@ -142,7 +169,8 @@ impl PendingWrites {
     fn advance<T: Object>(&mut self, cache: &Snapshot<T>) {
         let epoch = cache.watermark().epoch;
         if self.epoch != epoch {
-            let before = std::mem::replace(self, Self { epoch, ..Self::default() });
+            let before =
+                std::mem::replace(self, Self { epoch, forgotten: self.forgotten, ..Self::default() });
             self.lost = before.lost.or_else(|| before.changes.latest().cloned());
         }
         if cache.orders_versions() {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Object, ObjectId, ObjectKey, ResourceVersion, Shard, SlotSet, Uid};
 use kube_store::{Snapshot, Store};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::pending_writes::{NotVisible, PendingWrites};
 
@@ -12,6 +13,8 @@ pub(crate) struct WriteTracker<T> {
     store: Store<T>,
     /// Locked while a snapshot is created. See [`PendingWrites`].
     pending: Mutex<PendingWrites>,
+    /// The requested slots of a sharded informer.
+    wanted: Option<watch::Receiver<SlotSet>>,
 }
 
 /// The state of the cache after a wait.
@@ -24,8 +27,22 @@ pub(super) struct WaitOutcome {
 }
 
 impl<T: Object> WriteTracker<T> {
-    pub(crate) fn new(store: Store<T>) -> Self {
-        Self { store, pending: Mutex::default() }
+    pub(crate) fn new(store: Store<T>, wanted: Option<watch::Receiver<SlotSet>>) -> Self {
+        Self { store, pending: Mutex::default(), wanted }
+    }
+
+    /// Returns the requested slots. Returns `None` if the informer is not sharded.
+    fn wanted(&self) -> Option<Shard> {
+        let wanted = self.wanted.as_ref()?;
+        self.store.shard().map(|held| Shard { slots: *wanted.borrow(), ..held })
+    }
+
+    /// Forgets the writes to the slots that are no longer requested, because their events may not arrive.
+    pub(crate) fn forget_other_slots(&self) {
+        let mut pending = self.pending.lock();
+        if let Some(wanted) = self.wanted() {
+            pending.forget_other_slots(&wanted);
+        }
     }
 
     /// Forgets all writes, and ignores later writes. Call it after the store was closed.
@@ -37,7 +54,12 @@ impl<T: Object> WriteTracker<T> {
     /// Records a write. `covered` states whether the informer selects the object. It is `None` if
     /// only the server can decide.
     pub(super) fn record_write(&self, id: &ObjectId, covered: Option<bool>) {
-        self.record(|pending, cache| pending.record_write(id, covered, cache));
+        self.record(|pending, cache| {
+            // Read under the lock, so that `forget_other_slots` finds each write to a removed slot.
+            if self.wanted().is_none_or(|wanted| wanted.contains(&id.as_id())) {
+                pending.record_write(id, covered, cache);
+            }
+        });
     }
 
     /// Records that an object was removed from the server.
@@ -62,6 +84,7 @@ impl<T: Object> WriteTracker<T> {
             let mut pending = self.pending.lock();
             let cache = self.store.snapshot();
             let barrier = barrier.get_or_insert_with(|| pending.barrier(key, &cache));
+            pending.renew(barrier, key, &cache);
             not_visible = pending.not_visible(barrier, key, &cache);
             synced = cache.watermark().synced;
             matches!(not_visible, Some(NotVisible::LostEpoch(_))) || (not_visible.is_none() && synced)
@@ -79,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn closed_tracker_remembers_no_write() {
         let store = Store::<ConfigMap>::new();
-        let tracker = WriteTracker::new(store.clone());
+        let tracker = WriteTracker::new(store.clone(), None);
         let id =
             |name: &str| ObjectId { key: ObjectKey::new(None, name), uid: "u".into(), version: "12".into() };
         tracker.record_write(&id("a"), Some(true));

@@ -4,7 +4,10 @@ use kube_listwatch::{Decoded, ListPart, ListWatchError, Target, Verb, WatchEvent
 use kube_object::{DecodeError, Delta, Listed};
 
 use super::Driver;
-use crate::{EventKind, Input, Sink, State, separate_nameless};
+use crate::{EventKind, Input, Sink, State, separate_nameless, slots::Route};
+
+/// The error of a source whose list does not end.
+pub(super) const NO_LIST_END: &str = "the stream of the list closed before ListPart::End";
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     pub(super) fn part(&mut self, part: Option<Result<ListPart<T>, ListWatchError>>) {
@@ -16,10 +19,14 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 }
                 let complete = nameless.is_empty();
                 self.unreadable.nameless(nameless);
-                let listed = items.into_iter().map(|item| self.listed(item)).collect();
+                if let Some(sharding) = &self.sharding {
+                    items.retain(|item| sharding.lists(item.id()));
+                }
+                let listed: Vec<_> = items.into_iter().map(|item| self.listed(item)).collect();
                 self.report_unreadable();
-                self.step(Input::Items { complete }, || Some(Delta::Page(listed)));
+                self.step(Input::Items { complete }, || (!listed.is_empty()).then_some(Delta::Page(listed)));
             }
+            Some(Ok(ListPart::OtherSlots { .. })) => self.step(Input::Items { complete: true }, || None),
             Some(Ok(ListPart::End(end))) => {
                 self.succeeded();
                 let input = Input::PageEnd { version: &end.version, next: end.next.as_deref() };
@@ -27,9 +34,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             }
             Some(Err(error)) => self.failed(&error),
             None => {
-                self.failed(&ListWatchError::list_function(
-                    "the stream of the list closed before ListPart::End",
-                ));
+                self.failed(&ListWatchError::list_function(NO_LIST_END));
             }
         }
     }
@@ -46,7 +51,11 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 let success = !(only_opened && self.failed_after_open);
                 self.failed_after_open &= !success;
                 let bookmarks = events.iter().any(|event| matches!(event, WatchEvent::Bookmark { .. }));
-                let objects = events.iter().any(|event| event.object_id().is_some());
+                let is_object = |event: &WatchEvent<T>| match event {
+                    WatchEvent::OtherSlot { .. } => true,
+                    event => event.object_id().is_some(),
+                };
+                let objects = events.iter().any(is_object);
                 self.reflector.reports.events_received(objects, bookmarks, success);
                 let request = self.requests;
                 for event in events {
@@ -69,18 +78,43 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             let target = Target { verb: Verb::Watch, url: self.reflector.source.path() };
             return self.failed(&ListWatchError::Nameless { target, reason: DecodeError::NoName });
         }
-        let (kind, id, delta) = match event {
-            WatchEvent::Added(object) => (EventKind::Added, object.id().clone(), self.put(object)),
-            WatchEvent::Modified(object) => (EventKind::Changed, object.id().clone(), self.put(object)),
-            WatchEvent::Deleted { id, last } => (EventKind::Changed, id.clone(), Delta::Remove { id, last }),
-            WatchEvent::Opened => return self.step(Input::Opened, || None),
-            WatchEvent::Bookmark { version, initial_events_end } => {
-                let kind = if initial_events_end { EventKind::InitialEnd } else { EventKind::Bookmark };
-                let input = Input::Event { kind, version: &version };
-                return self.step(input, || Some(Delta::Bookmark(version.clone())));
-            }
+        let route = match (&self.sharding, event.object_id()) {
+            (Some(sharding), Some(id)) => sharding.route(id),
+            _ => Route::Deliver,
         };
-        self.step(Input::Event { kind, version: &id.version }, || Some(delta));
+        let (kind, version) = match &event {
+            WatchEvent::Opened => return self.step(Input::Opened, || None),
+            WatchEvent::Bookmark { version, initial_events_end: false } => (EventKind::Bookmark, version),
+            WatchEvent::Bookmark { version, initial_events_end: true } => (EventKind::InitialEnd, version),
+            WatchEvent::Added(object) => (EventKind::Added, &object.id().version),
+            WatchEvent::Modified(object) => (EventKind::Changed, &object.id().version),
+            WatchEvent::Deleted { id, .. } => (EventKind::Changed, &id.version),
+            WatchEvent::OtherSlot { added: true, version } => (EventKind::Added, version),
+            WatchEvent::OtherSlot { added: false, version } => (EventKind::Changed, version),
+        };
+        let version = version.clone();
+        let delta = match event {
+            WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted { .. }
+                if route == Route::Skip =>
+            {
+                Delta::Bookmark(version.clone())
+            }
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => self.put(object),
+            WatchEvent::Deleted { id, last } => Delta::Remove { id, last },
+            _ => Delta::Bookmark(version.clone()),
+        };
+        let input = Input::Event { kind, version: &version };
+        if route != Route::Collect {
+            return self.step(input, || Some(delta));
+        }
+        let mut collected = None;
+        self.step(input, || {
+            collected = Some(delta);
+            Some(Delta::Bookmark(version.clone()))
+        });
+        if let (Some(delta), Some(sharding)) = (collected, &mut self.sharding) {
+            sharding.gain.add_event(delta);
+        }
     }
 
     fn put(&mut self, object: Decoded<T>) -> Delta<T> {
@@ -97,7 +131,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    fn listed(&mut self, item: Decoded<T>) -> Listed<T> {
+    pub(super) fn listed(&mut self, item: Decoded<T>) -> Listed<T> {
         match item {
             Decoded::Object(entry) => Listed::Object(entry),
             Decoded::Undecodable { id, error } => {
@@ -107,7 +141,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    fn report_unreadable(&mut self) {
+    pub(super) fn report_unreadable(&mut self) {
         let counts = self.unreadable.take_counts();
         self.reflector.reports.unreadable(counts);
     }

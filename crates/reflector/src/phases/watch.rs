@@ -30,6 +30,7 @@ pub(crate) fn step(watching: Watching, input: Input<'_>, options: &ReflectorOpti
         Input::Failed(class, retry_after) => failed(watching, class, retry_after, options),
         Input::Fired(Deadline::Watch | Deadline::Bookmark) => ended(watching, WatchEnd::Full, options),
         Input::Relist => list::begin(ListPlan::relist(&watching.position), RelistCause::Requested, options),
+        Input::Rewatch => begin(watching.position),
         other => ignore(State::Watching(watching), other),
     }
 }

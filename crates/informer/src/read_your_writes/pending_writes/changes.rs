@@ -57,7 +57,7 @@ impl PendingChanges {
         }
     }
 
-    /// Removes the visible changes. Visits each change.
+    /// Removes the changes for which `is_visible` returns true. Visits each change.
     pub(super) fn remove_visible(&mut self, is_visible: impl Fn(&ObjectKey, &Uid, &ResourceVersion) -> bool) {
         let Self { by_key, by_version } = self;
         by_key.retain(|key, (version, uid)| {

@@ -89,6 +89,13 @@ impl PendingDeletions {
         visible.into_iter().for_each(|number| self.remove(number));
     }
 
+    /// Removes the deletions for which `is_other` returns true.
+    pub(super) fn forget(&mut self, is_other: impl Fn(&ObjectKey, &Uid) -> bool) {
+        let other = self.by_number.iter().filter(|(_, deletion)| is_other(&deletion.key, &deletion.uid));
+        let numbers: Vec<DeletionNumber> = other.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.remove(number));
+    }
+
     fn numbers(&self, key: &ObjectKey, last: DeletionNumber) -> Vec<DeletionNumber> {
         self.by_key.range((key.clone(), 0)..=(key.clone(), last)).map(|(_, number)| *number).collect()
     }

@@ -1,0 +1,133 @@
+//! The slots of a sharded informer: the program requests slots, and the informer reports the slots in its
+//! cache.
+
+use kube_object::{Escaped, Object, Shard, ShardKey, Slot, SlotCount, SlotSet};
+use tokio::sync::watch;
+
+use crate::{Informer, InformerBuilder};
+
+/// The requested slots and the filled slots of a sharded informer.
+pub(crate) struct InformerSlots {
+    pub(crate) key: ShardKey,
+    pub(crate) count: SlotCount,
+    pub(crate) wanted: watch::Sender<SlotSet>,
+    filled: watch::Sender<SlotSet>,
+}
+
+impl InformerSlots {
+    pub(crate) fn new((key, count): (ShardKey, SlotCount)) -> Self {
+        Self { key, count, wanted: watch::Sender::default(), filled: watch::Sender::default() }
+    }
+
+    /// Publishes the slots in the cache. Call it after their objects were delivered to the subscribers.
+    pub(crate) fn announce(&self, held: Option<Shard>) {
+        let held = held.map(|held| held.slots).unwrap_or_default();
+        self.filled.send_if_modified(|filled| std::mem::replace(filled, held) != held);
+    }
+}
+
+/// Reports why the slots of an informer cannot be changed or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SlotsError {
+    /// The informer caches the objects of all slots.
+    #[error(
+        "cannot use slots of {}: the informer is not sharded; call `InformerBuilder::sharded`",
+        Escaped(informer)
+    )]
+    NotSharded {
+        /// The name of the informer.
+        informer: String,
+    },
+    /// The set contains a slot that does not exist.
+    #[error(
+        "cannot set slots of {}: slot {slot} does not exist; the informer has {count} slots, from 0",
+        Escaped(informer)
+    )]
+    UnknownSlot {
+        /// The name of the informer.
+        informer: String,
+        /// The first slot that does not exist.
+        slot: Slot,
+        /// The number of slots.
+        count: u16,
+    },
+}
+
+impl<T: Object, S> InformerBuilder<T, S> {
+    /// Makes the informer sharded: it caches only the objects of some slots. The program sets these slots
+    /// with [`Informer::set_slots`], before or after the start. At first, the set is empty.
+    ///
+    /// `key` selects the field of an object that determines its slot, and `count` is the number of slots.
+    /// All replicas of a program must use the same values.
+    ///
+    /// # Guarantees
+    /// 1. The cache contains exactly the objects of the [filled slots](Informer::filled_slots). A filled
+    ///    slot is complete, and all guarantees of an informer apply to it.
+    /// 2. If you add slots, the informer lists only the objects of these slots. It does not list the other
+    ///    slots again, and continues to watch them, also while this list fails and is repeated.
+    /// 3. If you remove slots, their objects leave the cache. Handlers receive a delete with
+    ///    [`Removal::Left`](kube_object::Removal::Left) for each object.
+    /// 4. Handlers receive the objects of an added slot as adds with `is_in_initial_list` false, unless the
+    ///    slot is a part of the first list of the informer.
+    /// 5. An informer without slots sends no requests, and is synced.
+    ///
+    /// LIST and WATCH requests contain a `shardSelector`. A server without the feature gate
+    /// `ShardedListAndWatch` ignores it. The informer then receives all objects, and skips the objects of
+    /// other slots before it decodes them. The result is the same.
+    #[must_use]
+    pub fn sharded(mut self, key: ShardKey, count: SlotCount) -> Self {
+        self.settings.division = Some((key, count));
+        self
+    }
+}
+
+impl<T: Object> Informer<T> {
+    /// Sets the slots whose objects this sharded informer caches. Returns immediately.
+    ///
+    /// The informer applies the latest set, and can omit earlier sets. To wait until a slot is in the cache,
+    /// use [`Informer::filled_slots`]. If a slot is removed and added again between two of these steps, it
+    /// stays in the cache.
+    ///
+    /// # Errors
+    /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist. The set does not
+    /// change then.
+    pub fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError> {
+        let informer_slots = self.informer_slots()?;
+        let count = informer_slots.count;
+        if let Some(slot) = slots.difference(&SlotSet::all(count)).iter().next() {
+            let informer = self.name().to_owned();
+            return Err(SlotsError::UnknownSlot { informer, slot, count: count.get() });
+        }
+        let is_changed =
+            informer_slots.wanted.send_if_modified(|wanted| std::mem::replace(wanted, slots) != slots);
+        if is_changed {
+            // After the new set was published, so that no later write to a removed slot is recorded.
+            self.shared.writes.forget_other_slots();
+        }
+        Ok(())
+    }
+
+    /// Returns the requested slots, and the division into slots. Returns `None` if the informer is not sharded.
+    pub fn shard(&self) -> Option<Shard> {
+        let InformerSlots { key, count, wanted, .. } = self.shared.slots.as_ref()?;
+        Some(Shard { key: *key, count: *count, slots: *wanted.borrow() })
+    }
+
+    /// Returns a watch channel of the filled slots. A slot is filled if the cache contains all its objects, and
+    /// if the adds of these objects are queued for each handler. A handler can still be processing them.
+    ///
+    /// After [`Informer::set_slots`] removes a slot, the channel contains the slot until its objects have left
+    /// the cache.
+    ///
+    /// # Errors
+    /// Returns [`SlotsError::NotSharded`] if the informer is not sharded.
+    pub fn filled_slots(&self) -> Result<watch::Receiver<SlotSet>, SlotsError> {
+        Ok(self.informer_slots()?.filled.subscribe())
+    }
+
+    fn informer_slots(&self) -> Result<&InformerSlots, SlotsError> {
+        let not_sharded = || SlotsError::NotSharded { informer: self.name().to_owned() };
+        self.shared.slots.as_ref().ok_or_else(not_sharded)
+    }
+}
