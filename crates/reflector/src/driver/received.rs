@@ -24,7 +24,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                 }
                 let listed: Vec<_> = items.into_iter().map(|item| self.listed(item)).collect();
                 self.report_unreadable();
-                self.step(Input::Items { complete }, || (!listed.is_empty()).then_some(Delta::Page(listed)));
+                let all_other = self.sharding.is_some() && listed.is_empty();
+                self.step(Input::Items { complete }, || (!all_other).then_some(Delta::Page(listed)));
             }
             Some(Ok(ListPart::OtherSlots { .. })) => self.step(Input::Items { complete: true }, || None),
             Some(Ok(ListPart::End(end))) => {
