@@ -101,8 +101,11 @@ impl Model {
 
 #[tokio::test(start_paused = true)]
 async fn cache_and_handler_agree_with_server_after_random_changes() {
-    let first: u64 = std::env::var("SHARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    for seed in first..first + 300 {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+    };
+    let first = number("SHARD_SEED", 0);
+    for seed in first..first + number("SHARD_SEEDS", 100) {
         println!("seed {seed}");
         Model::new(seed).run(150).await;
     }
