@@ -145,14 +145,14 @@ impl Stack {
         self.seen.0.lock().known.values().map(version_of).collect()
     }
 
-    /// Waits for a condition. The clock is paused, so an hour of backoff is immediate.
+    /// Waits for a condition. The clock is paused, so minutes of backoff are immediate.
     pub(crate) async fn until(&self, what: &str, reached: impl Fn(&Self) -> bool) {
         let reaching = async {
             while !reached(self) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(3600), reaching).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(600), reaching).await.is_err() {
             let (seen, status) = (self.seen.0.lock(), self.informer.status());
             let filled = *self.filled.borrow();
             panic!("{what}: filled {filled}, {status}\n{:?}\n{:?}", seen.log, self.cached());
