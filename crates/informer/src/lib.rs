@@ -50,6 +50,7 @@ mod builder;
 mod config;
 mod delivered;
 mod factory;
+mod fifo_sink;
 mod handlers;
 mod informer;
 mod latest;

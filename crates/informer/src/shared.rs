@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo::{self as fifo, EventList, EventPages};
 use kube_object::{Delta, Escaped, Event, Object};
-use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
+use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus};
 use kube_store::{LargeWrite, Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
@@ -24,6 +24,7 @@ use crate::{
     config::InformerConfig,
     delivered::DeliveredEvents,
     factory::FactoryLink,
+    fifo_sink::FifoSink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
     slots::InformerSlots,
@@ -494,14 +495,5 @@ impl<T: Object> Drop for StopGuard<T> {
     fn drop(&mut self) {
         self.0.stop();
         self.0.report_stopped();
-    }
-}
-
-/// Pushes the deltas of a reflector into the queue in front of the store.
-struct FifoSink<T>(fifo::Sender<T>);
-
-impl<T: Send + Sync + 'static> Sink<T> for FifoSink<T> {
-    async fn push(&mut self, deltas: Vec<Delta<T>>) -> Result<(), SinkClosed> {
-        self.0.send(&mut deltas.into()).await.map_err(|_| SinkClosed)
     }
 }

@@ -72,6 +72,22 @@ impl<T: Object, S> InformerBuilder<T, S> {
     ///    slot is a part of the first list of the informer.
     /// 5. An informer without slots sends no requests, and is synced.
     ///
+    /// ```no_run
+    /// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube_client::Api;
+    /// use kube_informer::{Informer, ShardKey, Slot, SlotCount};
+    ///
+    /// let pods = Informer::<Pod>::builder(Api::all(client))
+    ///     .sharded(ShardKey::Uid, SlotCount::default())
+    ///     .build();
+    /// pods.set_slots((0..32).map(Slot).collect())?;
+    /// pods.start();
+    /// let mut filled = pods.filled_slots()?;
+    /// filled.wait_for(|slots| slots.len() == 32).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// LIST and WATCH requests contain a `shardSelector`. A server without the feature gate
     /// `ShardedListAndWatch` ignores it. The informer then receives all objects, and skips the objects of
     /// other slots before it decodes them. The result is the same.

@@ -387,20 +387,4 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         let is_simple = matches!(list.plan.at, ListAt::Any | ListAt::Consistent);
         class == ErrorClass::Unsupported && is_first_page && is_simple
     }
-
-    fn fired(&mut self, deadline: Deadline) {
-        self.deadlines.disarm(deadline);
-        let verb = match &self.request {
-            Request::None => None,
-            Request::List(_) => Some(Verb::List),
-            Request::Watch { .. } => Some(Verb::Watch),
-        };
-        if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
-            let target = Target { verb, url: self.reflector.source.path() };
-            let after = if after.is_zero() { self.reflector.options.list_timeout() } else { after };
-            self.reflector.reports.failed(&ListWatchError::TimedOut { target, after }, false);
-            self.watch_over(RestartCause::Silent);
-        }
-        self.step(Input::Fired(deadline), || None);
-    }
 }

@@ -31,6 +31,9 @@
 //! | [`State::Watching`] | A watch is open or requested. | the watch closes or fails, a deadline expires or a relist is requested |
 //! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the backoff timer fires |
 //!
+//! A reflector of some slots ([`Reflector::slots`]) has a second state machine, which handles changes of the
+//! slots and lists added slots beside the watch.
+//!
 //! # Invariants
 //! - Deltas are pushed in the order in which the server made the changes. The [`Position`] never moves
 //!   past an event that was not delivered.

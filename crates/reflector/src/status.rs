@@ -66,7 +66,7 @@ pub struct ReflectorStatus {
 /// Describes the phase of a reflector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// The reflector is not started.
+    /// The reflector is not started, or it is sharded and has no slots.
     #[default]
     Idle,
     /// A list or a streaming list is open or requested.

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube_listwatch::{ListAt, ListRequest, WatchFrom, WatchRequest};
+use kube_listwatch::{ListAt, ListRequest, ListWatchError, Target, Verb, WatchFrom, WatchRequest};
 use kube_object::{CacheProbe, NoCache, ResourceVersion};
 use tokio::time::Instant;
 
 use super::{Driver, Request};
-use crate::{Deadline, ReflectorOptions, Sink, digest_only::DigestOnlyProbe, slots::SlotsInput};
+use crate::{
+    Deadline, Input, ReflectorOptions, RestartCause, Sink, digest_only::DigestOnlyProbe, slots::SlotsInput,
+};
 
 /// The maximum duration of a list with all its pages, as a multiple of the deadline of a page.
 const MAX_LIST_DEADLINES: u32 = 15;
@@ -79,6 +81,23 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
             // `back_off` arms the deadline of a backoff.
             _ => None,
         }
+    }
+
+    /// Reports a deadline that has passed, unless it ends a backoff.
+    pub(super) fn fired(&mut self, deadline: Deadline) {
+        self.deadlines.disarm(deadline);
+        let verb = match &self.request {
+            Request::None => None,
+            Request::List(_) => Some(Verb::List),
+            Request::Watch { .. } => Some(Verb::Watch),
+        };
+        if let (Some(verb), Some(after)) = (verb, self.timeout_of(deadline)) {
+            let target = Target { verb, url: self.reflector.source.path() };
+            let after = if after.is_zero() { self.reflector.options.list_timeout() } else { after };
+            self.reflector.reports.failed(&ListWatchError::TimedOut { target, after }, false);
+            self.watch_over(RestartCause::Silent);
+        }
+        self.step(Input::Fired(deadline), || None);
     }
 }
 

@@ -220,6 +220,8 @@ fn slot_lost_after_gain_forgets_the_version_of_its_list() {
     run.want(&[1, 2]);
     run.settle(12);
     assert_eq!(run.route(2, 15), Route::Collect);
+    assert_eq!(run.page_end(13, None), ["fill 2@13 -> 1-2", "drop"], "a list of an API server that lags");
+    assert_eq!((run.route(2, 13), run.route(2, 15)), (Route::Skip, Route::Deliver));
 }
 
 #[test]
