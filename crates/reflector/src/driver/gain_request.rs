@@ -142,3 +142,81 @@ impl<T> GainRequest<T> {
         state
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube_object::{Entry, ObjectId, ShardKey, SlotCount, SlotSet};
+
+    use super::*;
+
+    /// Parses `name@version`. The uid is the name.
+    fn id(text: &str) -> ObjectId {
+        let (name, version) = text.split_once('@').unwrap();
+        ObjectId { key: ObjectKey::new(None, name), uid: name.into(), version: version.into() }
+    }
+
+    fn object(text: &str) -> Entry<()> {
+        Entry::new(id(text), Arc::new(()))
+    }
+
+    /// Returns the state after a list at version 20, without the slots of `lost`.
+    fn state(items: &[&str], events: &[&str], lost: &[&str]) -> Vec<String> {
+        let mut gain = GainRequest::new(&ReflectorOptions::default());
+        gain.add_items(items.iter().map(|text| Listed::Object(object(text))));
+        for event in events {
+            gain.add_event(match event.split_at(1) {
+                ("+", text) => Delta::Put(object(text)),
+                ("-", text) => Delta::Remove { id: id(text), last: None },
+                (_, text) => Delta::Undecodable(id(text)),
+            });
+        }
+        let count = SlotCount::new(256).unwrap();
+        let mut shard = Shard { key: ShardKey::Uid, count, slots: SlotSet::all(count) };
+        for uid in lost {
+            let slot = shard.slot_of(&id(&format!("{uid}@1")).as_id());
+            shard.slots.remove(slot);
+        }
+        let state = gain.take_state(&shard, &20.into());
+        assert!(gain.items.is_empty() && gain.events.is_empty());
+        let text = |item: &Listed<()>| {
+            let sign = if matches!(item, Listed::Object(_)) { "" } else { "!" };
+            format!("{sign}{}@{}", item.id().key, item.id().version)
+        };
+        state.iter().map(text).collect()
+    }
+
+    #[test]
+    fn only_events_after_the_list_change_its_objects() {
+        let items = ["apple@15", "birch@10", "cedar@19"];
+        assert_eq!(state(&items, &["+apple@12", "-birch@20", "-cedar@18"], &[]), items);
+        assert_eq!(state(&items, &["+apple@21", "-birch@22"], &[]), ["cedar@19", "apple@21"]);
+        assert_eq!(state(&[], &["+dates@21", "-elder@22", "+fig@20"], &[]), ["dates@21"]);
+        assert_eq!(state(&items, &["+apple@21", "-apple@22"], &[]), ["birch@10", "cedar@19"]);
+    }
+
+    #[test]
+    fn undecodable_event_follows_the_listed_object() {
+        assert_eq!(state(&["apple@15"], &["!apple@21"], &[]), ["apple@15", "!apple@21"]);
+        assert_eq!(state(&["apple@15"], &["!apple@19"], &[]), ["apple@15"]);
+    }
+
+    #[test]
+    fn objects_and_events_of_lost_slots_are_dropped() {
+        let state = state(&["apple@15", "birch@10"], &["+cedar@21", "+dates@22"], &["apple", "cedar"]);
+        assert_eq!(state, ["birch@10", "dates@22"]);
+    }
+
+    #[test]
+    fn restart_keeps_events_and_close_drops_them() {
+        let mut gain = GainRequest::new(&ReflectorOptions::default());
+        gain.add_items([Listed::Object(object("apple@15"))]);
+        gain.add_event(Delta::Put(object("birch@21")));
+        gain.restart();
+        assert_eq!((gain.items.len(), gain.events.len()), (0, 1));
+        gain.add_items([Listed::Object(object("apple@15"))]);
+        gain.close();
+        assert_eq!((gain.items.len(), gain.events.len()), (0, 0));
+    }
+}
