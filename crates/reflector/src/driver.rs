@@ -10,14 +10,14 @@ mod version_check;
 use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture, stream::BoxStream};
-use kube_listwatch::{ErrorClass, ListAt, ListPart, ListWatchError, ListerWatcher, Target, Verb, WatchEvent};
+use kube_listwatch::{ErrorClass, ListAt, ListPart, ListWatchError, ListerWatcher, WatchEvent};
 use kube_object::{CacheProbe, Delta, NoCache, ResourceVersion, Shard, ShardKey, SlotCount, SlotSet};
 use tokio::{sync::watch, time::Instant};
 
 use self::{arrival::Arrival, sharding::Sharding, version_check::Doubt};
 use crate::{
-    Deadline, Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink,
-    SinkClosed, State, WatchEnd,
+    Input, Marker, Output, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause, Sink, SinkClosed,
+    State, WatchEnd,
     backoff::Backoff,
     deadlines::{Alarm, Deadlines},
     report::Reports,

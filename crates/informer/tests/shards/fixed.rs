@@ -96,3 +96,18 @@ async fn invalid_slots_are_rejected() {
         (None, Some(true))
     );
 }
+
+/// The reflector removes the objects of other slots if the source returns them.
+#[tokio::test(start_paused = true)]
+async fn source_without_shards_is_filtered() {
+    let stack = Stack::build(true, ShardKey::Uid, ReflectorOptions::default(), true);
+    (0..40).for_each(|number| stack.create(number % 8, &format!("map-{number}")));
+    stack.set([1, 2]);
+    stack.informer.start();
+    stack.agrees(set([1, 2])).await;
+    stack.set([2, 5]);
+    (0..40).for_each(|number| stack.patch(number % 8, &format!("map-{number}"), "new"));
+    stack.agrees(set([2, 5])).await;
+    stack.informer.wait_for_latest(Duration::from_secs(10)).await.unwrap();
+    assert!(stack.selectors(Verb::Watch).iter().all(String::is_empty));
+}

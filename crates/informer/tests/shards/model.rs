@@ -27,7 +27,7 @@ impl Model {
             seed: Some(seed),
             ..ReflectorOptions::default()
         };
-        let stack = Stack::with_options(rng.bool(), key, options);
+        let stack = Stack::build(rng.bool(), key, options, rng.u8(..4) == 0);
         Self { stack, rng, slots: Vec::new(), exists: [false; OBJECTS] }
     }
 

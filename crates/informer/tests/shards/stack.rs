@@ -6,12 +6,17 @@ use std::{
     time::Duration,
 };
 
+use futures_util::stream::BoxStream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_informer::{
     Entry, EventHandler, Informer, ObjectId, ObjectKey, ReflectorOptions, Removal, Shard, ShardKey, Slot,
     SlotCount, SlotSet,
 };
+use kube_listwatch::{
+    ListPart, ListRequest, ListWatch, ListWatchError, ListerWatcher, WatchEvent, WatchRequest,
+};
+use kube_object::CacheProbe;
 use kube_testserver::{Server, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -82,6 +87,27 @@ impl EventHandler<ConfigMap> for Checked {
     }
 }
 
+/// A source that always returns all objects.
+struct PlainSource(ListWatch<ConfigMap>);
+
+impl ListerWatcher<ConfigMap> for PlainSource {
+    fn list(
+        &self,
+        request: ListRequest,
+        known: Arc<dyn CacheProbe<ConfigMap>>,
+    ) -> BoxStream<'static, Result<ListPart<ConfigMap>, ListWatchError>> {
+        self.0.list(request, known)
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+        known: Arc<dyn CacheProbe<ConfigMap>>,
+    ) -> BoxStream<'static, Result<Vec<WatchEvent<ConfigMap>>, ListWatchError>> {
+        self.0.watch(request, known)
+    }
+}
+
 pub(crate) struct Stack {
     pub(crate) server: Server,
     pub(crate) key: ShardKey,
@@ -96,14 +122,31 @@ impl Stack {
     }
 
     pub(crate) fn with_options(supported: bool, key: ShardKey, options: ReflectorOptions) -> Self {
+        Self::build(supported, key, options, false)
+    }
+
+    /// `plain_source` selects a source that cannot request a shard.
+    pub(crate) fn build(
+        supported: bool,
+        key: ShardKey,
+        options: ReflectorOptions,
+        plain_source: bool,
+    ) -> Self {
         let server = Server::builder().sharded_lists(supported).build();
         for name in NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             server.create(namespace).unwrap();
         }
         let api = Api::<ConfigMap>::all(Client::new(server.service(), "default"));
-        let builder = Informer::builder(api).reflector_options(options);
-        let informer = builder.sharded(key, SlotCount::new(COUNT).unwrap()).build();
+        let count = SlotCount::new(COUNT).unwrap();
+        let informer = if plain_source {
+            Informer::from_source(PlainSource(ListWatch::new(api)))
+                .reflector_options(options)
+                .sharded(key, count)
+                .build()
+        } else {
+            Informer::builder(api).reflector_options(options).sharded(key, count).build()
+        };
         let seen = Checked::default();
         informer.add_handler(seen.clone()).detach();
         let filled = informer.filled_slots().unwrap();
