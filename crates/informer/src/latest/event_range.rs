@@ -60,7 +60,7 @@ impl EventRange {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube_object::{ObjectId, ObjectKey};
+    use kube_object::{ObjectId, ObjectIdRef, ObjectKey, ShardKey, SlotCount, SlotSet};
 
     use super::*;
 
@@ -95,6 +95,20 @@ mod tests {
             let mut range = EventRange::after("5".into());
             assert!(range.observe(&event, None).is_err(), "{event:?}");
             assert_eq!(range, EventRange::after("5".into()));
+        }
+    }
+
+    #[test]
+    fn event_of_other_slot_only_moves_end() {
+        let count = SlotCount::new(2).unwrap();
+        let slot = Shard { key: ShardKey::Uid, count, slots: SlotSet::default() }
+            .slot_of(&ObjectIdRef::new(None, "a", "u", ""));
+        for (slots, last_event) in
+            [(SlotSet::default(), None), ([slot].into_iter().collect(), Some("9".into()))]
+        {
+            let mut range = EventRange::after("5".into());
+            range.observe(&deleted("9"), Some(&Shard { key: ShardKey::Uid, count, slots })).unwrap();
+            assert_eq!(range, EventRange { end: "9".into(), last_event });
         }
     }
 }

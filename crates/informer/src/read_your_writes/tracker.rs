@@ -98,6 +98,7 @@ impl<T: Object> WriteTracker<T> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_object::{ShardKey, SlotCount};
 
     #[tokio::test]
     async fn closed_tracker_remembers_no_write() {
@@ -112,6 +113,27 @@ mod tests {
         tracker.close();
         tracker.record_write(&id("b"), Some(true));
         tracker.record_delete(id("a").key, "u".into());
+        assert_eq!(tracker.wait(None, Duration::ZERO).await.not_visible, None);
+    }
+
+    #[tokio::test]
+    async fn sharded_tracker_records_only_writes_to_wanted_slots() {
+        let count = SlotCount::new(256).unwrap();
+        let store = Store::<ConfigMap>::sharded(ShardKey::Uid, count);
+        let id =
+            |uid: &str| ObjectId { key: ObjectKey::new(None, uid), uid: uid.into(), version: "12".into() };
+        let slot = store.shard().unwrap().slot_of(&id("wanted").as_id());
+        let wanted = watch::Sender::new([slot].into_iter().collect());
+        let tracker = WriteTracker::new(store, Some(wanted.subscribe()));
+        tracker.record_write(&id("other"), Some(true));
+        assert_eq!(tracker.wait(None, Duration::ZERO).await.not_visible, None);
+        tracker.record_write(&id("wanted"), Some(true));
+        assert_eq!(
+            tracker.wait(None, Duration::ZERO).await.not_visible,
+            Some(NotVisible::Write("12".into()))
+        );
+        wanted.send_replace(SlotSet::default());
+        tracker.forget_other_slots();
         assert_eq!(tracker.wait(None, Duration::ZERO).await.not_visible, None);
     }
 }

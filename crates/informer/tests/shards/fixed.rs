@@ -111,3 +111,26 @@ async fn source_without_shards_is_filtered() {
     stack.informer.wait_for_latest(Duration::from_secs(10)).await.unwrap();
     assert!(stack.selectors(Verb::Watch).iter().all(String::is_empty));
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_of_other_slots_move_position() {
+    for plain_source in [false, true] {
+        let stack = Stack::build(false, ShardKey::Namespace, ReflectorOptions::default(), plain_source);
+        stack.create(1, "map");
+        stack.set([1]);
+        stack.informer.start();
+        stack.agrees(set([1])).await;
+        stack.idle().await;
+        stack.create(2, "other");
+        stack.delete(2, "other");
+        stack.idle().await;
+        let last = stack.server.resource_version().to_string();
+        let position = || stack.informer.status().watermark.unwrap().to_string();
+        assert_eq!(position(), last);
+        stack.server.journal().clear();
+        stack.server.close_watches();
+        stack.until("watch", |stack| !stack.selectors(Verb::Watch).is_empty()).await;
+        let request = stack.server.journal().last(|request| request.info.verb == Verb::Watch).unwrap();
+        assert_eq!(request.parameter("resourceVersion"), Some(last));
+    }
+}

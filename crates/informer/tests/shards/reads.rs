@@ -63,10 +63,16 @@ async fn wait_for_latest_waits_for_held_slots_only() {
             assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
             assert!(by == ShardKey::Uid || stack.cached() == expected);
         }
-        stack.set([]);
-        stack.filled(set([])).await;
-        stack.informer.wait_for_latest(Duration::from_secs(1)).await.unwrap();
+        let selector = stack.selector([1, 2]);
+        assert!(stack.selectors(Verb::Watch).iter().all(|sent| *sent == selector), "also the short watches");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_latest_returns_without_slots() {
+    let stack = Stack::new(true, ShardKey::Namespace);
+    stack.informer.start();
+    stack.informer.wait_for_latest(Duration::from_secs(1)).await.unwrap();
 }
 
 /// The watch does not deliver the last event of the short watch, because its slot was lost.
