@@ -88,9 +88,10 @@ impl<T: Object, S> InformerBuilder<T, S> {
     /// # Ok(()) }
     /// ```
     ///
-    /// LIST and WATCH requests contain a `shardSelector`. A server without the feature gate
-    /// `ShardedListAndWatch` ignores it. The informer then receives all objects, and skips the objects of
-    /// other slots before it decodes them. The result is the same.
+    /// With [`ShardKey::Uid`], LIST and WATCH requests contain a `shardSelector`. With
+    /// [`ShardKey::Namespace`], or if the server does not have the feature gate `ShardedListAndWatch`, the
+    /// informer receives all objects. It skips the objects of other slots before it decodes them. The
+    /// result is the same.
     #[must_use]
     pub fn sharded(mut self, key: ShardKey, count: SlotCount) -> Self {
         self.settings.division = Some((key, count));

@@ -83,15 +83,15 @@ async fn shards_divide_objects_with_and_without_support() {
 #[tokio::test]
 async fn requests_contain_selector() {
     let server = Server::new();
-    let part = source(&server).for_shard(&shard(ShardKey::Namespace, &[1, 2])).unwrap();
+    let part = source(&server).for_shard(&shard(ShardKey::Uid, &[1, 2])).unwrap();
     listed(&*part, None).await;
     let request = WatchRequest { from: WatchFrom::Version(1.into()), timeout: None, bookmarks: true };
     let mut events = part.watch(request, Arc::new(NoCache));
     assert!(matches!(events.next().await, Some(Ok(batch)) if matches!(batch[..], [WatchEvent::Opened])));
-    let all = source(&server).for_shard(&shard(ShardKey::Namespace, &[0, 1, 2, 3])).unwrap();
+    let all = source(&server).for_shard(&shard(ShardKey::Uid, &[0, 1, 2, 3])).unwrap();
     listed(&*all, None).await;
     let urls: Vec<String> = server.journal().requests().iter().map(|request| request.query.clone()).collect();
-    let range = "shardSelector=shardRange%28object.metadata.namespace%2C+%270x4000000000000000%27%2C+%270xc000000000000000%27%29";
+    let range = "shardSelector=shardRange%28object.metadata.uid%2C+%270x4000000000000000%27%2C+%270xc000000000000000%27%29";
     assert!(urls[0].contains(range) && urls[1].contains(range), "{urls:?}");
     assert!(!urls[2].contains("shardSelector"), "each slot is in the shard: {urls:?}");
 }

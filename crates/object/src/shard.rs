@@ -221,7 +221,7 @@ impl Shard {
     /// Returns the slot of an object, also if it is not in this part.
     pub fn slot_of(&self, id: &ObjectIdRef<'_>) -> Slot {
         self.count.slot_of(match self.key {
-            ShardKey::Namespace => mix(fnv1a(id.key.namespace().unwrap_or_default())),
+            ShardKey::Namespace => namespace_hash(id.key),
             ShardKey::Uid => fnv1a(&id.uid.as_str()),
         })
     }
@@ -234,11 +234,10 @@ impl Shard {
     /// Returns whether the object with this key is in this part. Returns `None` if the key does not decide,
     /// because the uid determines the slot, and the part contains only some slots.
     pub fn contains_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<bool> {
-        let namespace = key.into().namespace().unwrap_or_default();
         match self.key {
             _ if self.slots.is_empty() => Some(false),
             _ if self.slots == SlotSet::all(self.count) => Some(true),
-            ShardKey::Namespace => Some(self.slots.contains(self.count.slot_of(fnv1a(namespace)))),
+            ShardKey::Namespace => Some(self.slots.contains(self.count.slot_of(namespace_hash(key.into())))),
             ShardKey::Uid => None,
         }
     }
@@ -267,6 +266,11 @@ impl Shard {
         }
         Some(selector)
     }
+}
+
+/// Returns the hash of the namespace of a key.
+fn namespace_hash(key: KeyRef<'_>) -> u64 {
+    mix(fnv1a(key.namespace().unwrap_or_default()))
 }
 
 /// Returns the 64-bit FNV-1a hash of a text.
@@ -346,11 +350,13 @@ mod tests {
 
     #[test]
     fn key_decides_only_for_namespaces_or_equal_slots() {
-        let key = KeyRef::new(Some("a"), "web"); // slot 10 of 16, by namespace
+        let key = KeyRef::new(Some("a"), "web");
+        let Slot(slot) =
+            shard(ShardKey::Namespace, 16, &[]).slot_of(&ObjectIdRef::new(Some("a"), "web", "", ""));
         let verdict = |key_of: ShardKey, slots: &[u8]| shard(key_of, 16, slots).contains_key(key);
-        assert_eq!(verdict(ShardKey::Namespace, &[10]), Some(true));
-        assert_eq!(verdict(ShardKey::Namespace, &[9, 11]), Some(false));
-        assert_eq!(verdict(ShardKey::Uid, &[10]), None);
+        assert_eq!(verdict(ShardKey::Namespace, &[slot]), Some(true));
+        assert_eq!(verdict(ShardKey::Namespace, &[(slot + 1) % 16]), Some(false));
+        assert_eq!(verdict(ShardKey::Uid, &[slot]), None);
         for by in [ShardKey::Namespace, ShardKey::Uid] {
             assert_eq!(verdict(by, &[]), Some(false));
             assert_eq!(verdict(by, &(0..16).collect::<Vec<_>>()), Some(true));

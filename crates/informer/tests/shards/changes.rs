@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_informer::{Phase, RelistCause, ShardKey};
 use kube_testserver::{Fault, RequestMatch, Verb};
 
-use crate::stack::{Stack, set};
+use crate::stack::{NAMESPACES, Stack, set};
 
 /// Returns an informer that watches the slots 1 and 2. Each namespace contains two objects.
 async fn watching(supported: bool) -> Stack {
@@ -237,10 +237,37 @@ async fn watch_in_backoff_resumes_with_gained_slots() {
 #[tokio::test(start_paused = true)]
 async fn lost_objects_are_freed() {
     let stack = watching(true).await;
-    let key: kube_informer::ObjectKey = "search/b1".parse().unwrap();
+    let key: kube_informer::ObjectKey = format!("{}/b1", NAMESPACES[1]).parse().unwrap();
     let held = std::sync::Arc::downgrade(&stack.informer.lister().get_by_key(&key).unwrap());
     stack.set([2]);
     stack.filled(set([2])).await;
     stack.idle().await;
     assert_eq!(held.strong_count(), 0);
+}
+
+/// Only the key of uids restricts the requests. Handlers and cache are checked by the other tests.
+#[tokio::test(start_paused = true)]
+async fn requests_of_changes_select_uids_of_slots() {
+    for supported in [false, true] {
+        let stack = Stack::new(supported, ShardKey::Uid);
+        (0..64).for_each(|number| stack.create(number % 8, &format!("map-{number}")));
+        stack.set([1, 2]);
+        stack.informer.start();
+        stack.agrees(set([1, 2])).await;
+        stack.idle().await;
+        stack.server.journal().clear();
+        stack.set([1, 2, 5, 7]);
+        stack.agrees(set([1, 2, 5, 7])).await;
+        stack.idle().await;
+        assert_eq!(stack.selectors(Verb::List), [stack.selector([5, 7])], "what stays is not listed again");
+        assert_eq!(stack.selectors(Verb::Watch), [stack.selector([1, 2, 5, 7])]);
+        stack.set([2, 7]);
+        stack.agrees(set([2, 7])).await;
+        stack.server.close_watches();
+        stack.until("next watch", |stack| stack.selectors(Verb::Watch).len() == 2).await;
+        assert_eq!(stack.selectors(Verb::Watch)[1], stack.selector([2, 7]));
+        assert_eq!(stack.selectors(Verb::List).len(), 1);
+        (0..64).for_each(|number| stack.patch(number % 8, &format!("map-{number}"), "new"));
+        stack.agrees(set([2, 7])).await;
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) const COUNT: u16 = 8;
 
 /// A namespace in each slot: the namespace at a position is in the slot with the same number.
 pub(crate) const NAMESPACES: [&str; COUNT as usize] =
-    ["orders", "search", "delta", "infra", "alpha", "images", "sigma", "kappa"];
+    ["kappa", "orders", "delta", "search", "web", "shop", "auth", "infra"];
 
 pub(crate) fn set(slots: impl IntoIterator<Item = u8>) -> SlotSet {
     slots.into_iter().map(Slot).collect()
