@@ -91,8 +91,8 @@ impl<T: Object> Informer<T> {
         Ok(())
     }
 
-    /// Catches up with the server. Returns false if the program removed slots meanwhile. The last received
-    /// event can belong to these slots, and the watch of the informer may not deliver it.
+    /// Catches up with the server. Returns false if the program removed slots during the wait. The last
+    /// received event can belong to these slots, and the watch of the informer may not deliver it.
     async fn try_catch_up(&self, progress: &mut Progress) -> Result<bool, WaitForLatestError> {
         let holds_nothing = |held: Shard| held.slots.is_empty();
         if self.shared.store.shard().is_some_and(holds_nothing) {

@@ -366,8 +366,8 @@ impl<T: Object> Shared<T> {
         self.store.is_synced() && !*self.synced.borrow()
     }
 
-    /// Announces the filled slots, and that the informer is synced. Must be called without the lock of the subscribers:
-    /// another thread can hold a guard of this channel and wait for that lock.
+    /// Announces the filled slots, and that the informer is synced. Must be called without the lock of the
+    /// subscribers: another thread can hold a guard of this channel and wait for that lock.
     fn announce_sync(&self) {
         if let Some(slots) = &self.slots {
             slots.announce(self.store.shard());

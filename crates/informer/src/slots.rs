@@ -55,8 +55,8 @@ pub enum SlotsError {
 }
 
 impl<T: Object, S> InformerBuilder<T, S> {
-    /// Makes the informer sharded: it caches only the objects of some slots. The program sets these slots
-    /// with [`Informer::set_slots`], before or after the start. At first, the set is empty.
+    /// Makes the informer sharded. A sharded informer caches only the objects of some slots. The program sets
+    /// these slots with [`Informer::set_slots`], before or after the start. At first, the set is empty.
     ///
     /// `key` selects the field of an object that determines its slot, and `count` is the number of slots.
     /// All replicas of a program must use the same values.
@@ -119,23 +119,24 @@ impl<T: Object> Informer<T> {
         let is_changed =
             informer_slots.wanted.send_if_modified(|wanted| std::mem::replace(wanted, slots) != slots);
         if is_changed {
-            // After the new set was published, so that no later write to a removed slot is recorded.
+            // The new set is published first. Later writes to a removed slot are then not recorded.
             self.shared.writes.forget_other_slots();
         }
         Ok(())
     }
 
-    /// Returns the requested slots, and the division into slots. Returns `None` if the informer is not sharded.
+    /// Returns the requested slots, and the division into slots. Returns `None` if the informer is not
+    /// sharded.
     pub fn shard(&self) -> Option<Shard> {
         let InformerSlots { key, count, wanted, .. } = self.shared.slots.as_ref()?;
         Some(Shard { key: *key, count: *count, slots: *wanted.borrow() })
     }
 
-    /// Returns a watch channel of the filled slots. A slot is filled if the cache contains all its objects, and
-    /// if the adds of these objects are queued for each handler. A handler can still be processing them.
+    /// Returns a watch channel of the filled slots. A slot is filled if the cache contains all its objects,
+    /// and if the adds of these objects are queued for each handler. A handler can still be processing them.
     ///
-    /// After [`Informer::set_slots`] removes a slot, the channel contains the slot until its objects have left
-    /// the cache.
+    /// After [`Informer::set_slots`] removes a slot, the channel contains the slot until its objects have
+    /// left the cache.
     ///
     /// # Errors
     /// Returns [`SlotsError::NotSharded`] if the informer is not sharded.

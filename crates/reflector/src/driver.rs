@@ -131,8 +131,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
         self
     }
 
-    /// Lists and watches only the objects of some slots. The channel contains these slots, and the program can
-    /// change them at any time.
+    /// Lists and watches only the objects of some slots. The channel contains these slots, and the program
+    /// can change them at any time.
     ///
     /// The sink receives a [`Delta::Hold`] with each change. The rules are in `docs/reflector.md`.
     #[must_use]

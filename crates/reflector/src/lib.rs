@@ -26,13 +26,17 @@
 //! | State | Meaning | The state changes if |
 //! |---|---|---|
 //! | [`State::Idle`] | The reflector is not started. | the reflector starts |
-//! | [`State::Listing`] | The reflector has requested a page of a list. | the last page is complete, the request fails or a deadline expires |
-//! | [`State::Streaming`] | A streaming list is open or requested. | the list is complete, the request fails or a deadline expires |
-//! | [`State::Watching`] | A watch is open or requested. | the watch closes or fails, a deadline expires or a relist is requested |
-//! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the backoff timer fires |
+//! | [`State::Listing`] | The reflector has requested a page of a list. | the last page is complete, the
+//! request fails or a deadline expires |
+//! | [`State::Streaming`] | A streaming list is open or requested. | the list is complete, the request fails
+//! or a deadline expires |
+//! | [`State::Watching`] | A watch is open or requested. | the watch closes or fails, a deadline expires or a
+//! relist is requested |
+//! | [`State::Waiting`] | The reflector backs off, or is suspended because the resource does not exist. | the
+//! backoff timer fires |
 //!
 //! A reflector of some slots ([`Reflector::slots`]) has a second state machine, which handles changes of the
-//! slots and lists added slots beside the watch.
+//! slots and lists added slots next to the watch.
 //!
 //! # Invariants
 //! - Deltas are pushed in the order in which the server made the changes. The [`Position`] never moves

@@ -1,10 +1,10 @@
 //! The slots of a sharded reflector: which slots are requested, cached, and being added. This module has no
 //! I/O and no clock.
 //!
-//! The state machine of [`step`](crate::step) lists and watches the slots as one resource, and does not know
-//! them. [`Slots`] tells it when to start, to stop, and to request the watch again. If the program adds slots
-//! while a watch is open, [`Slots`] lists only the added slots, beside the watch. This list is another
-//! instance of the same state machine:
+//! The state machine of [`step`](crate::step) lists and watches the slots as one resource, and does not
+//! contain the slots. [`Slots`] tells it when to start, to stop, and to request the watch again. If the
+//! program adds slots while a watch is open, [`Slots`] lists only the added slots, next to the watch. This
+//! list is another instance of the same state machine:
 //!
 //! 1. The watch is requested again from its position, with the added slots. From now on, the events of the
 //!    added slots are collected.
@@ -13,7 +13,7 @@
 //!    are dropped up to the version of the list. The watch stays open.
 //!
 //! If the list fails, it is repeated after a backoff. The repeated list also contains the slots that were
-//! added meanwhile. A list of all slots replaces it.
+//! added during the backoff. A list of all slots replaces it.
 
 mod gain;
 
@@ -37,13 +37,14 @@ pub(crate) struct Slots {
 /// The slots of the main requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotCoverage {
-    /// No request is open. The reflector is not started, or no slot is wanted.
+    /// No request is open. The reflector is not started, or the set is empty.
     Paused,
     /// All slots are being listed, or the list is repeated after a backoff.
     Listing {
         /// The slots that the list requests.
         requested: SlotSet,
-        /// The requested slots that were wanted since the list began. Only their objects are complete.
+        /// The requested slots that the program requested without a break since the list started. Only their
+        /// objects are complete.
         complete: SlotSet,
     },
     /// The list is complete. The watch is open, or is requested after a backoff.
@@ -69,7 +70,7 @@ pub(crate) enum SlotsInput<'a> {
     Start,
     /// The program requests these slots.
     Wanted(SlotSet),
-    /// A list of all slots began.
+    /// A list of all slots started.
     ListBegan,
     /// The list of all slots is complete.
     ListEnded,
@@ -139,7 +140,7 @@ impl Slots {
         self.gain.as_ref().map(|gain| gain.requested).unwrap_or_default()
     }
 
-    /// Returns whether an item of the list of all slots is kept.
+    /// Returns whether an item of the list of all slots is retained.
     pub(crate) fn lists(&self, slot: Slot) -> bool {
         matches!(self.coverage, SlotCoverage::Listing { complete, .. } if complete.contains(slot))
     }
@@ -194,7 +195,7 @@ impl Slots {
         }
     }
 
-    /// Removes the slots that are no longer wanted.
+    /// Removes the slots that the program no longer requests.
     fn shrink(&mut self) -> Vec<SlotsOutput> {
         let wanted = self.wanted;
         match &mut self.coverage {
@@ -202,7 +203,7 @@ impl Slots {
             SlotCoverage::Paused => vec![SlotsOutput::Start],
             _ if wanted.is_empty() => self.pause(),
             SlotCoverage::Listing { complete, .. } => match complete.intersection(&wanted) {
-                // Nothing of the list is wanted.
+                // The program no longer requests any slot of the list.
                 kept if kept.is_empty() => vec![SlotsOutput::Stop, SlotsOutput::Start],
                 kept => hold_if_changed(std::mem::replace(complete, kept), kept),
             },

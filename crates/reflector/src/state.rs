@@ -135,8 +135,8 @@ pub enum Input<'a> {
     /// another list. If a streaming list is open, the source may have lost events of this list. The
     /// reflector therefore lists again after the streaming list.
     Relist,
-    /// The selector of the source changed. If a watch is open or requested, the reflector requests it again from
-    /// its position.
+    /// The selector of the source changed. If a watch is open or requested, the reflector requests it again
+    /// from its position.
     Rewatch,
 }
 

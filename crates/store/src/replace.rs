@@ -215,8 +215,8 @@ impl<T: Object> Relist<T> {
         self.changes.len() + self.cached.undecodable.len()
     }
 
-    /// Changes the slots that the store holds after the list. A slot that was removed from the set must not be
-    /// added again, because objects of this slot may be missing.
+    /// Changes the slots that the store holds after the list. A slot that was removed from the set must not
+    /// be added again, because objects of this slot may be missing.
     pub(crate) fn hold(self, shard: Shard) -> Self {
         Self { shard: Some(shard), ..self }
     }

@@ -33,10 +33,10 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// fields with a string value. For other field selectors and for custom query parameters, only the server can
 /// decide. A read then waits for the next event or bookmark, and fails after its timeout.
 ///
-/// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an object
-/// of a slot that the program does not request. If the program removes the slot, waiting reads also stop
-/// waiting for this write. The result of such a read does not contain the object. Before you trust that an
-/// object is absent, check [`Lister::covers`].
+/// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
+/// object of a slot that the program does not request. If the program removes the slot, waiting reads also
+/// stop waiting for this write. The result of such a read does not contain the object. Before you trust that
+/// an object is absent, check [`Lister::covers`].
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;

@@ -36,7 +36,11 @@ async fn gain_lists_only_gained_slots() {
         let stack = watching(supported).await;
         stack.set([1, 2, 5, 7]);
         stack.agrees(set([1, 2, 5, 7])).await;
-        assert_eq!(stack.take_log(), ["+a5", "+a7", "+b5", "+b7"], "what stays is not delivered again");
+        assert_eq!(
+            stack.take_log(),
+            ["+a5", "+a7", "+b5", "+b7"],
+            "retained objects are not delivered again"
+        );
         assert_eq!(stack.selectors(Verb::List), [stack.selector([5, 7])]);
         assert_eq!(stack.selectors(Verb::Watch), [stack.selector([1, 2, 5, 7])]);
         let status = stack.informer.status().reflector;
@@ -74,7 +78,7 @@ async fn slot_lost_and_gained_again_is_listed_again() {
         let stack = watching(supported).await;
         stack.set([2]);
         stack.filled(set([2])).await;
-        stack.patch(1, "a1", "meanwhile");
+        stack.patch(1, "a1", "new");
         stack.delete(1, "b1");
         stack.set([1, 2]);
         stack.agrees(set([1, 2])).await;
@@ -101,11 +105,11 @@ async fn events_during_the_list_are_not_lost() {
         stack.until("event", |stack| stack.seen.0.lock().log == ["~a1"]).await;
         assert_eq!(*stack.filled.borrow(), set([1, 2]), "the other slots continue during the list");
         stack.agrees(set([1, 2, 5])).await;
-        assert_eq!(stack.take_log(), ["+a5", "+c5", "~a1"], "one add of the last state");
+        assert_eq!(stack.take_log(), ["+a5", "+c5", "~a1"], "the add contains the last state");
     }
 }
 
-/// The list of the gained slot is newer than events that the watch delivers after it.
+/// The list of the gained slot is newer than events that the watch delivers after the list.
 #[tokio::test(start_paused = true)]
 async fn events_before_the_list_are_dropped() {
     for supported in [false, true] {
@@ -152,7 +156,7 @@ async fn failing_list_is_repeated_while_other_slots_continue() {
         assert_eq!(
             stack.selectors(Verb::List).last(),
             Some(&stack.selector([5, 6])),
-            "one list of all missing slots"
+            "the list contains all missing slots"
         );
         assert_eq!(stack.informer.status().reflector.phase, Phase::Watching);
     }
@@ -259,7 +263,11 @@ async fn requests_of_changes_select_uids_of_slots() {
         stack.set([1, 2, 5, 7]);
         stack.agrees(set([1, 2, 5, 7])).await;
         stack.idle().await;
-        assert_eq!(stack.selectors(Verb::List), [stack.selector([5, 7])], "what stays is not listed again");
+        assert_eq!(
+            stack.selectors(Verb::List),
+            [stack.selector([5, 7])],
+            "retained slots are not listed again"
+        );
         assert_eq!(stack.selectors(Verb::Watch), [stack.selector([1, 2, 5, 7])]);
         stack.set([2, 7]);
         stack.agrees(set([2, 7])).await;

@@ -25,7 +25,7 @@ fn key(namespace: usize, name: &str) -> ObjectKey {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lister_tells_which_keys_it_covers() {
+async fn lister_reports_covered_keys() {
     let stack = watching(true, ShardKey::Namespace).await;
     let lister = stack.informer.lister();
     assert_eq!(lister.covers(&key(1, "absent")), Some(true));
@@ -107,7 +107,7 @@ fn api(stack: &Stack, namespace: usize) -> CachedApi<ConfigMap> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_contain_writes_to_held_slots_and_do_not_wait_for_others() {
+async fn reads_wait_only_for_writes_to_held_slots() {
     for supported in [false, true] {
         let stack = watching(supported, ShardKey::Namespace).await;
         let (held, other) = (api(&stack, 1), api(&stack, 6));
@@ -120,7 +120,7 @@ async fn reads_contain_writes_to_held_slots_and_do_not_wait_for_others() {
         assert_eq!(
             stack.informer.lister().covers(&key(6, "new")),
             Some(false),
-            "so the result proves nothing"
+            "the result does not prove absence"
         );
         assert!(held.lister().await.is_ok());
         assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());

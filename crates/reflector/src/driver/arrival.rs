@@ -84,7 +84,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 }
 
 /// Returns the output of the future that is ready first. If both are ready, the futures take turns, because
-/// neither the watch nor the list of added slots may delay the other.
+/// the watch and the list of added slots must not delay each other.
 async fn in_turn<O>(
     one_is_first: &mut bool,
     one: impl Future<Output = O>,

@@ -11,18 +11,18 @@ use crate::{Deadline, ReflectorOptions, backoff::Backoff, deadlines::Alarm};
 
 pub(super) type ListParts<T> = BoxStream<'static, Result<ListPart<T>, ListWatchError>>;
 
-/// The list of added slots. It has its own backoff, because the watch beside it continues.
+/// The list of added slots. It has its own backoff, because the watch next to the watch continues.
 pub(super) struct GainRequest<T> {
     parts: Option<ListParts<T>>,
     /// The deadline of the open page, or the end of the backoff.
     timer: Option<(Instant, Deadline)>,
     alarm: Alarm,
     pub(super) backoff: Backoff,
-    /// The time when the list began.
+    /// The time when the list started.
     pub(super) began: Instant,
     /// The objects of the complete parts.
     items: Vec<Listed<T>>,
-    /// The last event of each object since the position at which the list began. The next list begins at a
+    /// The last event of each object since the position at which the list started. The next list starts at a
     /// later position, so the number of events is limited by the duration of one list.
     events: HashMap<ObjectKey, Delta<T>>,
 }

@@ -83,7 +83,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         }
     }
 
-    /// Reports a deadline that has passed, unless it ends a backoff.
+    /// Reports a deadline that has passed. The end of a backoff is not reported.
     pub(super) fn fired(&mut self, deadline: Deadline) {
         self.deadlines.disarm(deadline);
         let verb = match &self.request {
@@ -102,8 +102,8 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
 }
 
 impl ReflectorOptions {
-    /// Returns the timeout of the next page, some time after the list began. The time of all pages is also
-    /// limited, because a slow server could return new pages for days.
+    /// Returns the timeout of the next page, some time after the start of the list. The time of all pages is
+    /// also limited, because a slow server could return new pages for days.
     pub(super) fn page_timeout(&self, elapsed: Duration) -> Duration {
         self.list_deadline.min(self.list_timeout().saturating_sub(elapsed))
     }

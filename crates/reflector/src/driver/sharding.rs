@@ -18,7 +18,7 @@ use crate::{
 
 /// The slots of a sharded reflector, and the list of added slots.
 pub(super) struct Sharding<T> {
-    /// The division into slots. Its set of slots is empty.
+    /// The division into slots. The set of slots in this value is empty.
     division: Shard,
     wanted: watch::Receiver<SlotSet>,
     slots: Slots,
@@ -45,7 +45,7 @@ impl<T> Sharding<T> {
         Shard { slots, ..self.division }
     }
 
-    /// Returns whether an item of the list of all slots is kept.
+    /// Returns whether an item of the list of all slots is retained.
     pub(super) fn lists(&self, id: &ObjectId) -> bool {
         self.slots.lists(self.division.slot_of(&id.as_id()))
     }
@@ -229,7 +229,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
         self.slots(SlotsInput::Gain(Input::Failed(error.class(), error.retry_after())));
     }
 
-    /// Returns the source of the next main request: of the wanted slots, or of all objects.
+    /// Returns the source of the next main request. The source contains the requested slots, or all objects.
     pub(super) fn source(&self, is_later_page: bool) -> Arc<dyn ListerWatcher<T>> {
         let source = &self.reflector.source;
         match &self.sharding {

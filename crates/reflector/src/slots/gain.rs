@@ -15,9 +15,10 @@ use crate::{
 pub(super) struct Gain {
     /// The slots that the list requests.
     pub(super) requested: SlotSet,
-    /// The requested slots that were wanted since the list began. Only their objects are complete.
+    /// The requested slots that the program requested without a break since the list started. Only their
+    /// objects are complete.
     pub(super) slots: SlotSet,
-    /// The position of the watch when the list began. The events after it are collected.
+    /// The position of the watch when the list started. The events after it are collected.
     at_least: ResourceVersion,
     list: State,
 }
@@ -28,7 +29,7 @@ pub(super) enum GainStep {
     Continue(Gain, Vec<Output>),
     /// The backoff is over.
     Again,
-    /// The list contains an item without a name, whose slot is unknown, or its version has no order.
+    /// The slot of an item is unknown because the item has no name, or the version of the list has no order.
     Unusable,
     /// The list is complete.
     Complete { slots: SlotSet, version: ResourceVersion },
@@ -50,7 +51,7 @@ impl Gain {
         matches!(self.list, State::Listing(_))
     }
 
-    /// Removes the slots that are no longer wanted. Returns false if no slot remains.
+    /// Removes the slots that the program no longer requests. Returns false if no slot remains.
     pub(super) fn shrink(&mut self, wanted: &SlotSet) -> bool {
         self.slots = self.slots.intersection(wanted);
         !self.slots.is_empty()
@@ -62,7 +63,7 @@ impl Gain {
             (Input::PageEnd { version, .. }, State::Listing(first)) if first.version.is_none() => {
                 match version.partial_cmp(&self.at_least) {
                     None => return GainStep::Unusable,
-                    // Another API server may lag. The events up to the position would be lost.
+                    // The list is from an API server that lags. The events up to the position would be lost.
                     Some(Ordering::Less) => Input::Failed(ErrorClass::TooLarge, None),
                     Some(Ordering::Equal | Ordering::Greater) => input,
                 }

@@ -107,13 +107,13 @@ fn empty_set_sends_no_request() {
 }
 
 #[test]
-fn gain_lists_only_missing_slots_beside_the_watch() {
+fn gain_lists_only_missing_slots_next_to_the_watch() {
     let mut run = Run::watching(&[1, 2]);
     assert_eq!(run.want(&[1, 2, 3]), [""; 0]);
     assert_eq!(run.settle(10), rewatch_and_list());
     assert_eq!((run.0.requested(false), run.0.requested_gain()), (set(&[1, 2, 3]), set(&[3])));
     run.step(SlotsInput::WatchBegan);
-    assert_eq!(run.settle(11), [""; 0], "one list at a time");
+    assert_eq!(run.settle(11), [""; 0], "the list of the slot is open");
     assert_eq!(
         (run.route(1, 12), run.route(3, 12), run.route(4, 12)),
         (Route::Deliver, Route::Collect, Route::Skip)
@@ -207,11 +207,11 @@ fn slot_lost_during_its_list_is_listed_again() {
     run.step(SlotsInput::WatchBegan);
     assert_eq!(run.settle(13), LIST);
     assert_eq!(run.0.requested_gain(), set(&[2]));
-    assert_eq!(run.want(&[1, 3]), ["drop"], "nothing of the list is wanted");
+    assert_eq!(run.want(&[1, 3]), ["drop"], "the program no longer requests any slot of the list");
 }
 
 #[test]
-fn slot_lost_after_gain_forgets_the_version_of_its_list() {
+fn slot_lost_after_gain_loses_the_version_of_its_list() {
     let mut run = Run::watching(&[1]);
     run.want(&[1, 2]);
     run.settle(10);
@@ -261,7 +261,7 @@ fn slots_of_open_list_only_shrink() {
 }
 
 #[test]
-fn open_list_without_wanted_slots_starts_again() {
+fn list_of_only_lost_slots_is_restarted() {
     let mut run = Run::new(&[1]);
     run.step(SlotsInput::ListBegan);
     assert_eq!(run.want(&[2]), ["stop", "start"]);
