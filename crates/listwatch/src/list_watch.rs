@@ -1,10 +1,10 @@
 //! `ListWatch`: a source of objects and its options.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::stream::BoxStream;
 use kube_client::{Api, Client, Resource};
-use kube_object::{CacheProbe, Cached, DecodeContext, Object, Shard, TypeMeta};
+use kube_object::{CacheProbe, Cached, DecodeContext, DigestSeed, Object, Shard, TypeMeta};
 
 use crate::{
     Coverage, ListOptions, ListPart, ListRequest, ListWatchError, ListerWatcher, WatchEvent, WatchRequest,
@@ -283,6 +283,13 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
             Source::Http(http) => {
                 Some(Coverage { namespace: namespace_of(&http.path), options: http.options() })
             }
+            Source::Functions(_) => None,
+        }
+    }
+
+    fn digest_seed(&self) -> Option<&OnceLock<DigestSeed>> {
+        match &self.source {
+            Source::Http(http) => Some(&http.context.digest_seed),
             Source::Functions(_) => None,
         }
     }

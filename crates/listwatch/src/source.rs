@@ -1,9 +1,9 @@
 //! `ListerWatcher`: the trait of a source of objects.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::{TryStreamExt, stream::BoxStream};
-use kube_object::{CacheProbe, NoCache, ResourceVersion, Shard};
+use kube_object::{CacheProbe, DigestSeed, NoCache, ResourceVersion, Shard};
 
 use crate::{ListAt, ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
@@ -54,6 +54,12 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 
     /// Returns the namespace and selectors of this source, or `None` if they are unknown.
     fn coverage(&self) -> Option<Coverage> {
+        None
+    }
+
+    /// Returns the place of the seed of this source's digests. Returns `None` if the digests of two
+    /// processes cannot be compared.
+    fn digest_seed(&self) -> Option<&OnceLock<DigestSeed>> {
         None
     }
 

@@ -55,7 +55,7 @@ mod version;
 pub use cached::{Cached, OwnerReferences, ToResource};
 pub use decode::{Decode, DecodeError, JsonDecoder, decode_json};
 pub use delta::{Delta, Listed};
-pub use digest::Digest;
+pub use digest::{Digest, DigestSeed};
 pub use entry::{CacheProbe, Entry, NoCache, ObjectId, VersionTrust};
 pub use escaped::Escaped;
 pub use event::{Event, Removal};

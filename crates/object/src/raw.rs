@@ -1,11 +1,15 @@
 //! `RawObject`: one object from a server, before it is decoded.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use kube_core::metadata::TypeMeta;
 use serde::de::IgnoredAny;
 
-use crate::{DecodeError, JsonError, ObjectId, Outline, from_slice, json::is_plain_map, labels};
+use crate::{DecodeError, DigestSeed, JsonError, ObjectId, Outline, from_slice, json::is_plain_map, labels};
 
 /// Describes how objects are decoded: the requested kind, and the fields to keep.
 #[derive(Debug, Clone)]
@@ -17,12 +21,20 @@ pub struct DecodeContext {
     /// Whether to keep `metadata.managedFields`. This field is often half of the size of an object,
     /// and most programs do not read it.
     pub keep_managed_fields: bool,
+    /// The seed of the digests. If it is not set, digests are valid only in this process. Set it before
+    /// the first object is decoded.
+    pub digest_seed: Arc<OnceLock<DigestSeed>>,
 }
 
 impl DecodeContext {
     /// Creates a context for complete objects of this kind, without managedFields.
     pub fn new(kind: TypeMeta) -> Self {
-        Self { kind: Arc::new(kind), metadata_only: false, keep_managed_fields: false }
+        Self {
+            kind: Arc::new(kind),
+            metadata_only: false,
+            keep_managed_fields: false,
+            digest_seed: Arc::default(),
+        }
     }
 
     /// Checks that the object with this outline has the requested kind.

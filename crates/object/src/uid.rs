@@ -39,6 +39,14 @@ impl Uid {
         }
     }
 
+    /// Returns the bytes of a lower-case hyphenated UUID. Returns `None` for any other text.
+    pub fn as_uuid(&self) -> Option<[u8; 16]> {
+        match &self.0 {
+            UidRepr::Uuid(bytes) => Some(*bytes),
+            UidRepr::Text(_) => None,
+        }
+    }
+
     /// Returns whether the uid is empty, because the server did not send a uid.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, UidRepr::Text(text) if text.is_empty())
@@ -47,6 +55,13 @@ impl Uid {
     /// Returns whether both uids are known and different. An empty uid is unknown.
     pub fn differs_from(&self, other: &Uid) -> bool {
         !self.is_empty() && !other.is_empty() && self != other
+    }
+}
+
+/// Creates a uid from the bytes of a UUID.
+impl From<[u8; 16]> for Uid {
+    fn from(uuid: [u8; 16]) -> Self {
+        Self(UidRepr::Uuid(uuid))
     }
 }
 
@@ -125,7 +140,9 @@ mod tests {
         #[test]
         fn text_round_trips(text in "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|.{0,40}") {
             let uid = Uid::new(&text);
-            prop_assert_eq!(uid.as_str(), text);
+            prop_assert_eq!(uid.as_str(), &*text);
+            let same = uid.as_uuid().map_or_else(|| uid.clone(), Uid::from);
+            prop_assert_eq!(same.as_str(), text);
         }
 
         #[test]
