@@ -232,7 +232,7 @@ impl<T: Object> Informer<T> {
         })
     }
 
-    fn subscribe_task(
+    pub(crate) fn subscribe_task(
         &self,
         policy: LagPolicy,
         ended: watch::Receiver<()>,

@@ -47,6 +47,7 @@
 //!   handlers.
 
 mod builder;
+mod checkpoint;
 mod config;
 mod delivered;
 mod factory;
@@ -63,6 +64,7 @@ mod sync;
 mod tasks;
 
 pub use builder::InformerBuilder;
+pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler, ClusterId, ClusterIdError};
 pub use factory::{
     FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope, Selection,
 };

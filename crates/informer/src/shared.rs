@@ -19,6 +19,7 @@ use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::checkpoint::{AppliedList, ListObserver};
 use crate::{
     HandlerStatus, InformerId,
     config::InformerConfig,
@@ -74,6 +75,7 @@ pub(crate) struct Shared<T> {
     pub(crate) writes: WriteTracker<T>,
     /// `None` for an informer of all objects.
     pub(crate) slots: Option<InformerSlots>,
+    lists: ListObserver,
     /// Also locked during each write of the store and the delivery of its events. A new subscriber
     /// therefore receives a snapshot and exactly the later events. Never locked across an await.
     subscribers: Mutex<Subscribers<T>>,
@@ -125,6 +127,7 @@ impl<T: Object> Shared<T> {
             writes: WriteTracker::new(store.clone(), slots.as_ref().map(|slots| slots.wanted.subscribe())),
             slots,
             store,
+            lists: ListObserver::new(),
             subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
             has_closed: AtomicBool::new(false),
             panics: Arc::default(),
@@ -249,6 +252,9 @@ impl<T: Object> Shared<T> {
         // cache.
         if self.store.is_synced() {
             options.first_list = FirstList::Fresh;
+        } else if self.lists.is_enabled() && options.first_list == FirstList::Any {
+            // A list that is older than a checkpoint looks like another history.
+            options.first_list = FirstList::Consistent;
         }
         let mut reflector = Reflector::from_shared(Arc::clone(&self.config.source), FifoSink(sender))
             .cache_probe(Arc::new(self.store.clone()))
@@ -278,7 +284,8 @@ impl<T: Object> Shared<T> {
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
     async fn apply(&self, batch: Vec<Delta<T>>, delivered: &mut DeliveredEvents<T>) -> Vec<Arc<Mailbox<T>>> {
-        match self.store.begin_large_write(&batch, LARGE_WRITE) {
+        let list = self.lists.observe(&batch);
+        let mailboxes = match self.store.begin_large_write(&batch, LARGE_WRITE) {
             Some(write) => self.apply_large(write).await,
             None => {
                 let subscribers = self.lock_subscribers();
@@ -291,7 +298,19 @@ impl<T: Object> Shared<T> {
                 delivered.push(events);
                 mailboxes
             }
+        };
+        if let Some(list) = list {
+            self.lists.report(list);
         }
+        mailboxes
+    }
+
+    /// Observes the first lists of the informer. Returns `None` if the informer was started or stopped
+    /// before. In this case, the first list was possibly applied.
+    pub(crate) fn observe_lists(&self) -> Option<watch::Receiver<Option<Arc<AppliedList>>>> {
+        let subscribers = self.lock_subscribers();
+        let is_early = matches!(subscribers.lifecycle, Lifecycle::NotStarted(_));
+        is_early.then(|| self.lists.enable())
     }
 
     /// Applies a large write on a thread for blocking work, so that the runtime and the locks are not
@@ -326,7 +345,10 @@ impl<T: Object> Shared<T> {
     }
 
     /// Runs this on a thread for blocking work. A stop of the informer waits for it.
-    fn spawn_blocking<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    pub(crate) fn spawn_blocking<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
         let token = self.tasks.token();
         tokio::task::spawn_blocking(move || {
             let result = work();

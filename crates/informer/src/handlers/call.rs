@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use kube_object::{Escaped, Event};
+use kube_object::{Escaped, Event, ObjectKey};
 
 use super::{EventHandler, Mailbox};
 
@@ -13,18 +13,37 @@ pub(super) fn call_unless_abandoned<T>(
     handler: &mut impl EventHandler<T>,
     event: &Event<T>,
 ) -> bool {
-    if mailbox.is_abandoned() {
-        return false;
-    }
-    if std::panic::catch_unwind(AssertUnwindSafe(|| call(handler, event))).is_err() {
-        mailbox.count_panic();
-        let handler = Escaped(mailbox.name());
-        tracing::error!(%handler, key = %event.key(), "event handler panicked; the handler remains registered");
-    }
-    true
+    call_unless_abandoned_with(mailbox, event.key(), || call(handler, event)) != CallOutcome::Abandoned
 }
 
-fn call<T>(handler: &mut impl EventHandler<T>, event: &Event<T>) {
+/// The result of a call of a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallOutcome {
+    Finished,
+    Panicked,
+    /// The mailbox is abandoned. The handler was not called, and must not be called again.
+    Abandoned,
+}
+
+/// Runs a call for the object with this key. A panic is caught, counted and logged.
+pub(crate) fn call_unless_abandoned_with<T>(
+    mailbox: &Mailbox<T>,
+    key: &ObjectKey,
+    call: impl FnOnce(),
+) -> CallOutcome {
+    if mailbox.is_abandoned() {
+        return CallOutcome::Abandoned;
+    }
+    if std::panic::catch_unwind(AssertUnwindSafe(call)).is_ok() {
+        return CallOutcome::Finished;
+    }
+    mailbox.count_panic();
+    let handler = Escaped(mailbox.name());
+    tracing::error!(%handler, %key, "event handler panicked; the handler remains registered");
+    CallOutcome::Panicked
+}
+
+pub(crate) fn call<T>(handler: &mut impl EventHandler<T>, event: &Event<T>) {
     match event {
         Event::Added { object, initial } => handler.on_add(object, *initial),
         Event::Updated { old, new } => handler.on_update(old, new),

@@ -162,6 +162,12 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Waits until the mailbox is closed. Only the reader may call this method.
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.reader.register(context.waker());
+        if self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     /// Records that the handler has returned from each event of the delivery, or that the mailbox
     /// is abandoned.
     pub(crate) fn acknowledge(&self, mut delivery: Delivery<T>) {

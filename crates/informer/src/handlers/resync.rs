@@ -18,7 +18,7 @@ const MIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Queues a resync after each period, in pages, when the handler has no queued events. A handler that
 /// lags receives its resync when it has caught up.
-pub(super) struct Resync {
+pub(crate) struct Resync {
     /// The period, until the first poll creates the timer. A stream can be created before a runtime
     /// exists.
     period: Option<Duration>,
@@ -29,13 +29,13 @@ pub(super) struct Resync {
 
 impl Resync {
     /// Creates a timer that starts with the first poll.
-    pub(super) fn new(period: Option<Duration>) -> Self {
+    pub(crate) fn new(period: Option<Duration>) -> Self {
         Self { period, ticks: None, cursor: None }
     }
 
     /// Takes the next events from the mailbox. If there are none, queues the next page of a running
     /// resync. `shared` returns the informer.
-    pub(super) fn poll_take<T: Object, S: std::ops::Deref<Target = Shared<T>>>(
+    pub(crate) fn poll_take<T: Object, S: std::ops::Deref<Target = Shared<T>>>(
         &mut self,
         context: &mut Context<'_>,
         mailbox: &Mailbox<T>,

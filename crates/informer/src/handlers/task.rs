@@ -65,7 +65,7 @@ pub(crate) async fn deliver_to_thread<T: Object>(
 /// Delivers until the mailbox is closed. If a value panics outside of a handler call, for
 /// example in the `Drop` of an object, closes the mailbox. Otherwise, the informer could wait for
 /// this reader indefinitely.
-async fn run_until_closed<T>(mailbox: &Mailbox<T>, delivering: impl Future<Output = ()>) {
+pub(crate) async fn run_until_closed<T>(mailbox: &Mailbox<T>, delivering: impl Future<Output = ()>) {
     let ended = AssertUnwindSafe(delivering).catch_unwind().await;
     if ended.is_err() {
         tracing::error!(handler = %Escaped(mailbox.name()), "event handler was removed, because the `Drop` of an event or of the handler panicked");

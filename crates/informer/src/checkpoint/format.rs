@@ -1,0 +1,85 @@
+//! The file format of a checkpoint.
+//!
+//! ```text
+//! file    = magic, format version (u32), header frame, block frame*, footer frame, told frame*
+//! frame   = tag (u8), length (u32), check of tag and length (u32), payload, hash of all before (u64)
+//! header  = identity, seed of the digests and its fingerprint, resourceVersion
+//! block   = entries in the order of their keys, at most 64 KiB
+//! footer  = number of blocks and entries, hash of all bytes before the footer
+//! told    = keys that the handler receives for the first time, appended before each call
+//! ```
+//!
+//! A file is complete with its footer. The frames after the footer are a journal. A process that is killed
+//! can leave a partial last frame there, which the reader ignores. Any other deviation makes the whole file
+//! unusable. Numbers are little-endian. Each key contains only the bytes that differ from the key before.
+
+mod bytes;
+mod decode;
+mod encode;
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use kube_object::{Digest, ObjectKey, ResourceVersion, Uid};
+
+pub(crate) use decode::decode;
+pub(crate) use encode::{encode, encode_told};
+
+use super::identity::Identity;
+
+const MAGIC: [u8; 8] = *b"KINFCKPT";
+const FORMAT_VERSION: u32 = 1;
+
+/// The maximum size of the payload of a block, in bytes.
+const MAX_BLOCK: usize = 64 << 10;
+
+/// The data of a checkpoint before its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) identity: Identity,
+    /// The number of the seed of the digests. `None` if the digests cannot be compared, because the source
+    /// has no seed, or because another version or platform computes other digests.
+    pub(crate) seed: Option<u64>,
+    /// The resourceVersion that the server had reached when the file was written.
+    pub(crate) version: ResourceVersion,
+}
+
+/// The object that a handler was told about under one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) uid: Uid,
+    /// The last state that the handler has finished. `None` if its first call did not finish.
+    pub(crate) finished: Option<Finished>,
+}
+
+/// A state of an object, without its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finished {
+    pub(crate) version: ResourceVersion,
+    pub(crate) digest: Option<Digest>,
+}
+
+/// The contents of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    pub(crate) header: Header,
+    /// In the order of their keys.
+    pub(crate) entries: Vec<(ObjectKey, Known)>,
+    /// The journal, in the order of the calls.
+    pub(crate) told: Vec<(ObjectKey, Uid)>,
+    /// The length of the file without a partial last frame.
+    pub(crate) valid_len: u64,
+}
+
+/// The reason for which a file is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("it is not a checkpoint")]
+    Magic,
+    #[error("its format has version {0}, and this program reads version {FORMAT_VERSION}")]
+    FormatVersion(u32),
+    #[error("it is truncated")]
+    Truncated,
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+}

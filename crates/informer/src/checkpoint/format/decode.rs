@@ -1,0 +1,153 @@
+//! Reads a checkpoint.
+
+use kube_object::{Digest, DigestSeed, ObjectKey, ResourceVersion, Uid};
+
+use super::{
+    Decoded, FORMAT_VERSION, Finished, Header, Identity, Known, MAGIC, MAX_BLOCK, Unusable,
+    bytes::{Reader, as_text},
+    encode::{DIGEST, FINISHED, NUMBER, UUID},
+    frame::{Tag, hash, take_frame},
+};
+
+/// Reads a file.
+///
+/// # Errors
+/// Returns an error if the file is not exactly what [`encode`](super::encode) and
+/// [`encode_told`](super::encode_told) write. A partial last frame of the journal is no error.
+pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
+    let mut rest = file;
+    header_start(&mut rest)?;
+    let (Tag::Header, payload) = take_frame(&mut rest)? else {
+        return Err(Unusable::Damaged("the header is missing"));
+    };
+    let header = read_header(Reader(payload))?;
+    let (mut entries, mut blocks) = (Vec::new(), 0);
+    loop {
+        let before = file.len() - rest.len();
+        match take_frame(&mut rest)? {
+            (Tag::Block, payload) if payload.len() <= MAX_BLOCK => read_block(Reader(payload), &mut entries)?,
+            (Tag::Footer, payload) => {
+                check_footer(Reader(payload), blocks, &entries, hash(&file[..before]))?;
+                break;
+            }
+            _ => return Err(Unusable::Damaged("a frame has an unexpected tag")),
+        }
+        blocks += 1;
+    }
+    let mut told = Vec::new();
+    loop {
+        match take_frame(&mut rest) {
+            Ok((Tag::Told, payload)) => read_told(Reader(payload), &mut told)?,
+            Ok(_) => return Err(Unusable::Damaged("a frame has an unexpected tag")),
+            Err(Unusable::Truncated) => break,
+            Err(damaged) => return Err(damaged),
+        }
+    }
+    Ok(Decoded { header, entries, told, valid_len: (file.len() - rest.len()) as u64 })
+}
+
+fn header_start(rest: &mut &[u8]) -> Result<(), Unusable> {
+    let mut reader = Reader(rest);
+    let magic = reader.array().map_err(|_| Unusable::Truncated)?;
+    if magic != MAGIC {
+        return Err(Unusable::Magic);
+    }
+    let version = u32::from_le_bytes(reader.array().map_err(|_| Unusable::Truncated)?);
+    if version != FORMAT_VERSION {
+        return Err(Unusable::FormatVersion(version));
+    }
+    *rest = reader.0;
+    Ok(())
+}
+
+fn read_header(mut reader: Reader<'_>) -> Result<Header, Unusable> {
+    let mut texts = Vec::new();
+    for _ in 0..reader.number()? {
+        texts.push(reader.text()?.to_owned());
+    }
+    let identity = Identity::from_texts(texts).ok_or(Unusable::Damaged("the identity is incomplete"))?;
+    let seed = match reader.byte()? {
+        0 => None,
+        _ => {
+            let (seed, fingerprint) = (reader.u64()?, reader.u64()?);
+            Some(seed).filter(|seed| DigestSeed::new(*seed).fingerprint() == fingerprint)
+        }
+    };
+    let version = ResourceVersion::new(reader.text()?);
+    reader.finish()?;
+    Ok(Header { identity, seed, version })
+}
+
+pub(super) fn read_block(
+    mut reader: Reader<'_>,
+    entries: &mut Vec<(ObjectKey, Known)>,
+) -> Result<(), Unusable> {
+    let first = entries.len();
+    while !reader.is_empty() {
+        let before = entries.last().map(|(key, _)| key);
+        let shared = before.filter(|_| entries.len() > first);
+        let (key, known) = read_entry(&mut reader, shared)?;
+        if before.is_some_and(|before| *before >= key) {
+            return Err(Unusable::Damaged("the keys have another order"));
+        }
+        entries.push((key, known));
+    }
+    Ok(())
+}
+
+fn read_told(mut reader: Reader<'_>, told: &mut Vec<(ObjectKey, Uid)>) -> Result<(), Unusable> {
+    while !reader.is_empty() {
+        let (key, known) = read_entry(&mut reader, None)?;
+        told.push((key, known.uid));
+    }
+    Ok(())
+}
+
+fn read_entry(reader: &mut Reader<'_>, before: Option<&ObjectKey>) -> Result<(ObjectKey, Known), Unusable> {
+    let key = read_key(reader, before.map_or("", ObjectKey::as_str))?;
+    let flags = reader.byte()?;
+    let is_set = |flag| flags & flag != 0;
+    let uid = if is_set(UUID) { Uid::from(reader.array::<16>()?) } else { Uid::new(reader.text()?) };
+    if !is_set(FINISHED) {
+        return Ok((key, Known { uid, finished: None }));
+    }
+    let version = match is_set(NUMBER) {
+        true => ResourceVersion::from(reader.number()?),
+        false => ResourceVersion::new(reader.text()?),
+    };
+    let digest = if is_set(DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
+    Ok((key, Known { uid, finished: Some(Finished { version, digest }) }))
+}
+
+fn read_key(reader: &mut Reader<'_>, before: &str) -> Result<ObjectKey, Unusable> {
+    let malformed = Unusable::Damaged("a key is malformed");
+    let (namespace, shared) = (reader.number()?, reader.number()?);
+    let shared = usize::try_from(shared).ok().and_then(|shared| before.as_bytes().get(..shared));
+    let text = [shared.ok_or(malformed.clone())?, reader.bytes()?].concat();
+    let text = as_text(&text)?;
+    if namespace == 0 {
+        return Ok(ObjectKey::new(None, text));
+    }
+    let (namespace, name) = usize::try_from(namespace)
+        .ok()
+        .and_then(|len| text.split_at_checked(len))
+        .and_then(|(namespace, rest)| Some((namespace, rest.strip_prefix('/')?)))
+        .ok_or(malformed)?;
+    Ok(ObjectKey::new(Some(namespace), name))
+}
+
+fn check_footer(
+    mut reader: Reader<'_>,
+    blocks: u64,
+    entries: &[(ObjectKey, Known)],
+    hash: u64,
+) -> Result<(), Unusable> {
+    let counts = (reader.number()?, reader.number()?);
+    if counts != (blocks, entries.len() as u64) {
+        return Err(Unusable::Damaged("the footer has other counts"));
+    }
+    if reader.u64()? != hash {
+        return Err(Unusable::Damaged("the file has another checksum"));
+    }
+    reader.finish()
+}

@@ -1,0 +1,85 @@
+//! Runs the task of a handler with a checkpoint.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use kube_object::{Object, ResourceVersion};
+use tokio::sync::watch;
+
+use super::{
+    CheckpointHandler, delivery::Delivering, journal::CheckpointWriter, known_objects::KnownObjects,
+    list_observer::AppliedList,
+};
+use crate::{
+    handlers::{Mailbox, run_until_closed},
+    shared::Shared,
+};
+
+/// The usable contents of a file.
+pub(super) struct Saved {
+    pub(super) version: ResourceVersion,
+    pub(super) len: u64,
+    pub(super) known: KnownObjects,
+}
+
+/// Waits for the first list, and then calls the handler.
+pub(super) struct CheckpointTask<T> {
+    pub(super) shared: Weak<Shared<T>>,
+    pub(super) lists: watch::Receiver<Option<Arc<AppliedList>>>,
+    pub(super) saved: Option<Saved>,
+    pub(super) writer: CheckpointWriter,
+}
+
+impl<T: Object> CheckpointTask<T> {
+    pub(super) async fn run(
+        mut self,
+        mailbox: Arc<Mailbox<T>>,
+        handler: impl CheckpointHandler<T>,
+        resync: Option<Duration>,
+    ) {
+        let Some(list) = self.first_list(&mailbox).await else { return };
+        let Some(store) = self.shared.upgrade().map(|shared| shared.store.clone()) else { return };
+        let known = self.choose_start(&list).await;
+        let Self { shared, lists, writer, .. } = self;
+        let mut delivering =
+            Delivering { mailbox: &mailbox, handler, store, lists, known, writer, compared: None };
+        run_until_closed(&mailbox, delivering.run(&shared, resync)).await;
+        delivering.finish().await;
+    }
+
+    /// Waits for the first list. Returns `None` if the handler is removed or the informer stops before.
+    async fn first_list(&mut self, mailbox: &Mailbox<T>) -> Option<Arc<AppliedList>> {
+        tokio::select! {
+            biased;
+            list = self.lists.wait_for(Option::is_some) => list.ok()?.clone(),
+            () = poll_fn(|context| mailbox.poll_closed(context)) => None,
+        }
+    }
+
+    /// Decides whether the checkpoint is used. Returns the states that the handler has finished.
+    async fn choose_start(&mut self, list: &AppliedList) -> KnownObjects {
+        let handler = self.writer.name();
+        if list.version.is_opaque() {
+            tracing::warn!(%handler, "the resourceVersions of the server have no order; the checkpoint is not used and not written");
+            self.writer.turn_off();
+            return KnownObjects::default();
+        }
+        match self.saved.take() {
+            Some(saved) if list.version.at_least(&saved.version) => {
+                tracing::info!(%handler, objects = saved.known.len(), "checkpoint is used; the handler receives only changes");
+                self.writer.resume(saved.len).await;
+                saved.known
+            }
+            unused => {
+                if let Some(Saved { version, .. }) = unused {
+                    tracing::warn!(%handler, saved = %version, listed = %list.version, "checkpoint is not used, because the server has a lower resourceVersion and therefore another history; the handler starts cold");
+                }
+                self.writer.start_cold(list.version.clone()).await;
+                KnownObjects::default()
+            }
+        }
+    }
+}
