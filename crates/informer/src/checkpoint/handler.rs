@@ -18,8 +18,16 @@ use crate::EventHandler;
 ///    start. A call can also be repeated if it returned shortly before a crash. Each method must therefore
 ///    be idempotent: after a repeated call, the result must be the same.
 ///
-/// There is no default for the two methods, because a handler that ignores them misses changes.
+/// 5. Before the first call of a cold start, the handler receives `on_cold_start`. It then receives all
+///    objects as adds. Deletions before a cold start are not reported.
+///
+/// `on_missed_update` and `on_missed_delete` have no default, because a handler that ignores them misses
+/// changes.
 pub trait CheckpointHandler<T>: EventHandler<T> {
+    /// Reports that no checkpoint is used. If the handler keeps data between processes, it should now regard
+    /// this data as outdated: the data can contain objects that no longer exist.
+    fn on_cold_start(&mut self) {}
+
     /// Receives an object whose state differs from the last state that the handler has finished.
     ///
     /// `finished` identifies this last state. Its contents are not known, because a checkpoint contains no

@@ -79,12 +79,15 @@ impl CheckpointWriter {
         self.schedule();
     }
 
+    /// Removes the file, because it is not used. Otherwise, a later start could use it.
+    pub(super) async fn discard(&mut self) {
+        self.use_storage("removing", Storage::discard).await;
+    }
+
     /// Replaces the file by an empty checkpoint, so that new keys can be appended to its journal.
     pub(super) async fn start_cold(&mut self, version: ResourceVersion) {
         let header = self.header(version);
-        let replace =
-            move |storage: &mut Storage| storage.replace(&header, &[]).inspect_err(|_| storage.discard());
-        self.use_storage("writing", replace).await;
+        self.use_storage("writing", move |storage| storage.replace(&header, &[])).await;
         self.schedule();
     }
 
@@ -174,7 +177,7 @@ impl CheckpointWriter {
             && !self.failing
         {
             let file = Escaped(storage.path().to_string_lossy());
-            tracing::warn!(handler = %self.name(), %file, operation, %error, "checkpoint was not written; a later restart can repeat calls and miss deletions");
+            tracing::warn!(handler = %self.name(), %file, operation, %error, "checkpoint was not written; the next start can be cold or can repeat calls");
         }
         // An append does not repair a journal that misses keys. Only a complete write does.
         self.failing = result.is_err() || self.failing && operation != "writing";

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube_object::{Escaped, ObjectKey};
+use kube_object::ObjectKey;
 
 use super::format::{Header, Known, encode};
 
@@ -98,13 +98,12 @@ impl Storage {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Removes the checkpoint, because the handler started cold. Otherwise, a later start could use it.
-    pub(crate) fn discard(&mut self) {
+    /// Removes the checkpoint.
+    pub(crate) fn discard(&mut self) -> Result<(), io::Error> {
         self.journal = None;
-        if let Err(error) = fs::remove_file(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(file = %Escaped(self.path.to_string_lossy()), %error, "cannot remove a checkpoint");
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -125,16 +124,16 @@ impl Storage {
         Ok(Journal { file, len })
     }
 
-    /// Appends a frame to the journal. If the method fails, the journal has its former length.
+    /// Appends a frame to the journal. If the method fails, it removes the checkpoint. Otherwise, the next
+    /// process could miss the deletion of an object that is not in the journal.
     pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), io::Error> {
         let missing = || io::Error::other("the checkpoint was not written before");
         let Journal { file, len } = self.journal.as_mut().ok_or_else(missing)?;
-        let written = Limited { file, left: self.max_bytes.saturating_sub(*len) }.write_all(frame);
-        if let Err(error) = written {
-            if file.set_len(*len).is_err() {
-                // The file can end with a part of a frame. A further frame would make it unusable.
-                self.journal = None;
-            }
+        let left = self.max_bytes.saturating_sub(*len);
+        if let Err(error) = (Limited { file, left }).write_all(frame) {
+            // An empty file is also unusable.
+            let _emptied = file.set_len(0);
+            self.discard()?;
             return Err(error);
         }
         *len += frame.len() as u64;

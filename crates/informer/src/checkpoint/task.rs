@@ -14,7 +14,7 @@ use super::{
     list_observer::AppliedList,
 };
 use crate::{
-    handlers::{Mailbox, run_until_closed},
+    handlers::{CallOutcome, Mailbox, call_unless_abandoned_with, run_until_closed},
     shared::Shared,
 };
 
@@ -37,12 +37,21 @@ impl<T: Object> CheckpointTask<T> {
     pub(super) async fn run(
         mut self,
         mailbox: Arc<Mailbox<T>>,
-        handler: impl CheckpointHandler<T>,
+        mut handler: impl CheckpointHandler<T>,
         resync: Option<Duration>,
     ) {
         let Some(list) = self.first_list(&mailbox).await else { return };
         let Some(store) = self.shared.upgrade().map(|shared| shared.store.clone()) else { return };
-        let known = self.choose_start(&list).await;
+        let known = match self.take_usable(&list) {
+            Some(saved) => {
+                self.writer.resume(saved.len).await;
+                saved.known
+            }
+            None => {
+                self.start_cold(&mailbox, &mut handler, &list.version).await;
+                KnownObjects::default()
+            }
+        };
         let Self { shared, lists, writer, .. } = self;
         let mut delivering =
             Delivering { mailbox: &mailbox, handler, store, lists, known, writer, compared: None };
@@ -59,27 +68,36 @@ impl<T: Object> CheckpointTask<T> {
         }
     }
 
-    /// Decides whether the checkpoint is used. Returns the states that the handler has finished.
-    async fn choose_start(&mut self, list: &AppliedList) -> KnownObjects {
+    /// Returns the checkpoint if it belongs to the history of the server.
+    fn take_usable(&mut self, list: &AppliedList) -> Option<Saved> {
         let handler = self.writer.name();
         if list.version.is_opaque() {
             tracing::warn!(%handler, "the resourceVersions of the server have no order; the checkpoint is not used and not written");
             self.writer.turn_off();
-            return KnownObjects::default();
+            return None;
         }
-        match self.saved.take() {
-            Some(saved) if list.version.at_least(&saved.version) => {
-                tracing::info!(%handler, objects = saved.known.len(), "checkpoint is used; the handler receives only changes");
-                self.writer.resume(saved.len).await;
-                saved.known
-            }
-            unused => {
-                if let Some(Saved { version, .. }) = unused {
-                    tracing::warn!(%handler, saved = %version, listed = %list.version, "checkpoint is not used, because the server has a lower resourceVersion and therefore another history; the handler starts cold");
-                }
-                self.writer.start_cold(list.version.clone()).await;
-                KnownObjects::default()
-            }
+        let saved = self.saved.take()?;
+        if !list.version.at_least(&saved.version) {
+            tracing::warn!(%handler, saved = %saved.version, listed = %list.version, "checkpoint is not used, because the server has a lower resourceVersion and therefore another history; the handler starts cold");
+            return None;
+        }
+        tracing::info!(%handler, objects = saved.known.len(), "checkpoint is used; the handler receives only changes");
+        Some(saved)
+    }
+
+    /// Tells the handler about the cold start. If its call does not return, the next start is also cold.
+    async fn start_cold(
+        &mut self,
+        mailbox: &Mailbox<T>,
+        handler: &mut impl CheckpointHandler<T>,
+        version: &ResourceVersion,
+    ) {
+        self.writer.discard().await;
+        let told = call_unless_abandoned_with(mailbox, "none, in on_cold_start", || handler.on_cold_start());
+        if told == CallOutcome::Finished {
+            self.writer.start_cold(version.clone()).await;
+        } else {
+            self.writer.turn_off();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Calls a handler and catches its panics.
 
-use std::panic::AssertUnwindSafe;
+use std::{fmt::Display, panic::AssertUnwindSafe};
 
-use kube_object::{Escaped, Event, ObjectKey};
+use kube_object::{Escaped, Event};
 
 use super::{EventHandler, Mailbox};
 
@@ -25,10 +25,10 @@ pub(crate) enum CallOutcome {
     Abandoned,
 }
 
-/// Runs a call for the object with this key. A panic is caught, counted and logged.
+/// Runs a call of a handler. `key` is the key of its object in the log. A panic is caught, counted and logged.
 pub(crate) fn call_unless_abandoned_with<T>(
     mailbox: &Mailbox<T>,
-    key: &ObjectKey,
+    key: &(impl Display + ?Sized),
     call: impl FnOnce(),
 ) -> CallOutcome {
     if mailbox.is_abandoned() {

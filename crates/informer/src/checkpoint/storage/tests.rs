@@ -104,18 +104,18 @@ fn full_disk_at_any_byte_keeps_old_checkpoint() {
 }
 
 #[test]
-fn full_disk_during_append_keeps_complete_frames() {
+fn full_disk_during_append_removes_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let mut storage = storage(folder.path(), u64::MAX);
-    storage.replace(&header(1), &entries(2)).unwrap();
-    let len = storage.journal.as_ref().unwrap().len;
     for byte in 0..told("a").len() as u64 {
-        storage.max_bytes = len + byte;
+        storage.max_bytes = u64::MAX;
+        storage.replace(&header(1), &entries(2)).unwrap();
+        storage.append(&told("b")).unwrap();
+        storage.max_bytes = storage.journal.as_ref().unwrap().len + byte;
         assert_eq!(storage.append(&told("a")).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(contents(&storage), None);
+        assert!(storage.append(&told("a")).is_err());
     }
-    storage.max_bytes = u64::MAX;
-    storage.append(&told("b")).unwrap();
-    assert_eq!(contents(&storage), Some(("1".to_owned(), 2, 1)));
 }
 
 #[test]

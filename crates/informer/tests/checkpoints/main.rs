@@ -1,0 +1,8 @@
+//! Tests handlers with a checkpoint: restarts, crashes, and files that cannot be used.
+
+mod failures;
+mod life;
+#[path = "../support/logged.rs"]
+mod logged;
+mod model;
+mod restart;
