@@ -11,7 +11,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 /// The pages, and tests that see the items of a page's first block of items.
-const PAGES: [(&str, &str, Option<&str>); 8] = [
+const PAGES: [(&str, &str, Option<&str>); 9] = [
     ("readme", "README.md", None),
     ("guide", "docs/guide.md", None),
     ("operator", "docs/operator.md", Some("operator_permissions.rs")),
@@ -20,6 +20,7 @@ const PAGES: [(&str, &str, Option<&str>); 8] = [
     ("from_kube_runtime", "docs/from-kube-runtime.md", None),
     ("testserver", "docs/testserver.md", None),
     ("faults", "docs/faults.md", None),
+    ("warm_restarts", "docs/warm-restarts.md", None),
 ];
 
 fn main() {

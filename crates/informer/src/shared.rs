@@ -10,18 +10,20 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use kube_delta_fifo::{self as fifo, EventList, EventPages};
+use kube_delta_fifo as fifo;
 use kube_object::{Delta, Escaped, Event, Object};
-use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus};
+use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
 use kube_store::{LargeWrite, Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{runtime::Handle, sync::watch, task::JoinHandle, time::Instant};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::checkpoint::{AppliedList, ListObserver};
+mod large_write;
+
 use crate::{
     HandlerStatus, InformerId,
+    checkpoint::{AppliedList, ListObserver},
     config::InformerConfig,
     delivered::DeliveredEvents,
     factory::FactoryLink,
@@ -311,59 +313,6 @@ impl<T: Object> Shared<T> {
         let subscribers = self.lock_subscribers();
         let is_early = matches!(subscribers.lifecycle, Lifecycle::NotStarted(_));
         is_early.then(|| self.lists.enable())
-    }
-
-    /// Applies a large write on a thread for blocking work, so that the runtime and the locks are not
-    /// blocked.
-    async fn apply_large(&self, mut write: LargeWrite<T>) -> Vec<Arc<Mailbox<T>>> {
-        let is_first_list = !self.store.is_synced() && self.store.snapshot().is_empty();
-        loop {
-            let prepare = move || {
-                let events = write.prepare();
-                // The events of the first list are the adds of all objects. Subscribers read these from the
-                // store, because the allocator would keep the memory of a list of all events.
-                let events = if is_first_list { None } else { Some(EventList::new(events)) };
-                (write, events)
-            };
-            let events;
-            (write, events) = self.wait_for_thread(self.spawn_blocking(prepare)).await;
-            let subscribers = self.lock_subscribers();
-            // If an index was added, the write is prepared again.
-            if write.publish() {
-                let is_empty = events.as_ref().is_some_and(EventList::is_empty);
-                let adds: Arc<dyn EventPages<T>> = Arc::new(InitialAdds(self.store.snapshot()));
-                let mailboxes = self.deliver(&subscribers, is_empty, |mailbox, synced| match &events {
-                    Some(events) => mailbox.push_list(events, synced),
-                    None => mailbox.push_pages(Arc::clone(&adds), synced),
-                });
-                drop(subscribers);
-                self.announce_sync();
-                drop(self.spawn_blocking(|| drop((write, events))));
-                return mailboxes;
-            }
-        }
-    }
-
-    /// Runs this on a thread for blocking work. A stop of the informer waits for it.
-    pub(crate) fn spawn_blocking<R: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> R + Send + 'static,
-    ) -> JoinHandle<R> {
-        let token = self.tasks.token();
-        tokio::task::spawn_blocking(move || {
-            let result = work();
-            drop(token);
-            result
-        })
-    }
-
-    /// Returns the result of the thread. Never returns if the runtime shuts down.
-    async fn wait_for_thread<R>(&self, thread: JoinHandle<R>) -> R {
-        match thread.await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => std::future::pending().await,
-        }
     }
 
     /// Passes the events of a write to all subscribers. Returns the mailboxes with backpressure.

@@ -92,11 +92,8 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
     }
 
     async fn deliver(&mut self, delivery: &Delivery<T>) {
-        let new = delivery.iter().filter_map(|event| match event {
-            Event::Added { object, .. } if self.known.is_new(object) => Some(object),
-            _ => None,
-        });
-        let told: Vec<_> = new.map(|object| (object.key().clone(), object.id.uid.clone())).collect();
+        let states = delivery.iter().map(Event::entry).filter(|entry| self.known.needs_journal(entry));
+        let told: Vec<_> = states.map(|entry| (entry.key().clone(), entry.id.uid.clone())).collect();
         self.writer.append(&told).await;
         for event in delivery.iter() {
             if self.call(event) == CallOutcome::Abandoned {
@@ -111,7 +108,6 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
         match event {
             Event::Added { object, initial } => self.add(object, *initial),
             Event::Updated { new, .. } => {
-                self.known.see(new.key());
                 let outcome = self.call_with_event(event);
                 if outcome == CallOutcome::Finished {
                     self.known.finish(new);
@@ -129,8 +125,16 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
     }
 
     fn call_with_event(&mut self, event: &Event<T>) -> CallOutcome {
+        self.begin(event.entry());
         let handler = &mut self.handler;
         call_unless_abandoned_with(self.mailbox, event.key(), || call(handler, event))
+    }
+
+    fn begin(&mut self, entry: &Entry<T>) {
+        self.known.see(entry.key());
+        if !self.mailbox.is_abandoned() {
+            self.known.begin(entry.key(), &entry.id.uid);
+        }
     }
 
     /// Delivers an added object, or the difference to its finished state.
@@ -139,6 +143,7 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
         let outcome = match self.known.compare(object) {
             Comparison::Unchanged => CallOutcome::Finished,
             Comparison::Changed(finished) => {
+                self.begin(object);
                 let handler = &mut self.handler;
                 call_unless_abandoned_with(self.mailbox, object.key(), || {
                     handler.on_missed_update(&finished, object);
@@ -147,7 +152,11 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
             Comparison::New => self.add_new(object, initial),
             Comparison::Replaced(last) => match self.missed_delete(&last) {
                 CallOutcome::Abandoned => CallOutcome::Abandoned,
-                CallOutcome::Finished | CallOutcome::Panicked => self.add_new(object, initial),
+                CallOutcome::Finished => self.add_new(object, initial),
+                CallOutcome::Panicked => {
+                    self.known.replace_unfinished(last);
+                    self.add_new(object, initial)
+                }
             },
         };
         if outcome == CallOutcome::Finished {
@@ -157,7 +166,7 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
     }
 
     fn add_new(&mut self, object: &Entry<T>, initial: bool) -> CallOutcome {
-        self.known.tell(object);
+        self.begin(object);
         let handler = &mut self.handler;
         call_unless_abandoned_with(self.mailbox, object.key(), || handler.on_add(object, initial))
     }
@@ -174,6 +183,10 @@ impl<T: Object, H: CheckpointHandler<T>> Delivering<'_, T, H> {
         let missed =
             self.known.missed_deletes(|key| snapshot.get(key).is_some() || list.undecodable.contains(key));
         drop(snapshot);
+        let told = missed.iter().filter(|last| self.known.deletion_needs_journal(last));
+        let told: Vec<_> = told.map(|last| (last.key.clone(), last.uid.clone())).collect();
+        self.writer.append(&told).await;
+        told.iter().for_each(|(key, uid)| self.known.begin(key, uid));
         for last in missed {
             let outcome = self.missed_delete(&last);
             if outcome == CallOutcome::Abandoned {

@@ -6,7 +6,7 @@
 //! header  = identity, seed of the digests and its fingerprint, resourceVersion
 //! block   = entries in the order of their keys, at most 64 KiB
 //! footer  = number of blocks and entries, hash of all bytes before the footer
-//! told    = keys that the handler receives for the first time, appended before each call
+//! told    = objects for which a call begins, each at most once, appended before the call
 //! ```
 //!
 //! A file is complete with its footer. The frames after the footer are a journal. A process that is killed
@@ -50,6 +50,17 @@ pub(crate) struct Known {
     pub(crate) uid: Uid,
     /// The last state that the handler has finished. `None` if its first call did not finish.
     pub(crate) finished: Option<Finished>,
+    /// A later call began and did not finish. The handler possibly knows a later state.
+    pub(crate) is_unfinished: bool,
+    /// The journal of the current file contains the object. Not stored.
+    pub(crate) is_in_journal: bool,
+}
+
+impl Known {
+    /// Creates the state of an object whose first call did not finish.
+    pub(crate) fn told(uid: Uid) -> Self {
+        Self { uid, finished: None, is_unfinished: true, is_in_journal: false }
+    }
 }
 
 /// A state of an object, without its contents.
@@ -59,14 +70,18 @@ pub(crate) struct Finished {
     pub(crate) digest: Option<Digest>,
 }
 
+/// The entries of a file, in the order of their keys.
+pub(crate) type Entries = Vec<(ObjectKey, Known)>;
+
+/// The journal of a file, in the order of the calls.
+pub(crate) type Told = Vec<(ObjectKey, Uid)>;
+
 /// The contents of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) header: Header,
-    /// In the order of their keys.
-    pub(crate) entries: Vec<(ObjectKey, Known)>,
-    /// The journal, in the order of the calls.
-    pub(crate) told: Vec<(ObjectKey, Uid)>,
+    pub(crate) entries: Entries,
+    pub(crate) told: Told,
     /// The length of the file without a partial last frame.
     pub(crate) valid_len: u64,
 }

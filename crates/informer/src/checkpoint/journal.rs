@@ -87,7 +87,7 @@ impl CheckpointWriter {
     /// Replaces the file by an empty checkpoint, so that new keys can be appended to its journal.
     pub(super) async fn start_cold(&mut self, version: ResourceVersion) {
         let header = self.header(version);
-        self.use_storage("writing", move |storage| storage.replace(&header, &[])).await;
+        self.use_storage("writing", move |storage| storage.replace(&header, &[], &[])).await;
         self.schedule();
     }
 
@@ -131,10 +131,10 @@ impl CheckpointWriter {
         let StorageState::Idle(mut storage) = std::mem::replace(&mut self.storage, StorageState::Off) else {
             return;
         };
-        let mut entries = known.snapshot();
+        let snapshot = known.snapshot();
         self.storage = StorageState::Writing(spawn_blocking(move || {
-            entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-            let written = storage.replace(&header, &entries);
+            let (entries, told) = snapshot.into_parts();
+            let written = storage.replace(&header, &entries, &told);
             (storage, written)
         }));
     }

@@ -81,7 +81,7 @@ impl<T: Object> Informer<T> {
     pub fn add_handler_with_checkpoint(
         &self,
         name: &str,
-        checkpoint: Checkpoint,
+        checkpoint: &Checkpoint,
         handler: impl CheckpointHandler<T>,
     ) -> Result<HandlerRegistration<T>, CheckpointError> {
         let source = &*self.shared.config.source;
@@ -89,8 +89,8 @@ impl<T: Object> Informer<T> {
         if is_secrets(&source.path()) {
             return Err(CheckpointError::Secrets { name: name.to_owned() });
         }
-        let identity = identity(source, name, &checkpoint);
-        let (storage, decoded) = open(&checkpoint, &identity, name);
+        let identity = identity(source, name, checkpoint);
+        let (storage, decoded) = open(checkpoint, &identity, name);
         let Some(lists) = self.shared.observe_lists() else {
             return Err(CheckpointError::AlreadyStarted { name: name.to_owned() });
         };
@@ -104,7 +104,7 @@ impl<T: Object> Informer<T> {
             known: KnownObjects::of_checkpoint(decoded, seed.is_some() && seed == saved_seed),
         });
         let jitter = self.shared.config.settings.reflector.seed;
-        let writer = CheckpointWriter::new(storage, identity, seed, &checkpoint, jitter);
+        let writer = CheckpointWriter::new(storage, identity, seed, checkpoint, jitter);
         let task = CheckpointTask { shared: Arc::downgrade(&self.shared), lists, saved, writer };
         let (running, ended) = watch::channel(());
         let resync = self.default_resync();

@@ -9,9 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube_object::ObjectKey;
+use kube_object::{ObjectKey, Uid};
 
-use super::format::{Header, Known, encode};
+use super::format::{Header, Known, encode, encode_told};
 
 /// Reads and writes a checkpoint. Holds its lock until it is dropped. All methods block.
 pub(crate) struct Storage {
@@ -83,14 +83,15 @@ impl Storage {
         Ok(())
     }
 
-    /// Replaces the checkpoint. If the method fails, the old checkpoint and its journal remain, except if
-    /// only the last step fails, the sync of the folder.
+    /// Replaces the checkpoint and starts its journal with `told`. If the method fails, the old checkpoint
+    /// and its journal remain, except if only the last step fails, the sync of the folder.
     pub(crate) fn replace(
         &mut self,
         header: &Header,
         entries: &[(ObjectKey, Known)],
+        told: &[(ObjectKey, Uid)],
     ) -> Result<(), io::Error> {
-        let journal = self.write_temporary(header, entries).inspect_err(|_| {
+        let journal = self.write_temporary(header, entries, told).inspect_err(|_| {
             // A partial file is useless, and can fill the disk.
             let _missing = fs::remove_file(&self.temporary);
         })?;
@@ -107,7 +108,12 @@ impl Storage {
         }
     }
 
-    fn write_temporary(&self, header: &Header, entries: &[(ObjectKey, Known)]) -> Result<Journal, io::Error> {
+    fn write_temporary(
+        &self,
+        header: &Header,
+        entries: &[(ObjectKey, Known)],
+        told: &[(ObjectKey, Uid)],
+    ) -> Result<Journal, io::Error> {
         // A left file can have other permissions.
         match fs::remove_file(&self.temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -116,6 +122,9 @@ impl Storage {
         let file = private(OpenOptions::new().create_new(true).append(true)).open(&self.temporary)?;
         let mut out = io::BufWriter::new(Limited { file: &file, left: self.max_bytes });
         encode(header, entries, &mut out)?;
+        if !told.is_empty() {
+            out.write_all(&encode_told(told.iter().map(|(key, uid)| (key, uid))))?;
+        }
         out.flush()?;
         drop(out);
         file.sync_all()?;

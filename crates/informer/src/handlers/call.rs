@@ -25,7 +25,8 @@ pub(crate) enum CallOutcome {
     Abandoned,
 }
 
-/// Runs a call of a handler. `key` is the key of its object in the log. A panic is caught, counted and logged.
+/// Runs a call of a handler. `key` is the key of its object in the log. A panic is caught, counted and
+/// logged.
 pub(crate) fn call_unless_abandoned_with<T>(
     mailbox: &Mailbox<T>,
     key: &(impl Display + ?Sized),

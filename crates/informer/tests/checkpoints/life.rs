@@ -95,7 +95,7 @@ impl Life {
     /// Starts a process with this informer, and waits until its handler has received the initial list.
     pub(crate) fn start(
         informer: impl FnOnce() -> Informer<ConfigMap>,
-        checkpoint: Checkpoint,
+        checkpoint: &Checkpoint,
         handler: impl CheckpointHandler<ConfigMap>,
     ) -> Self {
         let life = Self::begin(informer, checkpoint, handler);
@@ -106,7 +106,7 @@ impl Life {
     /// Starts a process without waiting.
     pub(crate) fn begin(
         informer: impl FnOnce() -> Informer<ConfigMap>,
-        checkpoint: Checkpoint,
+        checkpoint: &Checkpoint,
         handler: impl CheckpointHandler<ConfigMap>,
     ) -> Self {
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

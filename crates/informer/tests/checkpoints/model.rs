@@ -1,4 +1,4 @@
-//! A seeded model: random changes, crashes and restores, and a client that knows only the calls of its handler.
+//! Tests a client that knows only the calls of its handler, with random changes, crashes and restores.
 
 use std::{
     collections::BTreeMap,
@@ -136,7 +136,7 @@ fn live(server: &Server, folder: &Path, rng: &mut Rng, data: &Data, versions: &m
     let full = rng.u8(0..8) == 0;
     let max_bytes = if full { rng.u64(0..900) } else { u64::MAX };
     let checkpoint = checkpoint(folder).max_file_bytes(max_bytes);
-    let life = Life::begin(|| informer().build(), checkpoint, client);
+    let life = Life::begin(|| informer().build(), &checkpoint, client);
     for _ in 0..rng.usize(0..5) {
         change(server, rng, versions);
         let millis = *rng.choice(&[0, 1, 50, 3000, 400_000]).unwrap();
@@ -169,7 +169,7 @@ fn last_life(server: &Server, folder: &Path, data: &Data) -> u32 {
         is_dead: Arc::default(),
         calls: Arc::clone(&calls),
     };
-    Life::start(|| builder(server).build(), checkpoint(folder), client).stop();
+    Life::start(|| builder(server).build(), &checkpoint(folder), client).stop();
     calls.load(Relaxed)
 }
 

@@ -1,4 +1,4 @@
-//! The handler receives exactly the changes of the time without a process.
+//! Tests that the handler receives exactly the changes of the time without a process.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl World {
     }
 
     fn start(&self) -> Life {
-        Life::start(|| builder(&self.server).build(), checkpoint(self.folder.path()), self.recorder.clone())
+        Life::start(|| builder(&self.server).build(), &checkpoint(self.folder.path()), self.recorder.clone())
     }
 
     fn calls(&self) -> Vec<String> {
@@ -172,7 +172,7 @@ fn undecodable_object_is_not_reported_as_deleted() {
             })
             .build()
     };
-    let life = Life::start(undecodable, checkpoint(world.folder.path()), world.recorder.clone());
+    let life = Life::start(undecodable, &checkpoint(world.folder.path()), world.recorder.clone());
     life.stop();
     assert_eq!(world.calls(), ["missed delete o02"]);
     assert!(world.run().is_empty(), "the object is unchanged");
@@ -217,7 +217,7 @@ fn informer_with_other_selection_has_its_own_checkpoint() {
         let api = Api::namespaced(Client::new(world.server.service(), "default"), "default");
         Informer::from_source(ListWatch::new(api).fields("metadata.name=o00")).build()
     };
-    Life::start(selection, checkpoint(world.folder.path()), world.recorder.clone()).stop();
+    Life::start(selection, &checkpoint(world.folder.path()), world.recorder.clone()).stop();
     assert_eq!(world.calls(), ["add o00", "cold start "]);
     assert!(world.run().is_empty());
 }

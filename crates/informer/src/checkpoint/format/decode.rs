@@ -5,7 +5,7 @@ use kube_object::{Digest, DigestSeed, ObjectKey, ResourceVersion, Uid};
 use super::{
     Decoded, FORMAT_VERSION, Finished, Header, Identity, Known, MAGIC, MAX_BLOCK, Unusable,
     bytes::{Reader, as_text},
-    encode::{DIGEST, FINISHED, NUMBER, UUID},
+    encode::{DIGEST, FINISHED, NUMBER, UNFINISHED, UUID},
     frame::{Tag, hash, take_frame},
 };
 
@@ -109,14 +109,15 @@ fn read_entry(reader: &mut Reader<'_>, before: Option<&ObjectKey>) -> Result<(Ob
     let is_set = |flag| flags & flag != 0;
     let uid = if is_set(UUID) { Uid::from(reader.array::<16>()?) } else { Uid::new(reader.text()?) };
     if !is_set(FINISHED) {
-        return Ok((key, Known { uid, finished: None }));
+        return Ok((key, Known::told(uid)));
     }
     let version = match is_set(NUMBER) {
         true => ResourceVersion::from(reader.number()?),
         false => ResourceVersion::new(reader.text()?),
     };
     let digest = if is_set(DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
-    Ok((key, Known { uid, finished: Some(Finished { version, digest }) }))
+    let finished = Some(Finished { version, digest });
+    Ok((key, Known { uid, finished, is_unfinished: is_set(UNFINISHED), is_in_journal: false }))
 }
 
 fn read_key(reader: &mut Reader<'_>, before: &str) -> Result<ObjectKey, Unusable> {

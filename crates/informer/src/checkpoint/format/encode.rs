@@ -18,6 +18,7 @@ pub(super) const UUID: u8 = 1;
 pub(super) const FINISHED: u8 = 2;
 pub(super) const DIGEST: u8 = 4;
 pub(super) const NUMBER: u8 = 8;
+pub(super) const UNFINISHED: u8 = 16;
 
 /// Writes a file without a journal. `entries` must be in the order of their keys, without duplicates.
 ///
@@ -57,7 +58,7 @@ pub(crate) fn encode(
 pub(crate) fn encode_told<'a>(told: impl IntoIterator<Item = (&'a ObjectKey, &'a Uid)>) -> Vec<u8> {
     let (mut payload, mut frame) = (Vec::new(), Vec::new());
     for (key, uid) in told {
-        put_entry(&mut payload, key, None, &Known { uid: uid.clone(), finished: None });
+        put_entry(&mut payload, key, None, &Known::told(uid.clone()));
     }
     put_frame(&mut frame, Tag::Told, &payload);
     frame
@@ -95,6 +96,7 @@ fn put_entry(out: &mut Vec<u8>, key: &ObjectKey, before: Option<&ObjectKey>, kno
         (known.finished.is_some(), FINISHED),
         (digest.is_some(), DIGEST),
         (number.is_some(), NUMBER),
+        (known.is_unfinished, UNFINISHED),
     ];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     match uuid {

@@ -1,3 +1,5 @@
+//! Tests that each file is read as it was written, and that each deviation is found.
+
 use std::io::{self, Write};
 
 use proptest::prelude::*;
@@ -21,14 +23,17 @@ fn file(entries: &[(ObjectKey, Known)], told: &[(ObjectKey, Uid)]) -> Vec<u8> {
 
 fn entry(name: &str, uid: &str, version: &str, digest: Option<u64>) -> (ObjectKey, Known) {
     let finished = Finished { version: version.into(), digest: digest.map(Digest::new) };
-    (ObjectKey::new(Some("shop"), name), Known { uid: uid.into(), finished: Some(finished) })
+    (
+        ObjectKey::new(Some("shop"), name),
+        Known { is_unfinished: name == "web-0", finished: Some(finished), ..Known::told(uid.into()) },
+    )
 }
 
 const UUID: &str = "6f2b1c00-5a5e-4f0e-9d0f-0a1b2c3d4e5f";
 
 fn small_entries() -> Vec<(ObjectKey, Known)> {
     vec![
-        (ObjectKey::new(None, "node"), Known { uid: "".into(), finished: None }),
+        (ObjectKey::new(None, "node"), Known::told("".into())),
         entry("web-0", UUID, "812", Some(1)),
         entry("web-1", "text", "0812", None),
         entry("web-10", UUID, "99999999999999999999999", Some(u64::MAX)),
@@ -57,12 +62,13 @@ fn any_uid() -> impl Strategy<Value = String> {
 
 fn any_known() -> impl Strategy<Value = Known> {
     let finished = proptest::option::of((any_version(), proptest::option::of(any::<u64>())));
-    (any_uid(), finished).prop_map(|(uid, finished)| Known {
-        uid: uid.as_str().into(),
+    (any_uid(), finished, any::<bool>()).prop_map(|(uid, finished, is_unfinished)| Known {
+        is_unfinished: is_unfinished || finished.is_none(),
         finished: finished.map(|(version, digest)| Finished {
             version: version.as_str().into(),
             digest: digest.map(Digest::new),
         }),
+        ..Known::told(uid.as_str().into())
     })
 }
 
@@ -207,4 +213,30 @@ fn entry_above_64_kib_is_an_error() {
     let large = entry(&"x".repeat(MAX_BLOCK), UUID, "1", None);
     let error = encode(&header(), &[large], &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("64 KiB"), "{error}");
+}
+
+/// A typical object of a Deployment.
+fn pod(at: u64) -> (ObjectKey, Known) {
+    let name = format!("web-{:03}-7d4b9c6f5d-{:05x}", at / 20, at.wrapping_mul(0x9e37_79b9) & 0xf_ffff);
+    let id = frame::hash(&at.to_le_bytes());
+    let uid = Uid::new(&format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        id as u32,
+        id as u16,
+        id >> 52,
+        id >> 40 & 0xfff,
+        id & 0xffff_ffff_ffff
+    ));
+    let finished = Finished { version: (100_000 + at * 7).into(), digest: Some(Digest::new(id)) };
+    let known = Known { uid, finished: Some(finished), is_unfinished: false, is_in_journal: false };
+    (ObjectKey::new(Some(&format!("shop-{}", at / 1000)), &name), known)
+}
+
+#[test]
+fn object_needs_40_bytes_in_file_and_80_bytes_in_memory() {
+    let mut entries: Vec<_> = (0..20_000).map(pod).collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let bytes = file(&entries, &[]).len() / entries.len();
+    assert!(bytes <= 40, "{bytes} bytes");
+    assert_eq!(size_of::<(ObjectKey, Known)>(), 80);
 }

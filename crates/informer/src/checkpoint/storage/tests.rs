@@ -1,10 +1,9 @@
-use kube_object::{ResourceVersion, Uid};
+//! Tests the files of a checkpoint, also on a full disk.
+
+use kube_object::ResourceVersion;
 
 use super::*;
-use crate::checkpoint::{
-    format::{decode, encode_told},
-    identity::Identity,
-};
+use crate::checkpoint::{format::decode, identity::Identity};
 
 const NAME: &str = "audit";
 
@@ -14,7 +13,7 @@ fn header(version: u64) -> Header {
 }
 
 fn entries(count: usize) -> Vec<(ObjectKey, Known)> {
-    let known = Known { uid: Uid::new("u"), finished: None };
+    let known = Known::told(Uid::new("u"));
     (0..count).map(|at| (ObjectKey::new(None, &format!("{at:05}")), known.clone())).collect()
 }
 
@@ -39,7 +38,7 @@ fn file_is_replaced_and_its_journal_continues() {
     let mut storage = storage(&folder, u64::MAX);
     assert_eq!(contents(&storage), None);
     assert!(storage.append(&told("a")).is_err(), "no file exists");
-    storage.replace(&header(1), &entries(2)).unwrap();
+    storage.replace(&header(1), &entries(2), &[]).unwrap();
     storage.append(&told("a")).unwrap();
     storage.append(&told("b")).unwrap();
     assert_eq!(contents(&storage), Some(("1".to_owned(), 2, 2)));
@@ -52,7 +51,7 @@ fn file_is_replaced_and_its_journal_continues() {
     storage.resume(valid_len).unwrap();
     storage.append(&told("c")).unwrap();
     assert_eq!(contents(&storage), Some(("1".to_owned(), 2, 2)), "the partial frame is removed");
-    storage.replace(&header(2), &entries(3)).unwrap();
+    storage.replace(&header(2), &entries(3), &[]).unwrap();
     storage.append(&told("d")).unwrap();
     assert_eq!(contents(&storage), Some(("2".to_owned(), 3, 1)));
 }
@@ -66,7 +65,7 @@ fn only_owner_can_read_files() {
     // A file of an earlier crash, readable for all.
     fs::write(folder.path().join("audit.tmp"), "x").unwrap();
     let mut storage = storage(folder.path(), u64::MAX);
-    storage.replace(&header(1), &entries(1)).unwrap();
+    storage.replace(&header(1), &entries(1), &[]).unwrap();
     for file in fs::read_dir(folder.path()).unwrap() {
         let file = file.unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
@@ -87,19 +86,19 @@ fn lock_has_one_holder() {
 fn full_disk_at_any_byte_keeps_old_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let mut storage = storage(folder.path(), u64::MAX);
-    storage.replace(&header(1), &entries(2)).unwrap();
+    storage.replace(&header(1), &entries(2), &[]).unwrap();
     storage.append(&told("a")).unwrap();
     let mut larger = Vec::new();
     encode(&header(2), &entries(3), &mut larger).unwrap();
     for byte in 0..larger.len() as u64 {
         storage.max_bytes = byte;
-        let error = storage.replace(&header(2), &entries(3)).unwrap_err();
+        let error = storage.replace(&header(2), &entries(3), &[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull, "byte {byte}");
         assert_eq!(contents(&storage), Some(("1".to_owned(), 2, 1)), "byte {byte}");
         assert!(!storage.temporary.exists());
     }
     storage.max_bytes = larger.len() as u64;
-    storage.replace(&header(2), &entries(3)).unwrap();
+    storage.replace(&header(2), &entries(3), &[]).unwrap();
     assert_eq!(contents(&storage), Some(("2".to_owned(), 3, 0)));
 }
 
@@ -109,7 +108,7 @@ fn full_disk_during_append_removes_checkpoint() {
     let mut storage = storage(folder.path(), u64::MAX);
     for byte in 0..told("a").len() as u64 {
         storage.max_bytes = u64::MAX;
-        storage.replace(&header(1), &entries(2)).unwrap();
+        storage.replace(&header(1), &entries(2), &[]).unwrap();
         storage.append(&told("b")).unwrap();
         storage.max_bytes = storage.journal.as_ref().unwrap().len + byte;
         assert_eq!(storage.append(&told("a")).unwrap_err().kind(), io::ErrorKind::StorageFull);
