@@ -53,7 +53,7 @@ impl ClusterId {
     /// Creates an identity from a hash of the URL of the API server. The file does not contain the URL.
     ///
     /// Two clusters that use the same URL one after the other have the same identity. Then, only the
-    /// resourceVersions and the digests show that the objects are other objects.
+    /// resourceVersions and the digests differ.
     pub fn from_url(url: &str) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(url.as_bytes());

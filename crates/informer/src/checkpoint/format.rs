@@ -6,11 +6,11 @@
 //! header  = identity, seed of the digests and its fingerprint, resourceVersion
 //! block   = entries in the order of their keys, at most 64 KiB
 //! footer  = number of blocks and entries, hash of all bytes before the footer
-//! told    = objects for which a call begins, each at most once, appended before the call
+//! told    = objects for which a call starts, each at most once, appended before the call
 //! ```
 //!
 //! A file is complete with its footer. The frames after the footer are a journal. A process that is killed
-//! can leave a partial last frame there, which the reader ignores. Any other deviation makes the whole file
+//! can leave a partial last frame there, which the reader ignores. Any other deviation makes the file
 //! unusable. Numbers are little-endian. Each key contains only the bytes that differ from the key before.
 
 mod bytes;
@@ -44,13 +44,13 @@ pub(crate) struct Header {
     pub(crate) version: ResourceVersion,
 }
 
-/// The object that a handler was told about under one key.
+/// The object that a handler has received under one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) uid: Uid,
     /// The last state that the handler has finished. `None` if its first call did not finish.
     pub(crate) finished: Option<Finished>,
-    /// A later call began and did not finish. The handler possibly knows a later state.
+    /// A later call started and did not finish. The handler has possibly received a later state.
     pub(crate) is_unfinished: bool,
     /// The journal of the current file contains the object. Not stored.
     pub(crate) is_in_journal: bool,

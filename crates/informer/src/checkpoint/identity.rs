@@ -1,4 +1,4 @@
-//! `Identity`: what a checkpoint belongs to.
+//! `Identity`: the owner of a checkpoint.
 
 /// Identifies the cluster, the resource, the handler and the program of a checkpoint. A checkpoint with
 /// another identity is not used.
@@ -35,7 +35,7 @@ impl Identity {
         Some(Self { cluster, path, selection, object_type, handler, program_version })
     }
 
-    /// Returns the first field in which a saved identity differs: its name and the saved value.
+    /// Returns the name and the saved value of the first field in which a saved identity differs.
     pub(crate) fn difference<'a>(&self, saved: &'a Identity) -> Option<(&'static str, &'a str)> {
         let mut fields = self.texts().into_iter().zip(saved.texts());
         fields.find(|((_, current), (_, saved))| current != saved).map(|(_, saved)| saved)

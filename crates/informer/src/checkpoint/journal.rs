@@ -96,7 +96,7 @@ impl CheckpointWriter {
         (!self.is_off()).then_some(self.next_check)
     }
 
-    /// Starts to write a checkpoint if enough has changed since the last one. Must be called when the check
+    /// Starts to write a checkpoint if enough has changed since the last checkpoint. Must be called when the check
     /// is due, between two calls of the handler.
     pub(super) async fn check(&mut self, known: &mut KnownObjects, version: Option<ResourceVersion>) {
         self.schedule();
@@ -179,7 +179,7 @@ impl CheckpointWriter {
             let file = Escaped(storage.path().to_string_lossy());
             tracing::warn!(handler = %self.name(), %file, operation, %error, "checkpoint was not written; the next start can be cold or can repeat calls");
         }
-        // An append does not repair a journal that misses keys. Only a complete write does.
+        // Only a complete write repairs a journal that misses keys.
         self.failing = result.is_err() || self.failing && operation != "writing";
         self.storage = StorageState::Idle(storage);
     }

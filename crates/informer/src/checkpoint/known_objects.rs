@@ -1,4 +1,4 @@
-//! `KnownObjects`: the objects that a handler was told about, and their finished states.
+//! `KnownObjects`: the objects that a handler has received, and their finished states.
 
 use std::collections::{HashMap, HashSet, hash_map};
 
@@ -25,12 +25,12 @@ pub(crate) struct KnownObjects {
 /// The relation of an added object to the state that the handler has finished.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// The handler does not know the object, or did not finish its first call.
+    /// The handler has not received the object, or did not finish the first call.
     New,
     Unchanged,
     /// The handler has finished another state.
     Changed(ObjectId),
-    /// The handler knows an object with another uid under the key.
+    /// The handler has received an object with another uid under the key.
     Replaced(ObjectId),
 }
 
@@ -94,7 +94,7 @@ impl KnownObjects {
         self.objects.get(&id.key).is_some_and(|known| known.uid == id.uid && !known.is_in_journal)
     }
 
-    /// Records that a call begins for this object, and that the journal contains it.
+    /// Records that a call starts for this object, and that the journal contains it.
     pub(crate) fn begin(&mut self, key: &ObjectKey, uid: &Uid) {
         match self.objects.get_mut(key) {
             Some(known) if !known.uid.differs_from(uid) => {
@@ -150,8 +150,8 @@ impl KnownObjects {
         }
     }
 
-    /// Records that another object takes the place of this object, whose deletion the handler did not
-    /// finish.
+    /// Records that another object replaces this object, and that the handler did not finish the
+    /// deletion.
     pub(crate) fn replace_unfinished(&mut self, id: ObjectId) {
         self.changes += 1;
         self.unfinished.push(id);
@@ -198,7 +198,7 @@ impl Snapshot {
     /// Returns the entries of the file in the order of their keys, and its first journal.
     ///
     /// A key with an unfinished deletion has the old object as its entry. The journal then contains the
-    /// objects that took its place. A reader of the file therefore reports the deletion again.
+    /// later objects of the key. A reader of the file therefore reports the deletion again.
     pub(crate) fn into_parts(self) -> (Entries, Told) {
         let Self { entries, unfinished } = self;
         if unfinished.is_empty() {

@@ -1,4 +1,4 @@
-//! `ListObserver`: tells handlers with a checkpoint about the first lists of the informer.
+//! `ListObserver`: reports the first lists of the informer to handlers with a checkpoint.
 
 use std::{
     collections::HashSet,

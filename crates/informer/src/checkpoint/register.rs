@@ -28,7 +28,7 @@ const MAX_NAME_BYTES: usize = 100;
 pub enum CheckpointError {
     /// The informer was started or stopped before. Its list can then not be compared with the checkpoint.
     #[error(
-        "cannot register handler {name} with a checkpoint: the informer was started before; register the handler before the start"
+        "cannot register handler {name} with a checkpoint: the informer is already started; register the handler before the start"
     )]
     AlreadyStarted {
         /// The name of the handler.
@@ -54,7 +54,7 @@ pub enum CheckpointError {
 }
 
 impl<T: Object> Informer<T> {
-    /// Registers a handler that continues where it stopped in an earlier process.
+    /// Registers a handler that continues after the calls of an earlier process.
     ///
     /// The informer stores in a file which state of each object the handler has finished. After a restart,
     /// the informer lists all objects as usual, but the handler receives only the changes: new, changed and
@@ -63,8 +63,8 @@ impl<T: Object> Informer<T> {
     /// `name` identifies the handler in the folder of the checkpoint, in logs and in the status of the
     /// informer. It must be unique among the handlers of a resource in this folder.
     ///
-    /// If the file is missing, damaged, locked, or belongs to something else, the handler starts cold: it
-    /// receives all objects as adds. The log contains the reason. The same happens if the server was
+    /// If the file is missing, damaged, locked, or belongs to something else, the handler starts cold. The
+    /// handler then receives all objects as adds. The log contains the reason. The same happens if the server was
     /// restored to a state that is older than the file. A full disk or a read-only folder never stops the
     /// handler. The handler then starts cold after the next restart.
     ///
@@ -185,7 +185,7 @@ fn read(storage: &Storage, identity: &Identity) -> Result<Option<Decoded>, Strin
     let decoded = decode(&bytes).map_err(|unusable| unusable.to_string())?;
     match identity.difference(&decoded.header.identity) {
         None => Ok(Some(decoded)),
-        Some((field, saved)) => Err(format!("it belongs to another {field}: {}", Escaped(saved))),
+        Some((field, saved)) => Err(format!("the saved {field} differs: {}", Escaped(saved))),
     }
 }
 

@@ -33,7 +33,7 @@ struct Journal {
 /// The reason for which no checkpoint is read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StorageError {
-    #[error("another process or handler uses it")]
+    #[error("another process or handler has locked the checkpoint")]
     Locked,
     #[error("{operation} failed: {error}")]
     Io { operation: &'static str, error: io::Error },
@@ -75,7 +75,7 @@ impl Storage {
         }
     }
 
-    /// Continues the journal of the existing file, of which the first `len` bytes are complete.
+    /// Continues the journal of the existing file. The first `len` bytes of the file are complete.
     pub(crate) fn resume(&mut self, len: u64) -> Result<(), io::Error> {
         let file = OpenOptions::new().append(true).open(&self.path)?;
         file.set_len(len)?;

@@ -85,7 +85,7 @@ impl<T: Object> CheckpointTask<T> {
         Some(saved)
     }
 
-    /// Tells the handler about the cold start. If its call does not return, the next start is also cold.
+    /// Reports the cold start to the handler. If its call does not return, the next start is also cold.
     async fn start_cold(
         &mut self,
         mailbox: &Mailbox<T>,
@@ -93,7 +93,7 @@ impl<T: Object> CheckpointTask<T> {
         version: &ResourceVersion,
     ) {
         self.writer.discard().await;
-        let told = call_unless_abandoned_with(mailbox, "none, in on_cold_start", || handler.on_cold_start());
+        let told = call_unless_abandoned_with(mailbox, "on_cold_start", || handler.on_cold_start());
         if told == CallOutcome::Finished {
             self.writer.start_cold(version.clone()).await;
         } else {

@@ -72,9 +72,9 @@ impl World {
 fn checkpoint_of_other_cluster_or_program_is_not_used() {
     let world = World::with_checkpoint();
     let other = Checkpoint::in_folder(world.folder.path(), ClusterId::from_url("https://other"));
-    world.assert_cold_once(&other, "another cluster");
+    world.assert_cold_once(&other, "saved cluster differs");
     let other = other.program_version("2");
-    world.assert_cold_once(&other, "another program version");
+    world.assert_cold_once(&other, "saved program version differs");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn checkpoint_of_other_resource_or_handler_is_not_used() {
     Life::start(all, &other.checkpoint(), other.recorder.clone()).stop();
     assert_eq!(other.recorder.calls.take(), COLD);
     let log = logged.text_of(|name| name == "kube_informer");
-    assert!(log.contains("another path: /api/v1/namespaces/default/configmaps"), "{log}");
+    assert!(log.contains("saved path differs: /api/v1/namespaces/default/configmaps"), "{log}");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn full_disk_makes_next_start_cold() {
 
 /// A restored server has the state that the checkpoint contains, but the handler has received a later state.
 #[test]
-fn state_after_last_write_is_in_doubt() {
+fn state_after_last_write_is_repeated() {
     let world = World::with_checkpoint();
     let version = world.server.resource_version();
     let life = world.start(&world.checkpoint());
@@ -209,7 +209,7 @@ fn unwritable_folder_stops_no_handler() {
 }
 
 #[test]
-fn second_process_starts_cold_and_writes_nothing() {
+fn second_process_starts_cold_and_does_not_write() {
     let world = World::with_checkpoint();
     let first = world.start(&world.checkpoint());
     assert!(world.recorder.calls.take().is_empty());

@@ -126,7 +126,7 @@ impl Life {
         };
         self.runtime.block_on(async {
             let settling = async {
-                // A watch event can be on its way.
+                // The watch can still send an event.
                 tokio::time::sleep(Duration::from_secs(2)).await;
                 while !settled() {
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -142,7 +142,7 @@ impl Life {
         self.runtime.block_on(self.informer.stop());
     }
 
-    /// Ends the process without a stop. No task runs again.
+    /// Kills the process without a stop. The tasks do not run again.
     pub(crate) fn crash(self) {
         drop(self.runtime);
     }

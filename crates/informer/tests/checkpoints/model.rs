@@ -1,4 +1,4 @@
-//! Tests a client that knows only the calls of its handler, with random changes, crashes and restores.
+//! Tests a client that stores only the calls of its handler, with random changes, crashes and restores.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ use tempfile::TempDir;
 
 use crate::life::{Life, builder, checkpoint, delete, put};
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 60;
 const LIVES: usize = 8;
 const NAMES: usize = 10;
 
 /// The data that the client keeps between processes: the uid and the value of each object.
 type Data = Arc<Mutex<BTreeMap<String, (String, String)>>>;
 
-/// A process that dies within a call. Later calls have no effect and never finish.
+/// A process that crashes within a call. Later calls have no effect and never finish.
 struct Client {
     data: Data,
     calls_until_death: Option<u32>,
-    /// Whether the last call has its effect before the process dies.
+    /// Whether the last call has its effect before the process crashes.
     last_call_has_effect: bool,
     is_dead: Arc<AtomicBool>,
     calls: Arc<AtomicU32>,
@@ -46,7 +46,7 @@ impl Client {
             effect(&mut self.data.lock());
         }
         if dies {
-            resume_unwind(Box::new("the process dies"));
+            resume_unwind(Box::new("the process crashes"));
         }
     }
 
@@ -109,7 +109,7 @@ fn change(server: &Server, rng: &mut Rng, versions: &mut Vec<u64>) {
         }
     }
     if rng.u8(0..12) == 0 {
-        // A version that is too old is no longer known, and changes nothing.
+        // The server rejects a version that is too old.
         let _expired = server.restore(*rng.choice(&*versions).unwrap());
     }
 }

@@ -73,7 +73,7 @@ fn restart_delivers_only_changes() {
         "missed update o07",
     ];
     assert_eq!(world.run(), expected);
-    assert!(world.run().is_empty(), "nothing has changed since the last process");
+    assert!(world.run().is_empty(), "the objects are unchanged");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::Unusable;
 /// The maximum number of bytes of a number of 64 bits, with 7 bits in each byte.
 const MAX_NUMBER_BYTES: u32 = 10;
 
-/// Appends a number with 7 bits in each byte. The highest bit is set in all bytes but the last.
+/// Appends a number with 7 bits in each byte. The highest bit is set in each byte before the final byte.
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         Err(Unusable::Damaged("a number is too large"))
     }
 
-    /// Reads a length. A length is at most the number of remaining bytes, so it fits a `usize`.
+    /// Reads a length and that number of bytes.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Unusable> {
         let len = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         self.take(len)

@@ -12,8 +12,8 @@ use super::{
 /// Reads a file.
 ///
 /// # Errors
-/// Returns an error if the file is not exactly what [`encode`](super::encode) and
-/// [`encode_told`](super::encode_told) write. A partial last frame of the journal is no error.
+/// Returns an error if the file differs from the output of [`encode`](super::encode) and
+/// [`encode_told`](super::encode_told). The reader ignores a partial last frame of the journal.
 pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     let mut rest = file;
     header_start(&mut rest)?;

@@ -1,4 +1,4 @@
-//! Tests that each file is read as it was written, and that each deviation is found.
+//! Tests that each file is read as it was written, and that each deviation is reported.
 
 use std::io::{self, Write};
 

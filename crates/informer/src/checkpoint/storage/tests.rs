@@ -62,7 +62,7 @@ fn only_owner_can_read_files() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
-    // A file of an earlier crash, readable for all.
+    // A file of an earlier crash, which each account can read.
     fs::write(folder.path().join("audit.tmp"), "x").unwrap();
     let mut storage = storage(folder.path(), u64::MAX);
     storage.replace(&header(1), &entries(1), &[]).unwrap();
