@@ -9,7 +9,8 @@ use crate::EventHandler;
 ///
 /// # Contract
 /// The contract of [`EventHandler`] applies, with these changes:
-/// 1. If the checkpoint contains the information that the handler has finished the current state of an object, the handler
+/// 1. If the checkpoint contains the information that the handler has finished the current state of
+///    an object, the handler
 ///    receives no call for this state. The first call for this object can therefore be an `on_update` or
 ///    an `on_delete`.
 /// 2. If the object changed since its finished state, the handler receives `on_missed_update`.

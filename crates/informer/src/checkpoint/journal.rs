@@ -96,7 +96,8 @@ impl CheckpointWriter {
         (!self.is_off()).then_some(self.next_check)
     }
 
-    /// Starts to write a checkpoint if enough has changed since the last checkpoint. Must be called when the check
+    /// Starts to write a checkpoint if enough has changed since the last checkpoint. Must be called
+    /// when the check
     /// is due, between two calls of the handler.
     pub(super) async fn check(&mut self, known: &mut KnownObjects, version: Option<ResourceVersion>) {
         self.schedule();

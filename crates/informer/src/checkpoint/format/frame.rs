@@ -19,7 +19,8 @@ pub(super) enum Tag {
     Told = 4,
 }
 
-/// Returns a hash that is the same in all processes and versions. The hash detects damage. It does not detect an attack.
+/// Returns a hash that is the same in all processes and versions. The hash detects damage. It
+/// does not detect an attack.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);
