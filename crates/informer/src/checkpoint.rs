@@ -32,8 +32,8 @@ const DEFAULT_MAX_BYTES: u64 = 256 << 20;
 /// [`Informer::add_handler_with_checkpoint`](crate::Informer::add_handler_with_checkpoint).
 ///
 /// A checkpoint is a file that contains, for each object, the key, the uid, the resourceVersion and a hash
-/// of the last state that the handler has finished. The file does not contain contents
-/// of objects, and only its owner can read the file.
+/// of the last state that the handler has finished. The file does not contain contents of objects, and only
+/// its owner can read the file.
 ///
 /// One checkpoint can be used for several handlers. Each handler has its own file in the folder.
 #[derive(Debug, Clone)]

@@ -9,16 +9,14 @@ use crate::EventHandler;
 ///
 /// # Contract
 /// The contract of [`EventHandler`] applies, with these changes:
-/// 1. If the checkpoint contains the information that the handler has finished the current state of
-///    an object, the handler
-///    receives no call for this state. The first call for this object can therefore be an `on_update` or
-///    an `on_delete`.
+/// 1. If the checkpoint shows that the handler has finished the current state of an object, the handler
+///    receives no call for this state. The first call for this object can therefore be an `on_update` or an
+///    `on_delete`.
 /// 2. If the object changed since its finished state, the handler receives `on_missed_update`.
 /// 3. If the object no longer exists, the handler receives `on_missed_delete`.
 /// 4. A call that did not return before the program stopped, or that panicked, is repeated after the next
 ///    start. A call can also be repeated if it returned shortly before a crash. Each method must therefore
 ///    be idempotent: after a repeated call, the result must be the same.
-///
 /// 5. Before the first call of a cold start, the handler receives `on_cold_start`. It then receives all
 ///    objects as adds. Deletions before a cold start are not reported.
 ///

@@ -19,6 +19,10 @@ use super::{
 /// The checkpoint is written after at least one of this number of objects has changed.
 const CHANGED_PART: usize = 20;
 
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The clock cannot represent much longer intervals.
+const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The random part of the interval.
 const JITTER: f64 = 0.2;
 
@@ -96,9 +100,8 @@ impl CheckpointWriter {
         (!self.is_off()).then_some(self.next_check)
     }
 
-    /// Starts to write a checkpoint if enough has changed since the last checkpoint. Must be called
-    /// when the check
-    /// is due, between two calls of the handler.
+    /// Starts to write a checkpoint if enough has changed since the last checkpoint. Must be called when the
+    /// check is due, between two calls of the handler.
     pub(super) async fn check(&mut self, known: &mut KnownObjects, version: Option<ResourceVersion>) {
         self.schedule();
         self.wait_for_write().await;
@@ -190,7 +193,7 @@ impl CheckpointWriter {
     }
 
     fn schedule(&mut self) {
-        let interval = self.interval.mul_f64(1.0 + JITTER * self.rng.f64());
-        self.next_check = Instant::now() + interval.max(Duration::from_secs(1));
+        let interval = self.interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+        self.next_check = Instant::now() + interval.mul_f64(1.0 + JITTER * self.rng.f64());
     }
 }

@@ -64,9 +64,8 @@ impl<T: Object> Informer<T> {
     /// informer. It must be unique among the handlers of a resource in this folder.
     ///
     /// If the file is missing, damaged, locked, or belongs to something else, the handler starts cold. The
-    /// handler then receives all objects as adds. The log contains the reason. The same happens if
-    /// the server was
-    /// restored to a state that is older than the file. A full disk or a read-only folder never stops the
+    /// handler then receives all objects as adds. The log contains the reason. The same happens if the server
+    /// was restored to a state that is older than the file. A full disk or a read-only folder never stops the
     /// handler. The handler then starts cold after the next restart.
     ///
     /// The method reads the file and therefore blocks shortly. Register the handler before the informer

@@ -11,7 +11,10 @@ use std::{
 
 use kube_object::{ObjectKey, Uid};
 
-use super::format::{Header, Known, encode, encode_told};
+use super::{
+    DEFAULT_MAX_BYTES,
+    format::{Header, Known, encode, encode_told},
+};
 
 /// Reads and writes a checkpoint. Holds its lock until it is dropped. All methods block.
 pub(crate) struct Storage {
@@ -37,6 +40,8 @@ pub(crate) enum StorageError {
     Locked,
     #[error("{operation} failed: {error}")]
     Io { operation: &'static str, error: io::Error },
+    #[error("the checkpoint is not a regular file, or has more than {max} bytes")]
+    NotReadable { max: u64 },
 }
 
 impl Storage {
@@ -67,9 +72,17 @@ impl Storage {
     }
 
     /// Reads the file. Returns `None` if it does not exist.
+    ///
+    /// A file that is too large cannot be a checkpoint, and could fill the memory. A pipe would block.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, StorageError> {
-        match fs::read(&self.path) {
-            Ok(bytes) => Ok(Some(bytes)),
+        let max = self.max_bytes.max(DEFAULT_MAX_BYTES);
+        let read = fs::metadata(&self.path).and_then(|metadata| {
+            let is_readable = metadata.is_file() && metadata.len() <= max;
+            is_readable.then(|| fs::read(&self.path)).transpose()
+        });
+        match read {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) => Err(StorageError::NotReadable { max }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StorageError::Io { operation: "reading", error }),
         }
@@ -99,11 +112,15 @@ impl Storage {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Removes the checkpoint.
+    /// Removes the checkpoint. In a read-only folder, empties the file instead. An empty file is not usable.
     pub(crate) fn discard(&mut self) -> Result<(), io::Error> {
         self.journal = None;
         match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let emptied =
+                    OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(0));
+                emptied.map_err(|_| error)
+            }
             _ => Ok(()),
         }
     }
@@ -141,9 +158,13 @@ impl Storage {
         let left = self.max_bytes.saturating_sub(*len);
         if let Err(error) = (Limited { file, left }).write_all(frame) {
             // An empty file is also unusable.
-            let _emptied = file.set_len(0);
-            self.discard()?;
-            return Err(error);
+            let is_emptied = file.set_len(0).is_ok();
+            return match self.discard() {
+                Err(remains) if !is_emptied => Err(io::Error::other(format!(
+                    "{error}; the file cannot be removed either: {remains}; remove it before the next start, otherwise the handler can miss deletions"
+                ))),
+                _ => Err(error),
+            };
         }
         *len += frame.len() as u64;
         Ok(())

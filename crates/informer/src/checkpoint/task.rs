@@ -73,7 +73,6 @@ impl<T: Object> CheckpointTask<T> {
         let handler = self.writer.name();
         if list.version.is_opaque() {
             tracing::warn!(%handler, "the resourceVersions of the server have no order; the checkpoint is not used and not written");
-            self.writer.turn_off();
             return None;
         }
         let saved = self.saved.take()?;
@@ -85,7 +84,8 @@ impl<T: Object> CheckpointTask<T> {
         Some(saved)
     }
 
-    /// Reports the cold start to the handler. If its call does not return, the next start is also cold.
+    /// Reports the cold start to the handler. If its call does not return, the next start is also cold. The
+    /// next start is also cold if the versions have no order.
     async fn start_cold(
         &mut self,
         mailbox: &Mailbox<T>,
@@ -94,7 +94,7 @@ impl<T: Object> CheckpointTask<T> {
     ) {
         self.writer.discard().await;
         let told = call_unless_abandoned_with(mailbox, "on_cold_start", || handler.on_cold_start());
-        if told == CallOutcome::Finished {
+        if told == CallOutcome::Finished && !version.is_opaque() {
             self.writer.start_cold(version.clone()).await;
         } else {
             self.writer.turn_off();

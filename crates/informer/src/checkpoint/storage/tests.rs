@@ -124,3 +124,31 @@ fn file_in_place_of_folder_is_an_error() {
     fs::write(&path, "").unwrap();
     assert!(matches!(Storage::lock(&path, NAME, 1), Err(StorageError::Io { .. })));
 }
+
+#[test]
+fn file_that_cannot_be_checkpoint_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = storage(folder.path(), 1000);
+    let file = File::create(storage.path()).unwrap();
+    file.set_len(DEFAULT_MAX_BYTES).unwrap();
+    assert!(storage.read().is_ok(), "the maximum of an earlier process");
+    file.set_len(1 << 40).unwrap();
+    assert!(matches!(storage.read(), Err(StorageError::NotReadable { max: DEFAULT_MAX_BYTES })));
+    fs::remove_file(storage.path()).unwrap();
+    fs::create_dir(storage.path()).unwrap();
+    assert!(matches!(storage.read(), Err(StorageError::NotReadable { .. })));
+}
+
+/// A device that is always full can neither be truncated nor removed from its folder.
+#[cfg(target_os = "linux")]
+#[test]
+fn file_that_cannot_be_removed_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut storage = storage(folder.path(), u64::MAX);
+    fs::create_dir(storage.path()).unwrap();
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    storage.journal = Some(Journal { file: full, len: 0 });
+    let error = storage.append(&told("a")).unwrap_err().to_string();
+    assert!(error.contains("can miss deletions"), "{error}");
+    assert!(storage.journal.is_none());
+}
