@@ -221,3 +221,14 @@ fn informer_with_other_selection_has_its_own_checkpoint() {
     assert_eq!(world.calls(), ["add o00", "cold start "]);
     assert!(world.run().is_empty());
 }
+
+#[test]
+fn any_interval_is_allowed() {
+    for interval in [Duration::ZERO, Duration::MAX] {
+        let world = World::with_objects(1);
+        let checkpoint = checkpoint(world.folder.path()).interval(interval);
+        Life::start(|| builder(&world.server).build(), &checkpoint, world.recorder.clone()).stop();
+        assert_eq!(world.calls(), ["add o00", "cold start "]);
+        assert!(world.run().is_empty());
+    }
+}
