@@ -16,8 +16,8 @@ struct World {
 }
 
 impl World {
-    /// Creates a checkpoint of `o0` and `o1`. Then a process replaces `o1` and crashes. The checkpoint and its
-    /// journal therefore contain both objects with the name `o1`.
+    /// Creates a checkpoint of `o0` and `o1`. Then a process replaces `o1` and crashes. The file therefore
+    /// contains both objects with the name `o1`.
     fn with_replaced_object() -> Self {
         let world =
             Self { server: Server::new(), folder: TempDir::new().unwrap(), recorder: Recorder::default() };
