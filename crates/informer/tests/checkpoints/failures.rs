@@ -77,6 +77,16 @@ fn checkpoint_of_other_cluster_or_program_is_not_used() {
     world.assert_cold_once(&other, "saved program version differs");
 }
 
+/// The cold start of version 2 did not finish. Version 1 must not continue with its old file.
+#[test]
+fn discarded_checkpoint_is_never_used_again() {
+    let world = World::with_checkpoint();
+    *world.recorder.panics_for.lock() = vec![String::new()];
+    assert_eq!(world.run(&world.checkpoint().program_version("2")), COLD);
+    world.recorder.panics_for.lock().clear();
+    assert_eq!(world.run(&world.checkpoint()), COLD);
+}
+
 #[test]
 fn checkpoint_of_other_resource_or_handler_is_not_used() {
     let world = World::with_checkpoint();
