@@ -12,8 +12,8 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_delta_fifo as fifo;
 use kube_object::{Delta, Escaped, Event, Object};
-use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus, Sink, SinkClosed};
-use kube_store::{LargeWrite, Store, is_within_index_function};
+use kube_reflector::{FirstList, Phase, Reflector, ReflectorStatus};
+use kube_store::{Store, is_within_index_function};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;

@@ -70,7 +70,8 @@ impl ListObserver {
                 Delta::Undecodable(id) => drop(undecodable.insert(id.key.clone())),
                 Delta::Put(entry) => drop(undecodable.remove(entry.key())),
                 Delta::Remove { id, .. } => drop(undecodable.remove(&id.key)),
-                Delta::Bookmark(_) => {}
+                // A sharded informer has no checkpoints.
+                Delta::Bookmark(_) | Delta::Hold { .. } => {}
                 Delta::End { version, complete } => {
                     let undecodable = undecodable.clone();
                     applied =

@@ -43,6 +43,13 @@ pub enum CheckpointError {
         /// The name of the handler.
         name: String,
     },
+    /// The informer caches only the objects of some slots. After a restart it may have other slots, and the
+    /// handler could not distinguish lost objects from deleted ones.
+    #[error("cannot register handler {name} with a checkpoint: the informer is sharded; use add_handler")]
+    Sharded {
+        /// The name of the handler.
+        name: String,
+    },
     /// The name cannot be a part of the name of a file.
     #[error(
         "cannot register a handler with a checkpoint: its name {name:?} must have 1 to {MAX_NAME_BYTES} letters, digits, hyphens and underscores"
@@ -88,6 +95,9 @@ impl<T: Object> Informer<T> {
         check_name(name)?;
         if is_secrets(&source.path()) {
             return Err(CheckpointError::Secrets { name: name.to_owned() });
+        }
+        if self.shared.slots.is_some() {
+            return Err(CheckpointError::Sharded { name: name.to_owned() });
         }
         let identity = identity(source, name, checkpoint);
         let (storage, decoded) = open(checkpoint, &identity, name);

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::{Api, Client};
-use kube_informer::{Checkpoint, CheckpointError, ClusterId, Informer};
+use kube_informer::{Checkpoint, CheckpointError, ClusterId, Informer, ShardKey, SlotCount};
 use kube_testserver::Server;
 use tempfile::TempDir;
 
@@ -246,6 +246,9 @@ async fn misuse_is_an_error() {
     let informer = builder(&world.server).build();
     let refused = informer.add_handler_with_checkpoint("a/b", &world.checkpoint(), world.recorder.clone());
     assert_eq!(refused.unwrap_err(), CheckpointError::Name { name: "a/b".to_owned() });
+    let sharded = builder(&world.server).sharded(ShardKey::Uid, SlotCount::default()).build();
+    let refused = sharded.add_handler_with_checkpoint("audit", &world.checkpoint(), world.recorder.clone());
+    assert_eq!(refused.unwrap_err(), CheckpointError::Sharded { name: "audit".to_owned() });
     informer.start();
     let refused = informer.add_handler_with_checkpoint("audit", &world.checkpoint(), world.recorder.clone());
     assert_eq!(refused.unwrap_err(), CheckpointError::AlreadyStarted { name: "audit".to_owned() });
