@@ -148,7 +148,8 @@ async fn quota(factory: &InformerFactory, client: &Client) -> Result<()> {
             "exceeded quota: none, requested: count/{resource}=1, used: count/{resource}=0, limited: count/{resource}=0"
         )
     };
-    let text = eventually(async || failure(&maps, &config_map("a")).await).await?;
+    let text =
+        eventually(async |attempt| failure(&maps, &config_map(&format!("map-{attempt}"))).await).await?;
     ensure!(text.contains(&exceeded("configmaps")), "{text}");
     let secrets = cached::<Secret>(factory, client, "full").await?;
     let text = failure(&secrets, &secret("a")).await?;
@@ -163,7 +164,8 @@ async fn terminating_namespace(factory: &InformerFactory, client: &Client) -> Re
     namespaces.delete("gone", &Default::default()).await?;
     let cause = "because it is being terminated";
     let maps = cached::<ConfigMap>(factory, client, "gone").await?;
-    let text = eventually(async || failure(&maps, &config_map("a")).await).await?;
+    let text =
+        eventually(async |attempt| failure(&maps, &config_map(&format!("map-{attempt}"))).await).await?;
     ensure!(text.contains(cause), "{text}");
     let secrets = cached::<Secret>(factory, client, "gone").await?;
     let text = failure(&secrets, &secret("a")).await?;
@@ -176,7 +178,7 @@ async fn rejecting_webhook(factory: &InformerFactory, client: &Client) -> Result
     let webhook = Webhook::start("the value hunter2 is not allowed").await?;
     register(client, "rejecting", &webhook.client_config()).await?;
     let maps = cached::<ConfigMap>(factory, client, "default").await?;
-    let text = eventually(async || failure(&maps, &config_map("rejecting")).await).await?;
+    let text = eventually(async |_| failure(&maps, &config_map("rejecting")).await).await?;
     check(
         &text,
         "failed to apply configmaps default/rejecting: the server responded with 400 Bad Request: admission webhook \
@@ -196,7 +198,7 @@ async fn absent_webhook(factory: &InformerFactory, client: &Client) -> Result<()
     config["url"] = json!("https://127.0.0.1:1/");
     register(client, "absent", &config).await?;
     let secrets = cached::<Secret>(factory, client, "default").await?;
-    let text = eventually(async || failure(&secrets, &secret("absent")).await).await?;
+    let text = eventually(async |_| failure(&secrets, &secret("absent")).await).await?;
     check_start(
         &text,
         "failed to apply secrets default/absent: the server responded with 500 InternalError: secrets: failed \
@@ -265,10 +267,10 @@ async fn register(client: &Client, name: &str, client_config: &Value) -> Result<
 
 /// Repeats `attempt` until it fails as expected. The server reads quotas, namespaces and webhooks from its
 /// caches, so a first apply can succeed.
-async fn eventually(attempt: impl AsyncFn() -> Result<String>) -> Result<String> {
+async fn eventually(attempt: impl AsyncFn(usize) -> Result<String>) -> Result<String> {
     let mut last = None;
-    for _ in 0..100 {
-        match attempt().await {
+    for number in 0..100 {
+        match attempt(number).await {
             Ok(text) => return Ok(text),
             Err(error) => last = Some(error),
         }
