@@ -37,7 +37,7 @@ impl<T: Object> WriteTracker<T> {
         self.store.shard().map(|held| Shard { slots: *wanted.borrow(), ..held })
     }
 
-    /// Forgets the writes to the slots that are no longer requested, because their events may not arrive.
+    /// Removes the pending writes of slots that are no longer requested. Their events may not arrive.
     pub(crate) fn forget_other_slots(&self) {
         let mut pending = self.pending.lock();
         if let Some(wanted) = self.wanted() {
