@@ -31,7 +31,8 @@ pub struct ManagerOptions {
     /// The election that decides which process is the leader. The default is `None`: every process acts
     /// as the leader.
     pub election: Option<ElectionOptions>,
-    /// The group of processes that share the objects of the controllers. The default is `None`.
+    /// The group of processes that share the objects of the controllers. The default is `None`. This option
+    /// is experimental.
     ///
     /// With this option, the controllers of [`Manager::add_controller`](crate::Manager::add_controller) run
     /// in every process, and each process reconciles only the objects in its slots. The option

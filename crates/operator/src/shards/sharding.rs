@@ -68,7 +68,8 @@ impl ShardOptions {
     }
 }
 
-/// Takes part in a group of processes that share the objects of a cluster.
+/// Takes part in a group of processes that share the objects of a cluster. This type is experimental. See the
+/// known limits on the page about shards.
 ///
 /// All objects are divided into slots, see [`Shard`](kube_object::Shard). Each slot belongs to at most one
 /// process at a time. If a process joins, stops or crashes, the slots move.
