@@ -40,7 +40,7 @@ const DEFAULT_MAX_BYTES: u64 = 256 << 20;
 pub struct Checkpoint {
     folder: PathBuf,
     cluster: ClusterId,
-    program_version: String,
+    handler_version: String,
     interval: Duration,
     max_bytes: u64,
 }
@@ -54,19 +54,20 @@ impl Checkpoint {
         Self {
             folder: folder.as_ref().to_owned(),
             cluster,
-            program_version: String::new(),
+            handler_version: String::new(),
             interval: DEFAULT_INTERVAL,
             max_bytes: DEFAULT_MAX_BYTES,
         }
     }
 
-    /// Sets the version of the program's handling. A checkpoint with another version is not used.
+    /// Sets the version of the handler. A file with another version is not used.
     ///
-    /// Change the version if the handler must receive all objects again, for example because a new release
-    /// reads other fields or has another transform. The default is an empty text.
+    /// Change the version if the handler must receive all objects again, for example because it reads other
+    /// fields or has another transform. Do not use the version of the program: each change causes a cold
+    /// start, which reports no deletions. The default is an empty text.
     #[must_use]
-    pub fn program_version(mut self, version: impl Into<String>) -> Self {
-        self.program_version = version.into();
+    pub fn handler_version(mut self, version: impl Into<String>) -> Self {
+        self.handler_version = version.into();
         self
     }
 

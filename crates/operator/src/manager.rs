@@ -123,7 +123,7 @@ impl Manager {
     ///
     /// # Errors
     /// Returns a [`ManagerError`] if an address cannot be bound, the TLS certificate cannot be loaded or the
-    /// election options are unsafe.
+    /// options of the election or of the shards are unsafe.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -164,7 +164,7 @@ impl Manager {
         };
         let leadership = election.as_ref().map_or_else(Leadership::always, Election::leadership);
         let shards = match &options.shards {
-            Some(options) => Some(ShardsStage::new(client.clone(), options.clone())?),
+            Some(shards) => Some(ShardsStage::new(client.clone(), shards.clone(), election.as_ref())?),
             None => None,
         };
         let controllers = ControllerStates::default();
@@ -220,7 +220,8 @@ impl Manager {
         self.optional_informers.add(informer.name());
     }
 
-    /// Returns a client that writes only while this process is the leader; see [`Leadership::guard`].
+    /// Returns a client that writes only while this process is the leader; see [`Leadership::guard`]. With
+    /// [`ManagerOptions::shards`], a write in a reconcile requires the slot of the reconciled object instead.
     pub fn client(&self) -> Client {
         self.leadership.guard(self.client.clone())
     }
@@ -405,6 +406,7 @@ impl Manager {
         let phase = watch::Sender::new(ManagerPhase::Starting);
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len(), self.controllers.clone());
         self.start_http(&mut stages.http, phase.subscribe());
+        let slots = self.owned_slots();
         let Self { options, election, shards, required_permissions, runnables, .. } = self;
         let election_view = election.as_ref().map(Election::view);
         let plan = StartPlan { options: options.clone(), election, shards, required_permissions, runnables };
@@ -422,6 +424,9 @@ impl Manager {
             error = start => Err(error),
         };
         phase.send_replace(ManagerPhase::Stopping);
+        if let Some(slots) = slots {
+            slots.drain();
+        }
         let grace_period = match &outcome {
             Ok(Some(TaskFailure::LeadershipLost)) => Duration::ZERO,
             _ => options.graceful_shutdown_timeout,

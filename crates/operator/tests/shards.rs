@@ -46,7 +46,7 @@ impl Process {
     fn with_options(server: &Server, options: ShardOptions) -> Self {
         let sharding = Sharding::new(client(server), options).unwrap();
         let (slots, stop) = (sharding.owned_slots(), CancellationToken::new());
-        slots.set_filled(all());
+        slots.report_filled(all());
         let task = tokio::spawn(sharding.run(stop.clone()));
         Self { slots, stop, task }
     }
@@ -223,7 +223,7 @@ async fn process_without_caches_claims_no_slot_and_does_not_block_the_group() {
     let first = Process::start(&server);
     time_until_all_are_owned(&[&first]).await;
     let broken = Process::start(&server);
-    broken.slots.set_filled(SlotSet::default());
+    broken.slots.report_filled(SlotSet::default());
     sleep(60 * SECOND).await;
     assert_eq!((first.slots.get(), broken.slots.wanted().len()), (all(), 32));
     first.task.abort();

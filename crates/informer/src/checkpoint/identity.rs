@@ -12,7 +12,7 @@ pub(crate) struct Identity {
     /// The Rust type of the objects. Typed objects and metadata of one resource have the same path.
     pub(crate) object_type: String,
     pub(crate) handler: String,
-    pub(crate) program_version: String,
+    pub(crate) handler_version: String,
 }
 
 impl Identity {
@@ -24,15 +24,15 @@ impl Identity {
             ("selection", &self.selection),
             ("object type", &self.object_type),
             ("handler", &self.handler),
-            ("program version", &self.program_version),
+            ("handler version", &self.handler_version),
         ]
     }
 
     /// Creates an identity from the fields in the order of [`Identity::texts`].
     pub(crate) fn from_texts(texts: Vec<String>) -> Option<Self> {
         let texts: [String; 6] = texts.try_into().ok()?;
-        let [cluster, path, selection, object_type, handler, program_version] = texts;
-        Some(Self { cluster, path, selection, object_type, handler, program_version })
+        let [cluster, path, selection, object_type, handler, handler_version] = texts;
+        Some(Self { cluster, path, selection, object_type, handler, handler_version })
     }
 
     /// Returns the name and the saved value of the first field in which a saved identity differs.

@@ -73,7 +73,7 @@ impl<T: Object> Informer<T> {
     /// If the file is missing, damaged, locked, or belongs to something else, the handler starts cold. The
     /// handler then receives all objects as adds. The log contains the reason. The same happens if the server
     /// was restored to a state that is older than the file. A full disk or a read-only folder never stops the
-    /// handler. The handler then starts cold after the next restart.
+    /// handler. After the next restart, the handler then starts cold, or calls are repeated.
     ///
     /// The method reads the file and therefore blocks shortly. Register the handler before the informer
     /// starts. While the handler receives new objects, it waits for the disk. The cache and other handlers
@@ -83,8 +83,9 @@ impl<T: Object> Informer<T> {
     /// cannot be compared. The handler then receives `on_missed_update` for each object that still exists.
     ///
     /// # Errors
-    /// Returns an error if the informer was started before, if it caches Secrets, or if the name contains
-    /// other characters than ASCII letters, digits, hyphens and underscores.
+    /// Returns an error if the informer was started before, if it caches Secrets, if it is sharded, or if the
+    /// name is empty, is too long, or contains other characters than ASCII letters, digits, hyphens and
+    /// underscores.
     pub fn add_handler_with_checkpoint(
         &self,
         name: &str,
@@ -153,7 +154,7 @@ fn identity<T: Object>(source: &dyn ListerWatcher<T>, name: &str, checkpoint: &C
         ),
         object_type: std::any::type_name::<T>().to_owned(),
         handler: name.to_owned(),
-        program_version: checkpoint.program_version.clone(),
+        handler_version: checkpoint.handler_version.clone(),
     }
 }
 

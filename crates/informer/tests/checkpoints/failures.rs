@@ -73,7 +73,7 @@ fn checkpoint_of_other_cluster_or_program_is_not_used() {
     let world = World::with_checkpoint();
     let other = Checkpoint::in_folder(world.folder.path(), ClusterId::from_url("https://other"));
     world.assert_cold_once(&other, "saved cluster differs");
-    let other = other.program_version("2");
+    let other = other.handler_version("2");
     world.assert_cold_once(&other, "saved program version differs");
 }
 
@@ -82,7 +82,7 @@ fn checkpoint_of_other_cluster_or_program_is_not_used() {
 fn discarded_checkpoint_is_never_used_again() {
     let world = World::with_checkpoint();
     *world.recorder.panics_for.lock() = vec![String::new()];
-    assert_eq!(world.run(&world.checkpoint().program_version("2")), COLD);
+    assert_eq!(world.run(&world.checkpoint().handler_version("2")), COLD);
     world.recorder.panics_for.lock().clear();
     assert_eq!(world.run(&world.checkpoint()), COLD);
 }

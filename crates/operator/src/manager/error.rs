@@ -1,6 +1,6 @@
 //! `ManagerError` describes a failed start or an early stop of a manager.
 
-use kube_informer::CacheSyncError;
+use kube_informer::{CacheSyncError, ObjectKey};
 
 use super::task_group::TaskFailure;
 #[cfg(feature = "tls")]
@@ -43,6 +43,11 @@ pub enum ManagerError {
     /// The election options are unsafe.
     #[error(transparent)]
     Election(#[from] ElectionError),
+    /// The election and the shard group would use the same Lease.
+    #[error(
+        "the election and the shard group have the same Lease {0}; use another name in `ManagerOptions::shards`"
+    )]
+    SameLease(ObjectKey),
     /// The option [`ManagerOptions::shards`](crate::ManagerOptions::shards) contains a shard key that
     /// controllers do not support.
     #[error("controllers support only `ShardKey::Namespace`; use this key in `ManagerOptions::shards`")]

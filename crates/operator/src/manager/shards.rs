@@ -2,14 +2,14 @@
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_client::Client;
-use kube_informer::InformerFactory;
+use kube_informer::{InformerFactory, ObjectKey};
 use kube_object::{ShardKey, SlotSet};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::ManagerError;
 use crate::{
-    OwnedSlots, ShardOptions, Sharding,
+    Election, OwnedSlots, ShardOptions, Sharding,
     shards::{
         gate::{ReadySlots, SlotGate},
         ready,
@@ -26,7 +26,16 @@ pub(super) struct ShardsStage {
 }
 
 impl ShardsStage {
-    pub(super) fn new(client: Client, options: ShardOptions) -> Result<Self, ManagerError> {
+    /// Returns an error if the options are not supported, or if the election uses the same Lease.
+    pub(super) fn new(
+        client: Client,
+        options: ShardOptions,
+        election: Option<&Election>,
+    ) -> Result<Self, ManagerError> {
+        let lease = ObjectKey::new(Some(&options.namespace), &options.name);
+        if election.is_some_and(|election| election.view().lease == lease) {
+            return Err(ManagerError::SameLease(lease));
+        }
         if options.key != ShardKey::Namespace {
             return Err(ManagerError::UnsupportedShardKey);
         }
@@ -52,7 +61,7 @@ impl ShardsStage {
         let Self { sharding, owned, all, ready, gate: _ } = self;
         async move {
             // The caches contain the objects of all slots.
-            owned.set_filled(all);
+            owned.report_filled(all);
             tokio::select! {
                 biased;
                 () = sharding.run(stop) => {}

@@ -128,6 +128,7 @@ pub(crate) async fn shards(State(state): State<Arc<PageState>>) -> Response {
     };
     let view = shards.view();
     json_page(&json!({
+        "self": view.name,
         "owned": shards.get().to_string(),
         "stopping": view.stopping.to_string(),
         "wanted": view.wanted.to_string(),

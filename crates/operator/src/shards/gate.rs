@@ -1,6 +1,6 @@
 //! `SlotGate`: lets a controller reconcile only the objects in the slots of this process.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream};
 use kube_informer::{Cached, CachedReadError, ObjectKey};
@@ -20,6 +20,9 @@ use crate::controller::{
 
 /// The slots whose caches contain the writes of their last owners, with their epochs.
 pub(crate) type ReadySlots = BTreeMap<Slot, u64>;
+
+/// The delay of a key while the Lease of this process has expired.
+const EXPIRED_DELAY: Duration = Duration::from_secs(1);
 
 /// Decides which keys a controller reconciles. Clones refer to the same slots.
 #[derive(Clone)]
@@ -88,9 +91,12 @@ impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
     }
 
     async fn reconcile(&self, request: KeyRequest<ObjectKey>) -> Reconciled {
-        // Another process reconciles the key. If the slot returns, the key is queued again.
         let Some(permit) = self.gate.permit(&request.key) else {
-            return Reconciled { result: Ok(Action::AwaitChange), exists: true };
+            // If the slot is open, the Lease expired and may be renewed. Otherwise, another process
+            // reconciles the key, and the key is queued again if the slot returns.
+            let is_open = self.gate.is_open(&request.key);
+            let action = if is_open { Action::RequeueAfter(EXPIRED_DELAY) } else { Action::AwaitChange };
+            return Reconciled { result: Ok(action), exists: true };
         };
         let permit = Arc::new(permit);
         tokio::select! {
@@ -105,8 +111,6 @@ impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::Instant;
 
     use super::*;

@@ -15,7 +15,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    lease_objects::{GROUP_LABEL, kill_patch, member_patch, parse_member, parse_table, table_patch},
+    lease_objects::{
+        GROUP_LABEL, is_member_name, kill_patch, member_patch, parse_member, parse_table, table_patch,
+    },
     member::StoredTable,
     own_lease::{MemberInfo, MemberLease},
     peers::Kill,
@@ -43,9 +45,6 @@ pub(super) struct LeaseClient {
     renewed: Mutex<Option<Timestamp>>,
     failure_log: Mutex<LogThrottle>,
 }
-
-/// The version of the server's history, the table, and all other members if they were requested.
-pub(super) type TableRead = (ResourceVersion, Option<StoredTable>, Option<BTreeMap<String, MemberLease>>);
 
 /// A failed request.
 #[derive(Debug)]
@@ -102,25 +101,21 @@ impl LeaseClient {
         informer
     }
 
-    /// Reads the table and the version of the server's history. Also reads all members, unless a watch
-    /// delivers them.
-    pub(super) async fn read_table(&self, is_watching: bool) -> Result<TableRead, RequestFailure> {
-        let params = match is_watching {
-            true => ListParams::default().fields(&format!("metadata.name={}", self.key.name())),
-            false => ListParams::default().labels(&self.selector()),
-        };
+    /// Reads the table, and the version of the server's history. Returns no table if it does not exist.
+    pub(super) async fn read_table(&self) -> Result<(ResourceVersion, Option<StoredTable>), RequestFailure> {
+        let params = ListParams::default().fields(&format!("metadata.name={}", self.key.name()));
         let leases = self.send("read", self.key.name(), self.api.list(&params)).await?;
         let history = ResourceVersion::new(leases.metadata.resource_version.as_deref().unwrap_or_default());
-        let (mut table, mut members) = (None, BTreeMap::new());
-        for lease in leases.items {
-            let name = lease.metadata.name.clone().unwrap_or_default();
-            if name == self.key.name() {
-                table = Some(parse_table(&lease));
-            } else if name != self.name {
-                members.insert(name, parse_member(&lease));
-            }
-        }
-        Ok((history, table, Some(members).filter(|_| !is_watching)))
+        Ok((history, leases.items.first().map(parse_table)))
+    }
+
+    /// Reads the Leases of all other members.
+    pub(super) async fn list_members(&self) -> Result<BTreeMap<String, MemberLease>, RequestFailure> {
+        let params = ListParams::default().labels(&self.selector());
+        let leases = self.send("list", self.key.name(), self.api.list(&params)).await?;
+        let named = leases.items.iter().filter_map(|lease| Some((lease.metadata.name.clone()?, lease)));
+        let others = named.filter(|(name, _)| *name != self.name && is_member_name(self.key.name(), name));
+        Ok(others.map(|(name, lease)| (name, parse_member(lease))).collect())
     }
 
     /// Creates the table, or changes the table if it still has this version.
@@ -174,8 +169,10 @@ impl LeaseClient {
     pub(super) async fn leave(&self, group: &Group) {
         let stored = group.member.lock().own.stored().cloned();
         let Some(lease) = stored else { return };
-        let own = Kill { member: self.name.clone(), uid: lease.uid, version: lease.version };
-        if let Err(failure) = self.remove(&own).await {
+        // Without the version, because a write may be in flight.
+        let preconditions = Preconditions { uid: Some(lease.uid), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        if let Err(failure) = self.send("delete", &self.name, self.api.delete(&self.name, &params)).await {
             tracing::warn!(group = %self.key, %failure, "the Lease of this process remains until another process deletes it");
         }
     }
@@ -213,7 +210,9 @@ impl LeaseClient {
         match timeout(self.request_timeout, request).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(kube_client::Error::Api(status)))
-                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
+                if status.is_conflict()
+                    || status.is_already_exists()
+                    || (status.is_not_found() && verb != "create") =>
             {
                 Err(self.failure(verb, name, Cause::Conflict))
             }

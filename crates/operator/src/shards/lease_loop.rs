@@ -29,7 +29,7 @@ pub(super) async fn run(group: &Group) {
                 }
             }
             LeaseStep::Write { over, info } => match group.leases.write_member(over.as_ref(), info).await {
-                Ok(lease) => group.member.lock().on_own_written(lease, sent, Instant::now()),
+                Ok(lease) => group.member.lock().on_own_written(lease, info, sent, Instant::now()),
                 Err(failure) => {
                     group.leases.log(&failure);
                     group.member.lock().own.on_failure(sent, Instant::now());

@@ -38,6 +38,13 @@ struct MemberText {
     filled: String,
 }
 
+/// Returns whether a Lease with the label of the group belongs to a member: its name is the name of the
+/// group and a random suffix. The suffix has 16 hexadecimal digits.
+pub(crate) fn is_member_name(group: &str, name: &str) -> bool {
+    let suffix = name.strip_prefix(group).and_then(|suffix| suffix.strip_prefix('-'));
+    suffix.is_some_and(|suffix| suffix.len() == 16 && suffix.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Returns the state of a member.
 pub(crate) fn parse_member(lease: &DynamicObject) -> MemberLease {
     let spec = &lease.data["spec"];
@@ -102,13 +109,12 @@ fn patch(
 ) -> Value {
     let annotations: serde_json::Map<String, Value> =
         annotations.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
-    let mut metadata = json!({"name": name, "annotations": annotations});
-    match over {
-        Some((uid, version)) => {
-            metadata["uid"] = json!(uid);
-            metadata["resourceVersion"] = json!(version.as_str());
-        }
-        None => metadata["labels"] = json!({GROUP_LABEL: group}),
+    // The label is in each patch, because a user may have removed it.
+    let labels = json!({GROUP_LABEL: group});
+    let mut metadata = json!({"name": name, "labels": labels, "annotations": annotations});
+    if let Some((uid, version)) = over {
+        metadata["uid"] = json!(uid);
+        metadata["resourceVersion"] = json!(version.as_str());
     }
     json!({"apiVersion": Lease::API_VERSION, "kind": Lease::KIND, "metadata": metadata})
 }

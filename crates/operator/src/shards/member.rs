@@ -11,6 +11,8 @@
 //! The second time protects against a table that was deleted or restored from a backup. A member that
 //! observes this gives up its slots, and acts again only after the lease duration.
 
+mod decisions;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use kube_informer::ResourceVersion;
@@ -20,7 +22,7 @@ use tokio::time::Instant;
 use super::{
     own_lease::{MemberInfo, MemberLease, OwnLease},
     peers::{Kill, Peers},
-    placement::{best, place},
+    placement::place,
     table::{Table, TableError},
 };
 use crate::LeaseTimes;
@@ -83,7 +85,7 @@ pub(crate) enum Step {
 }
 
 /// The last response with the table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum TableState {
     Unread,
     Absent,
@@ -91,7 +93,7 @@ enum TableState {
 }
 
 /// The member that should own a slot.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Target {
     /// `None` if no member has a weight.
     member: Option<String>,
@@ -99,7 +101,7 @@ struct Target {
 }
 
 /// A member of the group that shares the slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Member {
     name: String,
     settings: Settings,
@@ -120,8 +122,14 @@ pub(crate) struct Member {
     free_since: BTreeMap<Slot, Instant>,
     /// The table was deleted or restored. Until this time, other members may act for any slot.
     distrusted_until: Option<Instant>,
+    weight: u32,
+    filled: SlotSet,
+    /// The slots stop as soon as other members are ready.
+    is_draining: bool,
     /// All slots stop, whether or not another member takes them.
     is_leaving: bool,
+    /// When the server last responded.
+    last_contact: Option<Instant>,
     must_read: bool,
     next_read: Instant,
     next_request: Instant,
@@ -144,10 +152,26 @@ impl Member {
             targets: BTreeMap::new(),
             free_since: BTreeMap::new(),
             distrusted_until: None,
+            weight,
+            filled: SlotSet::default(),
+            is_draining: false,
             is_leaving: false,
+            last_contact: None,
             must_read: true,
             next_read: now,
             next_request: now,
+        }
+    }
+
+    /// Creates a member that joins again after this one has died. It still recognizes a table that was
+    /// replaced.
+    pub(crate) fn rejoin(self, name: String, now: Instant) -> Self {
+        Self {
+            table: self.table,
+            history: self.history,
+            distrusted_until: self.distrusted_until,
+            last_contact: self.last_contact,
+            ..Self::new(name, self.settings, self.weight, now)
         }
     }
 
@@ -174,14 +198,16 @@ impl Member {
     }
 
     /// Returns the reason why this member does not take part.
-    pub(crate) fn refusal(&self) -> Option<&TableError> {
+    pub(crate) fn refusal(&self) -> Option<TableError> {
+        let Settings { key, count, .. } = self.settings;
         match &self.table {
-            TableState::Known(StoredTable { table: Err(error), .. }) => Some(error),
-            _ => None,
+            TableState::Known(StoredTable { table: Ok(table), .. }) => table.check(key, count).err(),
+            TableState::Known(StoredTable { table: Err(error), .. }) => Some(error.clone()),
+            TableState::Unread | TableState::Absent => None,
         }
     }
 
-    /// Returns the table, if it is known and supported.
+    /// Returns the table, if it is known and readable.
     pub(crate) fn table(&self) -> Option<&Table> {
         match &self.table {
             TableState::Known(StoredTable { table: Ok(table), .. }) => Some(table),
@@ -191,12 +217,12 @@ impl Member {
 
     /// Sets the slots whose objects are in the caches.
     pub(crate) fn set_filled(&mut self, filled: SlotSet) {
-        self.own.set_info(MemberInfo { filled, ..self.own.info() });
+        self.filled = filled;
     }
 
     /// Releases the slots as soon as the caches of other members are filled.
     pub(crate) fn drain(&mut self) {
-        self.own.set_info(MemberInfo { weight: 0, ..self.own.info() });
+        self.is_draining = true;
     }
 
     /// Stops all slots. Other members may need to fill their caches before they claim them.
@@ -205,9 +231,14 @@ impl Member {
         self.is_leaving = true;
     }
 
+    /// Returns whether all slots stop.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
     /// Returns whether this member stops, and owns no slot.
     pub(crate) fn has_left(&self) -> bool {
-        self.own.info().weight == 0 && self.slots.is_empty()
+        self.is_draining && self.slots.is_empty()
     }
 
     /// Reports that no work runs for a stopping slot.
@@ -225,6 +256,7 @@ impl Member {
             return Step::Dead;
         }
         self.peers.advance(now);
+        self.own.set_info(self.info());
         self.place(now);
         self.stop_slots(now);
         if now < self.next_request {
@@ -236,7 +268,9 @@ impl Member {
         if let Some(peer) = self.peers.next_read() {
             return Step::ReadPeer(peer.to_owned());
         }
-        if let Some(kill) = self.peers.next_kill(now) {
+        // A member without a valid Lease has had no contact to the server, so its observations are old.
+        let is_valid = self.own.valid_until().is_some_and(|until| now < until);
+        if let Some(kill) = self.peers.next_kill(now).filter(|_| is_valid) {
             return Step::Kill(kill);
         }
         if let Some((over, table)) = self.next_table(now) {
@@ -259,6 +293,11 @@ impl Member {
         sent: Instant,
         now: Instant,
     ) {
+        self.on_contact(sent, now);
+        let can_follow = match (self.table(), read.as_ref().and_then(|read| read.table.as_ref().ok())) {
+            (Some(before), Some(table)) => table.can_follow(before),
+            _ => true,
+        };
         let is_replaced = match (&self.table, &read) {
             (TableState::Known(_), None) => true,
             (TableState::Known(known), Some(read)) => {
@@ -266,7 +305,7 @@ impl Member {
             }
             (TableState::Unread | TableState::Absent, _) => false,
         };
-        if is_replaced || history < self.history {
+        if is_replaced || !can_follow || history < self.history {
             self.distrust(now);
         }
         self.history = history;
@@ -284,9 +323,15 @@ impl Member {
     }
 
     /// Handles the response to a successful write of the own Lease that was sent at `sent`.
-    pub(crate) fn on_own_written(&mut self, lease: MemberLease, sent: Instant, now: Instant) {
+    pub(crate) fn on_own_written(
+        &mut self,
+        lease: MemberLease,
+        info: MemberInfo,
+        sent: Instant,
+        now: Instant,
+    ) {
         self.check_own_version(Some(&lease), now);
-        self.own.on_written(lease, sent);
+        self.own.on_written(lease, info, sent);
     }
 
     /// Handles the response to the kill of another member.
@@ -310,6 +355,16 @@ impl Member {
         self.history = version.clone();
     }
 
+    /// Handles a response of the server. After a long time without contact, the other members also had
+    /// none, so their times start again.
+    fn on_contact(&mut self, sent: Instant, now: Instant) {
+        let renew_deadline = self.settings.times.renew_deadline;
+        if self.last_contact.is_some_and(|last| sent > last + renew_deadline) {
+            self.peers.restart_times(now);
+        }
+        self.last_contact = Some(now);
+    }
+
     /// Gives up all slots, because the table or the history of the server was replaced.
     fn distrust(&mut self, now: Instant) {
         self.distrusted_until = Some(now + self.settings.times.lease_duration);
@@ -324,8 +379,14 @@ impl Member {
     pub(crate) fn on_table_event(&mut self, event: Option<StoredTable>, now: Instant) {
         match (&self.table, event) {
             (TableState::Known(known), Some(event)) if known.uid == event.uid => {
-                if event.version > known.version {
-                    self.update_table(event, now);
+                let can_follow = match (&known.table, &event.table) {
+                    (Ok(before), Ok(table)) => table.can_follow(before),
+                    _ => true,
+                };
+                match event.version > known.version {
+                    true if can_follow => self.update_table(event, now),
+                    true => self.must_read = true,
+                    false => {}
                 }
             }
             (TableState::Absent, None) => {}
@@ -347,8 +408,11 @@ impl Member {
     }
 
     /// Handles a failed request. The next request waits. After a conflict it is sent immediately.
+    ///
+    /// A backup may have been restored while the server did not respond, so deaths are read again.
     pub(crate) fn on_failure(&mut self, sent: Instant, now: Instant, is_conflict: bool) {
         if !is_conflict {
+            self.peers.check_deaths();
             self.next_request = now.max(sent + self.settings.times.retry_period);
         }
     }
@@ -358,14 +422,17 @@ impl Member {
         self.update_table(stored, now);
     }
 
-    fn update_table(&mut self, mut stored: StoredTable, now: Instant) {
+    fn update_table(&mut self, stored: StoredTable, now: Instant) {
         let Settings { key, count, .. } = self.settings;
-        stored.table = stored.table.and_then(|table| table.check(key, count).map(|()| table));
         if let Ok(table) = &stored.table {
             let mut owners = table.owners();
             owners.remove(self.name.as_str());
             self.peers.on_owners(&owners, now);
-            self.take_slots(table);
+            if table.check(key, count).is_ok() {
+                self.take_slots(table);
+            } else {
+                self.slots.clear();
+            }
             self.free_since.retain(|slot, _| table.free().contains(*slot));
             for slot in table.free().iter() {
                 self.free_since.entry(slot).or_insert(now);
@@ -408,93 +475,5 @@ impl Member {
             }
         }
         self.placed = members;
-    }
-
-    /// Stops the slots that another member should have and is ready for.
-    fn stop_slots(&mut self, now: Instant) {
-        let stopping: Vec<Slot> =
-            self.slots.keys().copied().filter(|slot| self.must_stop(*slot, now)).collect();
-        for slot in stopping {
-            if let Some(held) = self.slots.get_mut(&slot) {
-                held.phase = held.phase.max(Phase::Stopping);
-            }
-        }
-    }
-
-    fn must_stop(&self, slot: Slot, now: Instant) -> bool {
-        let Some(target) = self.targets.get(&slot) else { return self.is_leaving };
-        let is_draining = self.own.info().weight == 0;
-        let is_settled = is_draining || now >= target.since + self.settings.settle_time;
-        let is_ready = match target.member.as_deref() {
-            Some(member) if member == self.name => false,
-            Some(member) => {
-                self.peers.infos().any(|(name, info)| name == member && info.filled.contains(slot))
-            }
-            None => is_draining,
-        };
-        self.is_leaving || (is_settled && is_ready)
-    }
-
-    /// Returns the next table, and the table that it replaces, if this member must write it at `now`.
-    fn next_table(&self, now: Instant) -> Option<(Option<StoredTable>, Table)> {
-        let Settings { key, count, .. } = self.settings;
-        let is_valid = self.own.valid_until().is_some_and(|until| now < until);
-        if !is_valid || self.distrusted_until.is_some_and(|until| now < until) {
-            return None;
-        }
-        let (over, before) = match &self.table {
-            TableState::Absent => (None, Table::new(key, count)),
-            TableState::Known(stored) => (Some(stored.clone()), stored.table.clone().ok()?),
-            TableState::Unread => return None,
-        };
-        let mut table = before.with_options(key, count);
-        for owner in before.owners().into_iter().filter(|owner| self.peers.is_dead(owner)) {
-            before.slots_of(owner).iter().for_each(|slot| table.release(slot, owner));
-        }
-        for (slot, held) in &self.slots {
-            if held.phase == Phase::Ended {
-                table.release(*slot, &self.name);
-            }
-        }
-        let claims =
-            table.free().iter().filter(|slot| !self.slots.contains_key(slot) && self.may_claim(*slot, now));
-        let claims: Vec<Slot> = claims.collect();
-        claims.into_iter().for_each(|slot| table.claim(slot, &self.name));
-        (over.is_none() || table != before).then_some((over, table))
-    }
-
-    /// Returns the next killed Lease that this member must delete. The first member by name deletes it.
-    fn next_removal(&self) -> Option<Kill> {
-        let is_first = self.peers.names().all(|name| self.name.as_str() < name);
-        self.peers.next_removal(&self.table().filter(|_| is_first)?.owners())
-    }
-
-    /// Returns whether this member claims a free slot. If a slot is free for the lease duration, its target
-    /// does not respond, and another member with filled caches claims the slot.
-    fn may_claim(&self, slot: Slot, now: Instant) -> bool {
-        let info = self.own.info();
-        if info.weight == 0 || !info.filled.contains(slot) {
-            return false;
-        }
-        let is_target =
-            self.targets.get(&slot).is_some_and(|target| target.member.as_ref() == Some(&self.name));
-        let is_late = self
-            .free_since
-            .get(&slot)
-            .is_some_and(|since| now >= *since + self.settings.times.lease_duration);
-        let filled = self.peers.infos().chain([(self.name.as_str(), info)]);
-        let filled = filled.filter(|(_, info)| info.weight > 0 && info.filled.contains(slot));
-        is_target || (is_late && best(slot, filled.map(|(name, _)| name)) == Some(&self.name))
-    }
-
-    /// Returns the next time at which the result of [`Member::next_step`] may change.
-    fn next_time(&self, now: Instant) -> Instant {
-        let settled = self
-            .slots
-            .keys()
-            .filter_map(|slot| Some(self.targets.get(slot)?.since + self.settings.settle_time));
-        let late = self.free_since.values().map(|since| *since + self.settings.times.lease_duration);
-        let times = settled.chain(late).chain(self.peers.next_time()).chain(self.distrusted_until);
-        times.filter(|time| *time > now).chain([self.next_read]).min().unwrap_or(self.next_read)
     }
 }

@@ -68,12 +68,14 @@ pub(crate) enum LeaseStep {
 }
 
 /// The state of the own Lease.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OwnLease {
     times: LeaseTimes,
     info: MemberInfo,
     /// The last Lease in a response. `None` before the first successful write.
     stored: Option<MemberLease>,
+    /// The information in the last successful write. A webhook may have changed the stored information.
+    told: Option<MemberInfo>,
     is_dead: bool,
     /// The last request failed, and may have been applied.
     must_read: bool,
@@ -89,6 +91,7 @@ impl OwnLease {
             times,
             info,
             stored: None,
+            told: None,
             is_dead: false,
             must_read: false,
             valid_until: None,
@@ -125,8 +128,11 @@ impl OwnLease {
         if self.is_dead {
             return LeaseStep::Dead;
         }
-        let is_told = self.stored.as_ref().is_some_and(|stored| stored.info == Some(self.info));
-        let due = if is_told && !self.must_read { self.next_renewal } else { self.next_request };
+        let due = if self.told == Some(self.info) && !self.must_read {
+            self.next_renewal
+        } else {
+            self.next_request
+        };
         if now < due {
             LeaseStep::Wait(due)
         } else if self.must_read {
@@ -149,9 +155,9 @@ impl OwnLease {
         }
     }
 
-    /// Handles the response to a successful write that was sent at `sent`.
-    pub(crate) fn on_written(&mut self, lease: MemberLease, sent: Instant) {
-        self.stored = Some(lease);
+    /// Handles the response to a successful write of this information that was sent at `sent`.
+    pub(crate) fn on_written(&mut self, lease: MemberLease, info: MemberInfo, sent: Instant) {
+        (self.stored, self.told) = (Some(lease), Some(info));
         self.valid_until = Some(sent + self.times.renew_deadline);
         self.next_renewal = sent + self.times.retry_period;
         self.next_request = sent;

@@ -8,6 +8,7 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     member::{Held, Phase},
@@ -17,6 +18,8 @@ use super::{
 /// The slots of this process in the last response of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ownership {
+    /// The name of the Lease of this process.
+    pub(super) name: String,
     pub(super) slots: BTreeMap<Slot, Held>,
     /// Work may run until this time.
     pub(super) until: Option<Instant>,
@@ -34,6 +37,8 @@ pub(super) struct Ownership {
 #[cfg(any(feature = "http", feature = "metrics"))]
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read all fields"))]
 pub(crate) struct ShardsView {
+    /// The name of the Lease of this process.
+    pub(crate) name: String,
     /// The slots that move to another process.
     pub(crate) stopping: SlotSet,
     pub(crate) wanted: SlotSet,
@@ -61,6 +66,8 @@ pub(super) struct Shared {
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
     /// The slots in the caches.
     pub(super) filled: watch::Sender<SlotSet>,
+    /// The process releases its slots as soon as other processes are ready.
+    pub(super) draining: CancellationToken,
     /// Wakes the task that sends requests: the last permit of a slot was dropped.
     pub(super) ended: Notify,
 }
@@ -72,6 +79,7 @@ impl Shared {
             ownership: watch::Sender::default(),
             running: Mutex::default(),
             filled: watch::Sender::default(),
+            draining: CancellationToken::new(),
             ended: Notify::new(),
         })
     }
@@ -116,8 +124,9 @@ impl OwnedSlots {
     /// Returns a permit for work, for example for a reconcile of an object in this slot. Returns
     /// `None` if this process does not own the slot, or is about to release it.
     ///
-    /// The process keeps the slot until all of its permits are dropped, at most for the times of
-    /// [`ShardOptions`](crate::ShardOptions).
+    /// The process does not release the slot while a permit exists, without a time limit. But it can lose the
+    /// slot, if it cannot renew its Lease within the renew deadline. Check
+    /// [`SlotPermit::is_valid`] before each write.
     pub fn permit(&self, slot: Slot) -> Option<SlotPermit> {
         // The lock orders this call and the check whether work runs, which follows a change of the phase.
         let mut running = self.shared.running.lock();
@@ -138,6 +147,7 @@ impl OwnedSlots {
         let ownership = self.shared.ownership.borrow();
         let stopping = ownership.slots.iter().filter(|(_, held)| held.phase != Phase::Active);
         ShardsView {
+            name: ownership.name.clone(),
             stopping: stopping.map(|(slot, _)| *slot).collect(),
             wanted: ownership.wanted,
             unowned: ownership.unowned,
@@ -156,9 +166,16 @@ impl OwnedSlots {
         self.shared.ownership.borrow().refusal.as_ref().map(ToString::to_string)
     }
 
-    /// Sets the slots whose objects are in the caches of this process. The process claims only such slots.
-    pub fn set_filled(&self, slots: SlotSet) {
+    /// Reports the slots whose objects are in the caches of this process. The process claims only such
+    /// slots. A manager calls this method itself.
+    pub fn report_filled(&self, slots: SlotSet) {
         self.shared.filled.send_if_modified(|filled| std::mem::replace(filled, slots) != slots);
+    }
+
+    /// Releases each slot as soon as its permits are dropped and its next owner has filled its caches. The
+    /// process claims no further slots.
+    pub fn drain(&self) {
+        self.shared.draining.cancel();
     }
 
     /// Waits until [`get`](Self::get) or [`wanted`](Self::wanted) return a result other than `known`.
@@ -205,7 +222,7 @@ impl SlotPermit {
         self.slot
     }
 
-    /// Returns the number of times that a process has claimed this slot. It is a fencing token: another
+    /// Returns a number that increases with each claim of this slot. It is a fencing token: another
     /// system can reject a request with a lower number than an earlier request for this slot.
     ///
     /// The number decreases only if a user deletes the table or restores a backup of the cluster.

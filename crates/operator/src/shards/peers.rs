@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::own_lease::{MemberInfo, MemberLease};
 
 /// A member, and since when its Lease has not changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Peer {
     state: PeerState,
     since: Instant,
@@ -33,7 +33,7 @@ struct Peer {
     is_owner: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum PeerState {
     /// The table contains the member, and its Lease has not been read.
     Unknown,
@@ -61,7 +61,7 @@ impl Kill {
 }
 
 /// The other members.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peers {
     peers: BTreeMap<String, Peer>,
     /// The lease duration in the options of this member.
@@ -103,13 +103,16 @@ impl Peers {
         let peer = self.entry(member, now);
         peer.must_read = false;
         match (&peer.state, lease) {
-            (_, Some(lease)) if lease.is_killed => peer.state = PeerState::Killed(lease),
-            (PeerState::Alive(before), Some(lease)) if before.is_same_renewal(&lease) => {
-                peer.state = PeerState::Alive(lease);
-            }
-            (_, Some(lease)) => {
-                (peer.since, peer.duration) = (now, lease.duration.max(duration));
-                peer.state = PeerState::Alive(lease);
+            (state, Some(lease)) => {
+                let before = match state {
+                    PeerState::Alive(before) | PeerState::Killed(before) => Some(before),
+                    PeerState::Unknown | PeerState::Absent | PeerState::Dead => None,
+                };
+                if before.is_none_or(|before| !before.is_same_renewal(&lease)) {
+                    (peer.since, peer.duration) = (now, lease.duration.max(duration));
+                }
+                let is_killed = lease.is_killed;
+                peer.state = if is_killed { PeerState::Killed(lease) } else { PeerState::Alive(lease) };
             }
             (PeerState::Unknown | PeerState::Alive(_), None) => {
                 (peer.state, peer.since) = (PeerState::Absent, now);
@@ -119,12 +122,12 @@ impl Peers {
         }
     }
 
-    /// Handles all Leases of other members, as one list contained them.
-    pub(crate) fn on_list(&mut self, mut leases: BTreeMap<String, MemberLease>, now: Instant) {
-        let known: Vec<String> = self.peers.keys().cloned().collect();
-        for member in known {
-            let lease = leases.remove(&member);
-            self.on_read(&member, lease, now);
+    /// Handles the Leases of a list by label. A user can remove the label, so a Lease that is not in the
+    /// list is read by its name.
+    pub(crate) fn on_list(&mut self, leases: BTreeMap<String, MemberLease>, now: Instant) {
+        for (member, peer) in &mut self.peers {
+            let is_missing = !leases.contains_key(member) && !matches!(peer.state, PeerState::Dead);
+            peer.must_read |= is_missing && !matches!(peer.state, PeerState::Absent);
         }
         for (member, lease) in leases {
             self.on_read(&member, Some(lease), now);
@@ -135,6 +138,21 @@ impl Peers {
     pub(crate) fn on_failure(&mut self, member: &str) {
         if let Some(peer) = self.peers.get_mut(member) {
             peer.must_read = true;
+        }
+    }
+
+    /// Reads the Leases of dead members again before their slots are taken. A backup may have been restored
+    /// while the server did not respond.
+    pub(crate) fn check_deaths(&mut self) {
+        for peer in self.peers.values_mut() {
+            peer.must_read |= !matches!(peer.state, PeerState::Alive(_));
+        }
+    }
+
+    /// Starts the times of all live members again.
+    pub(crate) fn restart_times(&mut self, now: Instant) {
+        for peer in self.peers.values_mut() {
+            peer.since = now;
         }
     }
 
@@ -198,16 +216,22 @@ impl Peers {
     /// Returns the next time at which the Lease of a member expires.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         let times = self.peers.values().filter_map(|peer| match peer.state {
-            PeerState::Alive(_) | PeerState::Absent => Some(peer.since + peer.duration),
-            PeerState::Unknown | PeerState::Killed(_) | PeerState::Dead => None,
+            PeerState::Alive(_) | PeerState::Absent | PeerState::Killed(_) => {
+                Some(peer.since + peer.duration)
+            }
+            PeerState::Unknown | PeerState::Dead => None,
         });
         times.min()
     }
 
-    pub(crate) fn is_dead(&self, member: &str) -> bool {
-        self.peers
-            .get(member)
-            .is_some_and(|peer| matches!(peer.state, PeerState::Killed(_) | PeerState::Dead))
+    /// Returns whether a member does not act at `now`. A user can also mark the Lease of a live member as
+    /// killed. The owner then acts until its own time is over.
+    pub(crate) fn is_dead(&self, member: &str, now: Instant) -> bool {
+        self.peers.get(member).is_some_and(|peer| match peer.state {
+            PeerState::Killed(_) => now >= peer.since + peer.duration,
+            PeerState::Dead => true,
+            PeerState::Unknown | PeerState::Alive(_) | PeerState::Absent => false,
+        })
     }
 
     /// Returns the names of the members that have a Lease.

@@ -43,6 +43,8 @@ pub(super) struct Server {
     leases: BTreeMap<String, MemberLease>,
     table: Option<StoredTable>,
     version: u64,
+    /// The number of renewals. A restored backup does not decrease it, because a member writes the time.
+    renewals: u64,
     /// Recent states, which a lagging watch may still deliver. The newest is the first.
     recent: VecDeque<State>,
     backups: Vec<(State, u64)>,
@@ -78,11 +80,12 @@ impl Server {
                 }
                 let uid = before.map(|lease| lease.uid.clone());
                 let version = self.advance();
+                self.renewals += 1;
                 let lease = MemberLease {
                     uid: uid.unwrap_or_else(|| format!("lease-{version}")),
                     version: version.into(),
                     info: Some(*info),
-                    renewed: version.to_string(),
+                    renewed: self.renewals.to_string(),
                     is_killed: false,
                     duration: Duration::from_secs(15),
                 };
@@ -132,17 +135,26 @@ impl Server {
         }
     }
 
+    pub(super) fn kill_any(&mut self, rng: &mut Rng) {
+        let version = self.advance();
+        if let Some(lease) = rng.choice(self.leases.values_mut()) {
+            (lease.version, lease.is_killed) = (version.into(), true);
+        }
+    }
+
     pub(super) fn delete_table(&mut self) {
         self.advance();
         self.table = None;
     }
 
-    /// Restores one of the last backups. Requests fail until `until`.
-    pub(super) fn restore_backup(&mut self, until: Duration, rng: &mut Rng) {
+    /// Restores one of the last backups. Requests fail until `until`. If `keeps_version` is true, the version
+    /// of the server does not decrease.
+    pub(super) fn restore_backup(&mut self, until: Duration, keeps_version: bool, rng: &mut Rng) {
         let first = self.backups.len().saturating_sub(4);
         let number = rng.usize(first..=self.backups.len());
         if let Some(((leases, table), version)) = self.backups.get(number).cloned() {
-            (self.leases, self.table, self.version) = (leases, table, version);
+            (self.leases, self.table) = (leases, table);
+            self.version = if keeps_version { self.version + 1000 } else { version };
             self.recent.clear();
             self.backups.truncate(number + 1);
             self.down_until = until;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kube_client::Client;
 use kube_informer::ObjectKey;
-use kube_object::{ShardKey, SlotCount};
+use kube_object::{ShardKey, SlotCount, SlotSet};
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
@@ -23,28 +23,33 @@ use super::{
 };
 use crate::{ElectionError, LeaseTimes, election::random_suffix};
 
+/// The limit of the times in the options. A longer time could overflow a clock.
+const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
+
 /// Configures a [`Sharding`].
 #[derive(Clone, Debug)]
 pub struct ShardOptions {
     /// The namespace of the Leases.
     pub namespace: String,
-    /// The name of the group. All replicas of an operator have the same name. The Lease with this name
-    /// contains the table.
+    /// The name of the group. All replicas of an operator have the same name. It must differ from the name of
+    /// the election. The Lease with this name contains the table.
     pub name: String,
-    /// The field that determines the slot of an object. It must be equal in all replicas.
+    /// The field that determines the slot of an object. It must be equal in all replicas. A manager
+    /// supports only [`ShardKey::Namespace`].
     pub key: ShardKey,
     /// The number of slots. It must be equal in all replicas. The default is 64.
     pub count: SlotCount,
     /// The share of this process, relative to the weights of the other processes. The default is 1. A process
     /// with weight 0 claims no slot.
     pub weight: u32,
-    /// The times of the Leases of the processes.
+    /// The times of the Leases. They must be equal in all replicas.
     pub times: LeaseTimes,
     /// The time for which the processes of the group must not change before a slot moves from one live
     /// process to another. The default is 5 s.
     pub settle_time: Duration,
-    /// The time after a stop for which this process works on its slots until other processes have filled
-    /// their caches. The default is 10 s.
+    /// After a stop, this process keeps a slot and continues its work until the next owner has filled its
+    /// caches, at most for this time. The default is 10 s. A manager ignores this option, because its
+    /// controllers have stopped before.
     pub drain_timeout: Duration,
 }
 
@@ -109,12 +114,13 @@ impl Group {
         let next = {
             let member = self.member.lock();
             Ownership {
+                name: member.name().to_owned(),
                 slots: member.slots().clone(),
                 until: member.valid_until(),
                 wanted: member.wanted(),
-                unowned: member.table().map(Table::free).unwrap_or_default(),
+                unowned: member.table().map_or_else(|| SlotSet::all(self.options.count), Table::free),
                 members: member.table().map(Table::members).unwrap_or_default(),
-                refusal: member.refusal().cloned(),
+                refusal: member.refusal(),
             }
         };
         let mut before = next.clone();
@@ -139,7 +145,9 @@ impl Sharding {
     /// # Errors
     /// Returns an [`ElectionError`] if the times are unsafe; see [`LeaseTimes::validate`].
     pub fn new(client: Client, options: ShardOptions) -> Result<Self, ElectionError> {
-        let ShardOptions { key, count, settle_time, .. } = options;
+        let ShardOptions { key, count, .. } = options;
+        let settle_time = options.settle_time.min(MAX_TIME);
+        let options = ShardOptions { drain_timeout: options.drain_timeout.min(MAX_TIME), ..options };
         let settings = Settings { times: options.times.validate()?, key, count, settle_time };
         let shared = Shared::new(&options.name);
         Ok(Self { options, settings, client, shared })
@@ -160,23 +168,24 @@ impl Sharding {
     /// If the future is dropped, the slots are not released, and other processes wait until the Lease
     /// expires.
     pub async fn run(self, stop: CancellationToken) {
+        let mut previous: Option<Member> = None;
         while !stop.is_cancelled() {
             // A Lease of the group must not have the name of the table, and no two processes have the same
             // name.
             let name = format!("{}-{}", self.options.name, random_suffix());
-            let group = Arc::new(Group {
+            let now = Instant::now();
+            let member = match previous.take() {
+                None => Member::new(name.clone(), self.settings, self.options.weight, now),
+                Some(previous) => previous.rejoin(name.clone(), now),
+            };
+            let group = Group {
                 leases: LeaseClient::new(self.client.clone(), &self.options, &name),
-                member: Mutex::new(Member::new(
-                    name.clone(),
-                    self.settings,
-                    self.options.weight,
-                    Instant::now(),
-                )),
+                member: Mutex::new(member),
                 options: self.options.clone(),
                 shared: Arc::clone(&self.shared),
                 wake_lease_loop: Notify::new(),
                 wake_table_loop: Notify::new(),
-            });
+            };
             tracing::info!(group = %self.options.key(), member = %name, "joined the shard group");
             let has_left = tokio::select! {
                 biased;
@@ -188,6 +197,7 @@ impl Sharding {
                 let _ = timeout(self.options.times.renew_deadline / 2, group.leases.leave(&group)).await;
                 tracing::info!(group = %self.options.key(), member = %name, "left the shard group");
             } else {
+                previous = Some(group.member.into_inner());
                 tracing::warn!(group = %self.options.key(), member = %name, "the Lease of this process was killed or deleted; it lost its slots and joins again");
             }
         }

@@ -3,6 +3,8 @@
 //! the table, and backups are restored. Two members must never act for one slot at the same time. After the
 //! faults, each slot has an owner, and no member has more than its share.
 
+mod changes;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -29,7 +31,7 @@ const RECOVERY_TIME: Duration = Duration::from_secs(150);
 const SAFE_START: Duration = Duration::from_secs(40);
 const SLOTS: u16 = 8;
 /// The number of lines that a failure prints.
-const TRACE_LINES: usize = 400;
+const TRACE_LINES: usize = 80;
 
 /// A request of a member.
 struct Request {
@@ -56,8 +58,8 @@ struct Process {
     rate: f64,
     is_dead: bool,
     paused_until: Duration,
-    /// All messages from and to this process are lost until this time.
-    disconnected_until: Duration,
+    /// The messages of each of the two kinds of requests are lost until these times.
+    disconnected_until: [Duration; 2],
     /// The requests for the own Lease, and all other requests.
     requests: [Option<Request>; 2],
     runs: Vec<Run>,
@@ -70,8 +72,12 @@ struct Process {
 enum Edits {
     None,
     DeleteLease,
+    /// A user marks the Lease of a live member as killed.
+    MarkLease,
     DeleteTable,
     RestoreBackup,
+    /// The version of the server does not decrease.
+    RestoreWithHigherVersion,
 }
 
 struct World {
@@ -97,7 +103,14 @@ impl World {
     /// Clocks run up to `fastest` times as fast as the slowest.
     fn new(seed: u64, fastest: f64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let all = [Edits::None, Edits::DeleteLease, Edits::DeleteTable, Edits::RestoreBackup];
+        let all = [
+            Edits::None,
+            Edits::DeleteLease,
+            Edits::MarkLease,
+            Edits::DeleteTable,
+            Edits::RestoreBackup,
+            Edits::RestoreWithHigherVersion,
+        ];
         let edits = all[rng.usize(..all.len())];
         let mut world = Self {
             rng,
@@ -142,7 +155,7 @@ impl World {
             rate,
             is_dead: false,
             paused_until: Duration::ZERO,
-            disconnected_until: Duration::ZERO,
+            disconnected_until: [Duration::ZERO; 2],
             requests: [None, None],
             runs: Vec::new(),
             filled: SlotSet::default(),
@@ -213,57 +226,6 @@ impl World {
         if owned == usize::from(SLOTS) { Ok(()) } else { Err(format!("only {owned} slots have an owner")) }
     }
 
-    fn edit(&mut self) {
-        let all_know_the_table = self.processes.iter().all(|process| process.member.table().is_some());
-        if self.rng.u16(..400) != 0 || !all_know_the_table {
-            return;
-        }
-        if let Some(trace) = &mut self.trace {
-            trace.push_back(format!("{:?} {:?}", self.now, self.edits));
-        }
-        match self.edits {
-            Edits::None => {}
-            Edits::DeleteLease => self.server.delete_any_lease(&mut self.rng),
-            Edits::DeleteTable => {
-                self.server.delete_table();
-                self.no_start_until = self.now + SAFE_START;
-            }
-            Edits::RestoreBackup => {
-                let outage = Duration::from_secs(self.rng.u64(1..40));
-                self.server.restore_backup(self.now + outage, &mut self.rng);
-                self.late.clear();
-                self.no_start_until = self.now + outage + SAFE_START;
-            }
-        }
-    }
-
-    fn change_processes(&mut self) {
-        if self.now >= self.no_start_until && self.processes.len() < 5 && self.rng.u16(..300) == 0 {
-            self.start_process();
-        }
-        let live = self.processes.len();
-        for process in &mut self.processes {
-            match self.rng.u16(..4000) {
-                0 if live > 1 => process.is_dead = true,
-                1 => {
-                    process.member.drain();
-                    process.leaves_at.get_or_insert(self.now + Duration::from_secs(30));
-                }
-                2 | 3 => process.paused_until = self.now + Duration::from_secs(self.rng.u64(1..40)),
-                4 | 5 => process.disconnected_until = self.now + Duration::from_secs(self.rng.u64(1..40)),
-                _ => {}
-            }
-        }
-    }
-
-    /// Starts a process if none remains. A Deployment has the same effect.
-    fn restart(&mut self) {
-        let remain = self.processes.iter().any(|process| process.leaves_at.is_none());
-        if !remain && self.now >= self.no_start_until {
-            self.start_process();
-        }
-    }
-
     fn step(&mut self, number: usize, faults: bool) {
         for channel in 0..2 {
             self.handle_arrival(number, channel);
@@ -274,7 +236,7 @@ impl World {
         }
         let local = self.start + now.mul_f64(process.rate);
         self.work(number, local);
-        let is_disconnected = faults && now < self.processes[number].disconnected_until;
+        let is_disconnected = faults && now < self.processes[number].disconnected_until[1];
         if !is_disconnected && self.rng.u8(..4) == 0 {
             self.deliver_watch_event(number, local, faults);
         }
@@ -348,7 +310,10 @@ impl World {
             match process.member.own.next_step(local) {
                 LeaseStep::Wait(_) => return,
                 LeaseStep::Dead => {
-                    process.is_dead = true;
+                    self.names += 1;
+                    let name = format!("member-{}", self.names);
+                    process.member = process.member.clone().rejoin(name.clone(), local);
+                    (process.name, process.requests) = (name, [None, None]);
                     return;
                 }
                 LeaseStep::Read => Call::ReadLease(process.name.clone()),
@@ -366,7 +331,7 @@ impl World {
                 Step::Remove(kill) => Call::Remove(kill),
             }
         };
-        let is_disconnected = faults && self.now < process.disconnected_until;
+        let is_disconnected = faults && self.now < process.disconnected_until[channel];
         let transit_time = |rng: &mut Rng| {
             let (lost, slow) = (faults && rng.u8(..10) == 0, faults && rng.u8(..10) == 0);
             (!lost && !is_disconnected)
@@ -404,6 +369,15 @@ impl World {
         let (leases, table) = self.server.state(age);
         let process = &mut self.processes[number];
         process.member.on_table_event(table.clone(), local);
+        if self.rng.u8(..8) == 0 {
+            // A list by label. A user can remove the label of any Lease.
+            let (mut listed, _) = self.server.state(0);
+            listed.remove(&process.name);
+            if faults && let Some(unlabelled) = self.rng.choice(listed.keys().cloned().collect::<Vec<_>>()) {
+                listed.remove(&unlabelled);
+            }
+            return process.member.peers.on_list(listed, local);
+        }
         let names: Vec<String> =
             process.member.peers.names().map(str::to_owned).chain(leases.keys().cloned()).collect();
         for name in names.into_iter().filter(|name| *name != process.name) {
@@ -418,8 +392,8 @@ fn respond(member: &mut Member, call: &Call, answer: Option<Answer>, sent: Insta
         (Call::ReadLease(name), Some(Answer::Lease(lease))) if name.as_str() == member.name() => {
             member.on_own_read(lease, now);
         }
-        (Call::WriteLease(..), Some(Answer::Lease(Some(lease)))) => {
-            member.on_own_written(lease, sent, now);
+        (Call::WriteLease(_, _, info), Some(Answer::Lease(Some(lease)))) => {
+            member.on_own_written(lease, *info, sent, now);
         }
         (Call::WriteLease(..), _) => member.own.on_failure(sent, now),
         (Call::ReadLease(name), None) if name.as_str() == member.name() => member.own.on_failure(sent, now),

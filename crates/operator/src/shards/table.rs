@@ -108,6 +108,18 @@ impl Table {
         self.key == Key::from(key) && self.slots.len() == usize::from(count.get())
     }
 
+    /// Returns whether this table can be a later state of `before`. Only a claim changes the owner, and it
+    /// increases the epoch. After a restored backup, the result is false.
+    pub(crate) fn can_follow(&self, before: &Self) -> bool {
+        if (self.key, self.slots.len()) != (before.key, before.slots.len()) {
+            return true; // the options change only without owners, and epochs do not decrease
+        }
+        self.slots.iter().zip(&before.slots).all(|(after, before)| {
+            let is_same_claim = after.owner == before.owner || after.owner.is_none();
+            after.epoch > before.epoch || (after.epoch == before.epoch && is_same_claim)
+        })
+    }
+
     /// Returns the owner and the epoch of a slot.
     pub(crate) fn entry(&self, Slot(slot): Slot) -> Option<&Entry> {
         self.slots.get(usize::from(slot))
@@ -187,6 +199,26 @@ mod tests {
             (SlotSet::from_iter([Slot(1)]), SlotSet::from_iter([Slot(0)]))
         );
         assert_eq!(Table::parse(&table.text()), Ok(table));
+    }
+
+    #[test]
+    fn restored_table_cannot_follow() {
+        let mut states = vec![Table::new(ShardKey::Uid, count(2))];
+        for (slot, member) in [(0, "a"), (1, "b")] {
+            let mut table = states.last().unwrap().clone();
+            table.claim(Slot(slot), member);
+            states.push(table.clone());
+            table.release(Slot(slot), member);
+            states.push(table.clone());
+            table.claim(Slot(slot), "c");
+            states.push(table);
+        }
+        for (before, state) in states.iter().enumerate() {
+            for (after, later) in states.iter().enumerate() {
+                let is_later = later.can_follow(state);
+                assert_eq!(is_later, after >= before, "state {after} after state {before}");
+            }
+        }
     }
 
     /// Replicas of two versions read the same table.

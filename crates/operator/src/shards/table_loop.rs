@@ -1,14 +1,18 @@
 //! The loop that reads and writes the table, observes the other members and kills dead ones.
 
+use std::collections::BTreeMap;
+
 use futures_util::StreamExt;
 use kube_client::core::DynamicObject;
-use kube_informer::Informer;
+use kube_informer::{Informer, ResourceVersion};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    lease_objects::{parse_member, parse_table},
-    member::{Phase, Step},
+    lease_client::RequestFailure,
+    lease_objects::{is_member_name, parse_member, parse_table},
+    member::{Phase, Step, StoredTable},
+    own_lease::MemberLease,
     sharding::Group,
 };
 
@@ -19,7 +23,10 @@ pub(super) async fn run(group: &Group, stop: &CancellationToken) {
     let mut filled = group.shared.filled.subscribe();
     let mut stopped_at = None;
     loop {
-        let now = Instant::now();
+        let (now, is_draining) = (Instant::now(), group.shared.draining.is_cancelled());
+        if is_draining {
+            group.member.lock().drain();
+        }
         if stop.is_cancelled() {
             let stopped_at = *stopped_at.get_or_insert(now);
             let mut member = group.member.lock();
@@ -28,7 +35,9 @@ pub(super) async fn run(group: &Group, stop: &CancellationToken) {
             } else {
                 member.drain();
             }
-            if member.has_left() {
+            // Without a valid Lease, the slots cannot be released, and no work may run.
+            let has_expired = member.is_leaving() && member.valid_until().is_none_or(|until| now >= until);
+            if member.has_left() || has_expired {
                 break;
             }
         }
@@ -55,6 +64,7 @@ pub(super) async fn run(group: &Group, stop: &CancellationToken) {
             () = group.shared.ended.notified() => {}
             () = group.wake_table_loop.notified() => {}
             () = stop.cancelled(), if stopped_at.is_none() => {}
+            () = group.shared.draining.cancelled(), if !is_draining => {}
             () = sleep_until(leaves_at.map_or(until, |at| at.min(until))) => {}
         }
     }
@@ -84,7 +94,7 @@ fn observe(group: &Group, informer: &Informer<DynamicObject>) {
         absent.retain(|absent| absent != name);
         if name == group.options.name {
             table = Some(parse_table(lease));
-        } else if name != own {
+        } else if name != own && is_member_name(&group.options.name, name) {
             member.peers.on_event(name, Some(parse_member(lease)), now);
         }
     }
@@ -100,15 +110,22 @@ fn is_watching(group: &Group, informer: &Informer<DynamicObject>) -> bool {
     last_event.is_some_and(|at| at.elapsed() < 2 * group.options.times.retry_period)
 }
 
+type TableRead = ((ResourceVersion, Option<StoredTable>), Option<BTreeMap<String, MemberLease>>);
+
+/// Reads the table, and also the other members if the watch does not deliver them.
+async fn read(group: &Group, informer: &Informer<DynamicObject>) -> Result<TableRead, RequestFailure> {
+    let members = if is_watching(group, informer) { None } else { Some(group.leases.list_members().await?) };
+    Ok((group.leases.read_table().await?, members))
+}
+
 /// Sends one request and handles its response.
 async fn request(group: &Group, step: Step, informer: &Informer<DynamicObject>) {
     let (leases, sent) = (&group.leases, Instant::now());
     let failure = match step {
         Step::Wait(_) | Step::Dead => return std::future::pending().await, // the other loop returns
-        Step::ReadTable => match leases.read_table(is_watching(group, informer)).await {
-            Ok((history, table, members)) => {
-                let mut member = group.member.lock();
-                let now = Instant::now();
+        Step::ReadTable => match read(group, informer).await {
+            Ok(((history, table), members)) => {
+                let (mut member, now) = (group.member.lock(), Instant::now());
                 if let Some(members) = members {
                     member.peers.on_list(members, now);
                 }
