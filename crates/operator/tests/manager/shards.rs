@@ -47,6 +47,26 @@ struct Record {
     overlaps: Vec<String>,
 }
 
+/// A running reconcile. An abort of the process drops it.
+struct Running(Arc<Mutex<Record>>, String);
+
+impl Running {
+    fn start(record: &Arc<Mutex<Record>>, key: String, process: usize) -> Self {
+        let mut locked = record.lock();
+        if !locked.running.insert(key.clone()) {
+            locked.overlaps.push(key.clone());
+        }
+        locked.processes.entry(key.clone()).or_default().insert(process);
+        Self(Arc::clone(record), key)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.lock().running.remove(&self.1);
+    }
+}
+
 struct Process {
     slots: OwnedSlots,
     stop: oneshot::Sender<()>,
@@ -90,14 +110,7 @@ fn start(server: &Server, process: usize, record: &Arc<Mutex<Record>>) -> Proces
         let (record, client) = (Arc::clone(&record), client.clone());
         async move {
             let Some(map) = request.object.present() else { return Ok(Action::Done) };
-            let key = request.key.to_string();
-            {
-                let mut record = record.lock();
-                if !record.running.insert(key.clone()) {
-                    record.overlaps.push(key.clone());
-                }
-                record.processes.entry(key.clone()).or_default().insert(process);
-            }
+            let _running = Running::start(&record, request.key.to_string(), process);
             sleep(SECOND / 50).await;
             let count: u64 = map.data.as_ref().and_then(|data| data.get("count")?.parse().ok()).unwrap_or(0);
             let result = if count == 0 {
@@ -108,7 +121,6 @@ fn start(server: &Server, process: usize, record: &Arc<Mutex<Record>>) -> Proces
             } else {
                 Ok(Action::Done)
             };
-            record.lock().running.remove(&key);
             result.map_err(Failure::from)
         }
     };
