@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use kube_listwatch::{ListWatchError, ListerWatcher};
-use kube_object::{ShardKey, SlotCount};
 use kube_reflector::{ReflectorOptions, ServerVersions};
+
+use crate::slots::Division;
 
 pub(crate) type OnError = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
@@ -30,7 +31,7 @@ pub(crate) struct InformerSettings {
     /// All informers of a factory share these checks.
     pub(crate) server_versions: ServerVersions,
     /// The division into slots of a sharded informer. `None` for an informer of all objects.
-    pub(crate) division: Option<(ShardKey, SlotCount)>,
+    pub(crate) division: Option<Division>,
 }
 
 impl Default for InformerSettings {

@@ -1,5 +1,6 @@
 //! `InformerFactory`: shares the informers of one cluster by type and selection.
 
+mod any_informer;
 mod error;
 mod multi_namespace;
 mod registry;
@@ -20,13 +21,17 @@ use kube_client::{Client, Resource};
 use kube_listwatch::{ListOptions, ListWatch, ListWatchError};
 use kube_object::{Cached, Object};
 use kube_reflector::ReflectorOptions;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 
-use crate::{CacheSyncError, Informer, InformerStatus, WaitForLatestError, config::InformerSettings, sync};
+use crate::{
+    CacheSyncError, Informer, InformerStatus, WaitForLatestError, config::InformerSettings, slots::Division,
+    sync,
+};
 use registry::Registry;
 
 pub(crate) use registry::FactoryLink;
 
+pub use any_informer::AnyInformer;
 pub use error::FactoryError;
 pub use multi_namespace::{MultiNamespaceInformer, MultiNamespaceRegistration};
 pub use scope::Scope;
@@ -182,6 +187,10 @@ impl InformerFactory {
         self.with_config(|config| config.settings.queue_capacity = objects)
     }
 
+    pub(crate) fn with_division(self, division: Division) -> Self {
+        self.with_config(|config| config.settings.division = Some(division))
+    }
+
     /// Changes the configuration. The result does not share informers with the previous factory.
     fn with_config(mut self, change: impl FnOnce(&mut FactoryConfig)) -> Self {
         change(&mut self.config);
@@ -195,6 +204,7 @@ impl InformerFactory {
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
         options: ListOptions,
+        is_sharded: bool,
         link: FactoryLink,
     ) -> Informer<T> {
         let name = link.informer_name();
@@ -217,6 +227,7 @@ impl InformerFactory {
         }
         let mut builder = Informer::from_source(source).name(name);
         builder.settings = config.settings;
+        builder.settings.division = builder.settings.division.filter(|_| is_sharded);
         builder.factory = Some(link);
         builder.build()
     }
@@ -297,6 +308,17 @@ impl InformerFactory {
         informers.retain(|informer| informer.status().synced);
         let waits = informers.iter().map(|informer| informer.wait_for_latest(within));
         try_join_all(waits).await.map(|_| ())
+    }
+
+    /// Returns the informers, in the order in which they were created. [Adopted](InformerFactory::adopt)
+    /// informers follow at the end.
+    pub fn informers(&self) -> Vec<AnyInformer> {
+        self.registry.all().into_iter().map(AnyInformer).collect()
+    }
+
+    /// Returns a watch channel that changes when an informer is created or adopted. The value has no meaning.
+    pub fn informers_changed(&self) -> watch::Receiver<u64> {
+        self.registry.subscribe()
     }
 
     /// Returns the status of each informer, in the order in which the informers were created.

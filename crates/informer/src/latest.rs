@@ -84,6 +84,15 @@ impl<T: Object> Informer<T> {
         })
     }
 
+    /// Waits until the cache contains every change up to this version. Never returns if the informer stops.
+    pub(crate) async fn wait_until_reached(&self, version: &ResourceVersion) {
+        let has_reached = |cache: &Snapshot<T>| cache.has_reached(version);
+        let cache = self.shared.store.wait_for(Duration::MAX, has_reached).await;
+        if !cache.has_reached(version) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Catches up with the server. Only the wait for the initial list has a timeout.
     async fn catch_up(&self, within: Duration, progress: &mut Progress) -> Result<(), WaitForLatestError> {
         self.wait_for_sync(within).await.map_err(WaitForLatestError::NotSynced)?;

@@ -66,7 +66,8 @@ mod tasks;
 pub use builder::InformerBuilder;
 pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler, ClusterId, ClusterIdError};
 pub use factory::{
-    FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope, Selection,
+    AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
+    Selection,
 };
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;

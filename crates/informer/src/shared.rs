@@ -120,9 +120,8 @@ enum Lifecycle {
 impl<T: Object> Shared<T> {
     pub(crate) fn new(config: InformerConfig<T>, keep_alive: &Arc<KeepAlive>) -> Self {
         let lifecycle = Lifecycle::NotStarted(Vec::new());
-        let division = config.settings.division;
-        let store = division.map_or_else(Store::new, |(key, count)| Store::sharded(key, count));
-        let slots = division.map(InformerSlots::new);
+        let slots = config.settings.division.clone().map(InformerSlots::new);
+        let store = slots.as_ref().map_or_else(Store::new, InformerSlots::new_store);
         Self {
             id: InformerId::next(),
             config,

@@ -2,9 +2,29 @@
 //! cache.
 
 use kube_object::{Escaped, Object, Shard, ShardKey, Slot, SlotCount, SlotSet};
+use kube_store::Store;
 use tokio::sync::watch;
 
-use crate::{Informer, InformerBuilder};
+use crate::{Informer, InformerBuilder, InformerFactory};
+
+/// The division into slots, and the requested slots. The informers of a sharded factory share it.
+#[derive(Clone)]
+pub(crate) struct Division {
+    key: ShardKey,
+    count: SlotCount,
+    wanted: watch::Sender<SlotSet>,
+}
+
+impl Division {
+    pub(crate) fn new(key: ShardKey, count: SlotCount) -> Self {
+        Self { key, count, wanted: watch::Sender::default() }
+    }
+
+    /// Returns whether only this division gives the objects of a cluster-scoped type different slots.
+    pub(crate) fn divides_cluster_scoped(&self) -> bool {
+        self.key != ShardKey::Namespace
+    }
+}
 
 /// The requested slots and the filled slots of a sharded informer.
 pub(crate) struct InformerSlots {
@@ -15,8 +35,12 @@ pub(crate) struct InformerSlots {
 }
 
 impl InformerSlots {
-    pub(crate) fn new((key, count): (ShardKey, SlotCount)) -> Self {
-        Self { key, count, wanted: watch::Sender::default(), filled: watch::Sender::default() }
+    pub(crate) fn new(Division { key, count, wanted }: Division) -> Self {
+        Self { key, count, wanted, filled: watch::Sender::default() }
+    }
+
+    pub(crate) fn new_store<T: Object>(&self) -> Store<T> {
+        Store::sharded(self.key, self.count)
     }
 
     /// Publishes the slots in the cache. Call it after their objects were delivered to the subscribers.
@@ -94,8 +118,24 @@ impl<T: Object, S> InformerBuilder<T, S> {
     /// result is the same.
     #[must_use]
     pub fn sharded(mut self, key: ShardKey, count: SlotCount) -> Self {
-        self.settings.division = Some((key, count));
+        self.settings.division = Some(Division::new(key, count));
         self
+    }
+}
+
+impl InformerFactory {
+    /// Makes the informers of this factory sharded. A sharded informer caches only the objects of some slots;
+    /// see [`InformerBuilder::sharded`].
+    ///
+    /// All informers of the factory have the same slots, also informers that are requested later. To set the
+    /// slots, call [`AnyInformer::set_slots`](crate::AnyInformer::set_slots) of each informer in
+    /// [`InformerFactory::informers`].
+    ///
+    /// With [`ShardKey::Namespace`], the informers of cluster-scoped types are not sharded. Use
+    /// [`Selection::all_slots`](crate::Selection::all_slots) for an informer of all objects of another type.
+    #[must_use]
+    pub fn sharded(self, key: ShardKey, count: SlotCount) -> Self {
+        self.with_division(Division::new(key, count))
     }
 }
 
@@ -105,6 +145,9 @@ impl<T: Object> Informer<T> {
     /// The informer applies the latest set, and can omit earlier sets. To wait until a slot is in the cache,
     /// use [`Informer::filled_slots`]. If a slot is removed and added again between two of these steps, it
     /// stays in the cache.
+    ///
+    /// The informers of a [sharded factory](InformerFactory::sharded) share their slots. If you set the slots
+    /// of one of these informers, also set the slots of the others.
     ///
     /// # Errors
     /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist. The set does not
@@ -116,12 +159,9 @@ impl<T: Object> Informer<T> {
             let informer = self.name().to_owned();
             return Err(SlotsError::UnknownSlot { informer, slot, count: count.get() });
         }
-        let is_changed =
-            informer_slots.wanted.send_if_modified(|wanted| std::mem::replace(wanted, slots) != slots);
-        if is_changed {
-            // The new set is published first. Later writes to a removed slot are then not recorded.
-            self.shared.writes.forget_other_slots();
-        }
+        informer_slots.wanted.send_if_modified(|wanted| std::mem::replace(wanted, slots) != slots);
+        // The new set is published first. Later writes to a removed slot are then not recorded.
+        self.shared.writes.forget_other_slots();
         Ok(())
     }
 

@@ -12,15 +12,15 @@ use std::{
     time::Duration,
 };
 
-use kube_object::Object;
+use kube_object::{Object, ResourceVersion, Shard, SlotSet};
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::task::TaskTracker;
 
 use super::FactoryError;
 use crate::{
-    Informer, InformerStatus, UnsyncedInformer, WaitForLatestError, informer::WeakInformer,
-    tasks::InformerTasks,
+    Informer, InformerId, InformerStatus, SlotsError, UnsyncedInformer, WaitForLatestError,
+    informer::WeakInformer, tasks::InformerTasks,
 };
 
 /// Holds the informers of a factory.
@@ -37,11 +37,13 @@ pub(super) struct Registry {
     /// The keys of dropped informers whose slots are not removed yet.
     dropped: Mutex<Vec<InformerKey>>,
     /// The adopted informers. The registry holds them until the shutdown.
-    adopted: Mutex<Vec<Arc<dyn AnyInformer>>>,
+    adopted: Mutex<Vec<Arc<dyn ErasedInformer>>>,
     /// The tasks of adopted informers that a shutdown has stopped. `tasks` does not count them.
     stopped: Mutex<Vec<InformerTasks>>,
     /// The number of created slots.
     slots: AtomicU64,
+    /// Changes when an informer is created or adopted.
+    changes: watch::Sender<u64>,
     /// The runtime on which the factory was started.
     started: OnceLock<Handle>,
     shut_down: AtomicBool,
@@ -84,6 +86,7 @@ pub(super) struct InformerKey {
     pub(super) kind_and_path: String,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
+    pub(super) is_sharded: bool,
 }
 
 impl InformerKey {
@@ -95,6 +98,9 @@ impl InformerKey {
             if let Some(selector) = selector {
                 name.push_str(&format!(" {word} {selector}"));
             }
+        }
+        if self.is_sharded {
+            name.push_str(" of some slots");
         }
         name
     }
@@ -113,7 +119,7 @@ struct InformerSlot {
     /// The position in the order of creation.
     number: u64,
     /// Keeps the informer alive.
-    pinned: Option<Arc<dyn AnyInformer>>,
+    pinned: Option<Arc<dyn ErasedInformer>>,
     /// The state and the handlers of an informer that is not started. After the start, the task of
     /// the informer holds this state.
     unstarted: Option<Arc<dyn Any + Send + Sync>>,
@@ -131,7 +137,7 @@ impl InformerSlot {
         }
     }
 
-    fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
+    fn informer(&self) -> Option<Arc<dyn ErasedInformer>> {
         self.pinned.clone().or_else(|| self.weak.informer())
     }
 
@@ -240,12 +246,17 @@ impl Registry {
             (informer, replaced)
         });
         drop(replaced);
+        self.changes.send_modify(|changes| *changes += 1);
         informer
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Adds an informer that was created by a builder or by another factory.
     pub(super) fn adopt<T: Object>(&self, informer: &Informer<T>) -> Result<(), FactoryError> {
-        let is_same = |other: &Arc<dyn AnyInformer>| {
+        let is_same = |other: &Arc<dyn ErasedInformer>| {
             let other = other.as_any().downcast_ref::<Informer<T>>();
             other.is_some_and(|other| Arc::ptr_eq(&other.shared, &informer.shared))
         };
@@ -262,6 +273,7 @@ impl Registry {
             adopted.push(Arc::new(informer.clone()));
         }
         drop(adopted);
+        self.changes.send_modify(|changes| *changes += 1);
         if let Some(runtime) = self.started.get() {
             informer.start_on(runtime);
         }
@@ -284,7 +296,7 @@ impl Registry {
 
     /// Returns the informers that still exist, in the order of their creation, and then the adopted
     /// informers.
-    pub(super) fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
+    pub(super) fn all(&self) -> Vec<Arc<dyn ErasedInformer>> {
         let mut alive: Vec<_> = self.with_informers(|informers| {
             informers.values().filter_map(|slot| Some((slot.number, slot.informer()?))).collect()
         });
@@ -363,7 +375,8 @@ impl Registry {
 type BoxFuture<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 
 /// The operations of a factory on an informer of any object type.
-pub(super) trait AnyInformer: Send + Sync {
+pub(super) trait ErasedInformer: Send + Sync {
+    fn id(&self) -> InformerId;
     fn start(&self);
     fn refuse_index_function(&self);
     /// Stops the informer without waiting for its tasks.
@@ -373,18 +386,22 @@ pub(super) trait AnyInformer: Send + Sync {
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
     fn unsynced(&self) -> Option<UnsyncedInformer>;
     fn wait_for_latest(&self, within: Duration) -> BoxFuture<'_, Result<(), WaitForLatestError>>;
+    fn wait_for_version<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, ()>;
+    fn shard(&self) -> Option<Shard>;
+    fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError>;
+    fn filled_slots(&self) -> Result<watch::Receiver<SlotSet>, SlotsError>;
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
 }
 
 /// Refers to an informer of any object type without keeping it alive.
 trait AnyWeakInformer: Send + Sync {
-    fn informer(&self) -> Option<Arc<dyn AnyInformer>>;
+    fn informer(&self) -> Option<Arc<dyn ErasedInformer>>;
     fn is_dropped(&self) -> bool;
 }
 
 impl<T: Object> AnyWeakInformer for WeakInformer<T> {
-    fn informer(&self) -> Option<Arc<dyn AnyInformer>> {
+    fn informer(&self) -> Option<Arc<dyn ErasedInformer>> {
         Some(Arc::new(self.upgrade()?))
     }
 
@@ -393,7 +410,11 @@ impl<T: Object> AnyWeakInformer for WeakInformer<T> {
     }
 }
 
-impl<T: Object> AnyInformer for Informer<T> {
+impl<T: Object> ErasedInformer for Informer<T> {
+    fn id(&self) -> InformerId {
+        Informer::id(self)
+    }
+
     fn start(&self) {
         Informer::start(self);
     }
@@ -422,6 +443,22 @@ impl<T: Object> AnyInformer for Informer<T> {
         Box::pin(Informer::wait_for_latest(self, within))
     }
 
+    fn wait_for_version<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, ()> {
+        Box::pin(self.wait_until_reached(version))
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        Informer::shard(self)
+    }
+
+    fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError> {
+        Informer::set_slots(self, slots)
+    }
+
+    fn filled_slots(&self) -> Result<watch::Receiver<SlotSet>, SlotsError> {
+        Informer::filled_slots(self)
+    }
+
     fn unsynced(&self) -> Option<UnsyncedInformer> {
         (!self.has_synced()).then(|| Informer::unsynced(self))
     }
@@ -437,7 +474,7 @@ impl<T: Object> AnyInformer for Informer<T> {
 
 /// Converts the informer to its type. The key of the informer contains the type id, so the
 /// conversion succeeds.
-fn downcast<T: Object>(informer: &dyn AnyInformer) -> Informer<T> {
+fn downcast<T: Object>(informer: &dyn ErasedInformer) -> Informer<T> {
     match informer.as_any().downcast_ref::<Informer<T>>() {
         Some(informer) => informer.clone(),
         None => unreachable!("an informer registered under the type id of {}", type_name::<T>()),

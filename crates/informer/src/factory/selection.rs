@@ -11,7 +11,7 @@ use super::{
     FactoryError, InformerFactory, Scope, non_empty,
     registry::{InformerKey, Ownership, Registry},
 };
-use crate::Informer;
+use crate::{Informer, slots::Division};
 
 /// Selects objects of one type by namespace, labels and fields. [`InformerFactory::select`] creates
 /// a selection. A factory has one informer for each type and selection.
@@ -32,6 +32,7 @@ pub struct Selection<T: Cached> {
     scope: Scope,
     namespace: Option<String>,
     options: ListOptions,
+    is_sharded: bool,
 }
 
 impl<T: Cached> Clone for Selection<T> {
@@ -42,6 +43,7 @@ impl<T: Cached> Clone for Selection<T> {
             scope: self.scope,
             namespace: self.namespace.clone(),
             options: self.options.clone(),
+            is_sharded: self.is_sharded,
         }
     }
 }
@@ -110,7 +112,9 @@ impl<T: Cached> Selection<T> {
         scope: Scope,
     ) -> Self {
         let config = &factory.config;
+        let divides = |division: &Division| scope == Scope::Namespaced || division.divides_cluster_scoped();
         Self {
+            is_sharded: config.settings.division.as_ref().is_some_and(divides),
             factory: factory.clone(),
             resource,
             scope,
@@ -125,6 +129,12 @@ impl<T: Cached> Selection<T> {
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self.namespace = namespace.filter(|_| self.scope == Scope::Namespaced);
+        self
+    }
+
+    /// Selects the objects of all slots, also if the factory is [sharded](InformerFactory::sharded).
+    pub fn all_slots(mut self) -> Self {
+        self.is_sharded = false;
         self
     }
 
@@ -224,8 +234,8 @@ impl<T: Cached> Selection<T> {
     fn get(self, ownership: Ownership) -> Result<Informer<T>, FactoryError> {
         self.check()?;
         let key = self.key();
-        let Self { factory, resource, namespace, options, .. } = self;
-        let build = |link| factory.build(&*resource, namespace.as_deref(), options, link);
+        let Self { factory, resource, namespace, options, is_sharded, .. } = self;
+        let build = |link| factory.build(&*resource, namespace.as_deref(), options, is_sharded, link);
         Registry::get_or_insert(&factory.registry, &key, ownership, build)
     }
 
@@ -236,6 +246,7 @@ impl<T: Cached> Selection<T> {
             kind_and_path: format!("{} {path}", T::Resource::kind(&self.resource)),
             labels: self.options.label_selector.clone(),
             fields: self.options.field_selector.clone(),
+            is_sharded: self.is_sharded,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! with a server that supports shards, and with a server that ignores the selector.
 
 mod changes;
+mod factory;
 mod fixed;
 mod model;
 mod reads;

@@ -1,0 +1,78 @@
+//! `AnyInformer`: an informer of a factory, without the type of its objects.
+
+use std::{sync::Arc, time::Duration};
+
+use kube_object::{ResourceVersion, Shard, SlotSet};
+use tokio::sync::watch;
+
+use super::registry::ErasedInformer;
+use crate::{InformerId, InformerStatus, SlotsError, WaitForLatestError};
+
+/// Refers to an informer of any object type. [`InformerFactory::informers`](crate::InformerFactory::informers)
+/// returns the informers of a factory. Clones refer to the same informer, and keep it alive.
+#[derive(Clone)]
+pub struct AnyInformer(pub(super) Arc<dyn ErasedInformer>);
+
+impl AnyInformer {
+    /// Returns the id of the informer.
+    pub fn id(&self) -> InformerId {
+        self.0.id()
+    }
+
+    /// Returns the current status of the informer and of its handlers. The field `adopted` is always false.
+    pub fn status(&self) -> InformerStatus {
+        self.0.status()
+    }
+
+    /// Returns whether the informer is stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+
+    /// Returns the requested slots. See [`Informer::shard`](crate::Informer::shard).
+    pub fn shard(&self) -> Option<Shard> {
+        self.0.shard()
+    }
+
+    /// Sets the slots whose objects the informer caches. See
+    /// [`Informer::set_slots`](crate::Informer::set_slots).
+    ///
+    /// # Errors
+    /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist.
+    pub fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError> {
+        self.0.set_slots(slots)
+    }
+
+    /// Returns a watch channel of the slots in the cache. See
+    /// [`Informer::filled_slots`](crate::Informer::filled_slots).
+    ///
+    /// # Errors
+    /// Returns [`SlotsError::NotSharded`] if the informer is not sharded.
+    pub fn filled_slots(&self) -> Result<watch::Receiver<SlotSet>, SlotsError> {
+        self.0.filled_slots()
+    }
+
+    /// Waits until the cache contains every write that the server has accepted before this call. See
+    /// [`Informer::wait_for_latest`](crate::Informer::wait_for_latest).
+    ///
+    /// # Errors
+    /// Returns a [`WaitForLatestError`] if the cache is not known to contain these writes within the timeout.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    pub async fn wait_for_latest(&self, within: Duration) -> Result<(), WaitForLatestError> {
+        self.0.wait_for_latest(within).await
+    }
+
+    /// Waits until the cache contains every change up to this resourceVersion. Never returns if the informer
+    /// stops before.
+    ///
+    /// The cache can have a lower resourceVersion although it lacks no change, until the next event or
+    /// bookmark. Therefore use this method with a timeout, and with the version of an object of this type.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    pub async fn wait_for_version(&self, version: &ResourceVersion) {
+        self.0.wait_for_version(version).await;
+    }
+}

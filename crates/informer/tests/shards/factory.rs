@@ -1,0 +1,107 @@
+//! Tests of a factory whose informers cache only the objects of some slots.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube_client::Client;
+use kube_informer::{AnyInformer, InformerFactory, Lazy, ShardKey, SlotCount, SlotSet};
+use kube_testserver::Server;
+use serde_json::json;
+
+use crate::stack::{COUNT, NAMESPACES, set};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn server() -> Server {
+    let server = Server::new();
+    for name in NAMESPACES {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.create(namespace).unwrap();
+        let metadata = json!({"name": "a", "namespace": name});
+        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    }
+    server
+}
+
+fn factory(server: &Server, key: ShardKey) -> InformerFactory {
+    let client = Client::new(server.service(), "default");
+    InformerFactory::new(client).sharded(key, SlotCount::new(COUNT).unwrap())
+}
+
+async fn filled(informer: &AnyInformer, slots: SlotSet) {
+    let mut filled = informer.filled_slots().unwrap();
+    tokio::time::timeout(TIMEOUT, filled.wait_for(|filled| *filled == slots)).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_of_a_factory_share_their_slots() {
+    let server = server();
+    let factory = factory(&server, ShardKey::Namespace);
+    let mut changes = factory.informers_changed();
+    let maps = factory.informer::<ConfigMap>().unwrap();
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    factory.start();
+    factory.wait_for_sync(TIMEOUT).await.unwrap();
+    assert_eq!(maps.lister().len(), 0, "no slot is requested");
+
+    for informer in factory.informers() {
+        informer.set_slots(set([1, 2])).unwrap();
+        filled(&informer, set([1, 2])).await;
+    }
+    assert_eq!(maps.lister().len(), 2);
+
+    // A later informer has the same slots, and is synced only after they are filled.
+    let lazy = factory.informer::<Lazy<ConfigMap>>().unwrap();
+    assert!(changes.has_changed().unwrap());
+    lazy.wait_for_sync(TIMEOUT).await.unwrap();
+    assert_eq!(lazy.lister().len(), 2);
+    for informer in factory.informers() {
+        informer.set_slots(set([3])).unwrap();
+        filled(&informer, set([3])).await;
+    }
+    assert_eq!((maps.lister().len(), lazy.lister().len()), (1, 1));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn selection_of_all_slots_is_another_informer() {
+    let server = server();
+    let factory = factory(&server, ShardKey::Namespace);
+    let some = factory.informer::<ConfigMap>().unwrap();
+    let all = factory.select::<ConfigMap>().all_slots().informer().unwrap();
+    assert_ne!(some.id(), all.id());
+    assert_ne!(some.name(), all.name());
+    assert!(all.shard().is_none());
+    factory.start();
+    factory.wait_for_sync(TIMEOUT).await.unwrap();
+    assert_eq!((some.lister().len(), all.lister().len()), (0, NAMESPACES.len()));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_scoped_types_are_sharded_only_by_uid() {
+    let server = server();
+    for (key, is_sharded) in [(ShardKey::Namespace, false), (ShardKey::Uid, true)] {
+        let namespaces = factory(&server, key).informer::<Namespace>().unwrap();
+        assert_eq!(namespaces.shard().is_some(), is_sharded, "{key:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_reaches_the_version_of_a_later_write() {
+    let server = server();
+    let factory = factory(&server, ShardKey::Namespace);
+    factory.informer::<ConfigMap>().unwrap();
+    let informer = factory.informers().remove(0);
+    informer.set_slots(set([1])).unwrap();
+    factory.start();
+    filled(&informer, set([1])).await;
+    // The object belongs to another slot.
+    let patch = json!({"data": {"key": "value"}});
+    let patched = server.patch("v1", "ConfigMap", Some(NAMESPACES[5]), "a", &patch).unwrap();
+    let version = patched["metadata"]["resourceVersion"].as_str().unwrap().into();
+    let waited = tokio::time::timeout(Duration::from_secs(1), informer.wait_for_version(&version));
+    waited.await.expect("the event arrives before the next bookmark");
+    factory.shutdown().await;
+}
