@@ -313,7 +313,7 @@ impl InformerFactory {
     /// Returns the informers, in the order in which they were created. [Adopted](InformerFactory::adopt)
     /// informers follow at the end.
     pub fn informers(&self) -> Vec<AnyInformer> {
-        self.registry.all().into_iter().map(AnyInformer).collect()
+        self.registry.informers()
     }
 
     /// Returns a watch channel that changes when an informer is created or adopted. The value has no meaning.
@@ -324,7 +324,7 @@ impl InformerFactory {
     /// Returns the status of each informer, in the order in which the informers were created.
     /// [Adopted](InformerFactory::adopt) informers follow at the end.
     pub fn status(&self) -> Vec<InformerStatus> {
-        self.registry.status()
+        self.registry.informers().iter().map(AnyInformer::status).collect()
     }
 
     /// Stops every informer, and waits until all their tasks have completed. The method also waits

@@ -41,7 +41,7 @@ pub struct Informer<T> {
 
 /// Identifies an informer. Two informers of a program never have the same id, also if one of them was
 /// dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InformerId(u64);
 
 impl InformerId {

@@ -284,7 +284,7 @@ impl<T: Cached> Controller<T> {
         match gate {
             None => core.prepare(kind, work, metrics),
             Some(gate) => {
-                core.restrict(&gate, gate.keys(informers));
+                let gate = core.restrict(&gate, |gate| gate.keys(informers));
                 core.prepare(kind, ShardedWork { work, gate }, metrics)
             }
         }

@@ -140,7 +140,7 @@ pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderEr
 pub use shards::{
     owned::{OwnedSlots, SlotPermit},
     scope::SlotLost,
-    sharding::{ShardOptions, Sharding},
+    sharding::{CachedSlots, ShardOptions, Sharding},
 };
 pub use wait::{AwaitConditionError, await_condition, conditions};
 pub use write::{

@@ -48,7 +48,7 @@ use crate::observe::ManagerView;
 #[cfg(feature = "http")]
 use crate::observe::pages::PageState;
 use crate::{
-    CachedClient, Election, EventRecorder, Failure, Leadership, OwnedSlots, RecorderError,
+    CachedClient, CachedSlots, Election, EventRecorder, Failure, Leadership, OwnedSlots, RecorderError,
     controller::state::ControllerStates,
     election::hostname,
     observe::{ManagerPhase, metrics::Metrics},
@@ -130,7 +130,12 @@ impl Manager {
     pub fn new(client: Client, options: ManagerOptions) -> Result<Self, ManagerError> {
         let metrics = Metrics::default();
         let client = metrics.count_requests(client);
-        Self::assemble(client.clone(), InformerFactory::new(client), options, metrics)
+        let factory = InformerFactory::new(client.clone());
+        let factory = match &options.shards {
+            Some(shards) if shards.caches == CachedSlots::Own => factory.sharded(shards.key, shards.count),
+            _ => factory,
+        };
+        Self::assemble(client, factory, options, metrics)
     }
 
     /// Creates a manager with a configured factory, for example a factory that covers a single namespace.

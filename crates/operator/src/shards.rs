@@ -6,6 +6,7 @@
 //! - [`lease_loop`] and [`table_loop`] send its requests.
 //! - [`OwnedSlots`](owned::OwnedSlots) reports the result to the rest of the program.
 
+pub(crate) mod caches;
 pub(crate) mod gate;
 mod lease_client;
 mod lease_loop;
@@ -16,7 +17,6 @@ mod own_lease;
 pub(crate) mod owned;
 mod peers;
 mod placement;
-pub(crate) mod ready;
 pub(crate) mod scope;
 #[cfg(test)]
 mod server;
@@ -25,3 +25,4 @@ pub(crate) mod sharding;
 mod simulation;
 mod table;
 mod table_loop;
+mod written;

@@ -11,27 +11,36 @@ use crate::{InformerId, InformerStatus, SlotsError, WaitForLatestError};
 /// Refers to an informer of any object type. [`InformerFactory::informers`](crate::InformerFactory::informers)
 /// returns the informers of a factory. Clones refer to the same informer, and keep it alive.
 #[derive(Clone)]
-pub struct AnyInformer(pub(super) Arc<dyn ErasedInformer>);
+pub struct AnyInformer {
+    pub(super) informer: Arc<dyn ErasedInformer>,
+    pub(super) is_adopted: bool,
+}
 
 impl AnyInformer {
     /// Returns the id of the informer.
     pub fn id(&self) -> InformerId {
-        self.0.id()
+        self.informer.id()
     }
 
-    /// Returns the current status of the informer and of its handlers. The field `adopted` is always false.
+    /// Returns the current status of the informer and of its handlers.
     pub fn status(&self) -> InformerStatus {
-        self.0.status()
+        InformerStatus { adopted: self.is_adopted, ..self.informer.status() }
+    }
+
+    /// Returns whether the informer was added to the factory with
+    /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). It can belong to another cluster.
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
     }
 
     /// Returns whether the informer is stopped.
     pub fn is_stopped(&self) -> bool {
-        self.0.is_stopped()
+        self.informer.is_stopped()
     }
 
     /// Returns the requested slots. See [`Informer::shard`](crate::Informer::shard).
     pub fn shard(&self) -> Option<Shard> {
-        self.0.shard()
+        self.informer.shard()
     }
 
     /// Sets the slots whose objects the informer caches. See
@@ -40,7 +49,7 @@ impl AnyInformer {
     /// # Errors
     /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist.
     pub fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError> {
-        self.0.set_slots(slots)
+        self.informer.set_slots(slots)
     }
 
     /// Returns a watch channel of the slots in the cache. See
@@ -49,7 +58,7 @@ impl AnyInformer {
     /// # Errors
     /// Returns [`SlotsError::NotSharded`] if the informer is not sharded.
     pub fn filled_slots(&self) -> Result<watch::Receiver<SlotSet>, SlotsError> {
-        self.0.filled_slots()
+        self.informer.filled_slots()
     }
 
     /// Waits until the cache contains every write that the server has accepted before this call. See
@@ -61,7 +70,7 @@ impl AnyInformer {
     /// # Cancel safety
     /// This method is cancel safe.
     pub async fn wait_for_latest(&self, within: Duration) -> Result<(), WaitForLatestError> {
-        self.0.wait_for_latest(within).await
+        self.informer.wait_for_latest(within).await
     }
 
     /// Waits until the cache contains every change up to this resourceVersion. Never returns if the informer
@@ -73,6 +82,6 @@ impl AnyInformer {
     /// # Cancel safety
     /// This method is cancel safe.
     pub async fn wait_for_version(&self, version: &ResourceVersion) {
-        self.0.wait_for_version(version).await;
+        self.informer.wait_for_version(version).await;
     }
 }

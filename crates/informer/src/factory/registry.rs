@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::task::TaskTracker;
 
-use super::FactoryError;
+use super::{AnyInformer, FactoryError};
 use crate::{
     Informer, InformerId, InformerStatus, SlotsError, UnsyncedInformer, WaitForLatestError,
     informer::WeakInformer, tasks::InformerTasks,
@@ -305,13 +305,13 @@ impl Registry {
         alive.into_iter().map(|(_, informer)| informer).chain(adopted).collect()
     }
 
-    pub(super) fn status(&self) -> Vec<InformerStatus> {
+    /// Returns the informers of [`Registry::all`], and whether they are adopted.
+    pub(super) fn informers(&self) -> Vec<AnyInformer> {
         let adopted = self.adopted.lock().clone();
-        let is_adopted = |informer| adopted.iter().any(|adopted| Arc::ptr_eq(adopted, informer));
-        let all = self.all();
-        all.iter()
-            .map(|informer| InformerStatus { adopted: is_adopted(informer), ..informer.status() })
-            .collect()
+        let is_adopted =
+            |informer: &Arc<dyn ErasedInformer>| adopted.iter().any(|adopted| Arc::ptr_eq(adopted, informer));
+        let all = self.all().into_iter();
+        all.map(|informer| AnyInformer { is_adopted: is_adopted(&informer), informer }).collect()
     }
 
     /// Starts all informers. Later informers start immediately. If they are created outside of a

@@ -76,15 +76,19 @@ impl<Q: RequestKey> ControllerCore<Q> {
     }
 
     /// Queues only keys whose slots are open, and these keys when their slots become open.
-    pub(super) fn restrict(&mut self, gate: &SlotGate, keys: impl Stream<Item = Q> + Send + 'static)
+    /// Returns the gate of this controller.
+    pub(super) fn restrict<K>(&mut self, gate: &SlotGate, keys: impl FnOnce(&SlotGate) -> K) -> SlotGate
     where
         Q: Borrow<ObjectKey>,
+        K: Stream<Item = Q> + Send + 'static,
     {
-        let (gate, filter) = (gate.clone(), self.filter.take());
+        let own = gate.of(self.sources.iter().map(|source| source.informers()));
+        let (gate, filter, keys) = (own.clone(), self.filter.take(), keys(&own));
         self.filter = Some(Arc::new(move |key: &Q, reason: &Reason| {
             gate.is_open(key.borrow()) && filter.as_ref().is_none_or(|filter| filter(key, reason))
         }));
         self.sources.push(Box::new(StreamSource { name: "slots".into(), keys, priority: Priority::LOW }));
+        own
     }
 
     /// Combines the controller with its work and erases the type of the keys. `name` is the source of

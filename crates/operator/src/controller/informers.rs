@@ -11,6 +11,8 @@ use kube_informer::{
     MultiNamespaceInformer, MultiNamespaceRegistration, ObjectKey, Phase,
 };
 
+use crate::shards::gate::SourceInformers;
+
 /// The delay before the next wait, while the server rejects the list.
 const REJECTED_RETRY: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,16 @@ impl<T: Cached> Informers<T> {
         match &self.0 {
             Kind::Several(informers) if informers.len() == 1 => Some(informers[0].id()),
             _ => None,
+        }
+    }
+
+    /// Returns the ids of the informers, for a manager with shards.
+    pub(crate) fn source_informers(&self) -> SourceInformers {
+        match self.0.clone() {
+            Kind::Several(informers) => SourceInformers::Fixed(informers.iter().map(Informer::id).collect()),
+            Kind::Namespaces(informers) => SourceInformers::Namespaces(Box::new(move || {
+                informers.informers().iter().map(Informer::id).collect()
+            })),
         }
     }
 

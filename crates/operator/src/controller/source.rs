@@ -17,6 +17,8 @@ use kube_informer::{
 use kube_workqueue::Priority;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use crate::shards::gate::SourceInformers;
+
 use super::{
     informers::Informers,
     keys::{KeyQueue, RequestKey},
@@ -68,6 +70,8 @@ impl<Q: RequestKey> fmt::Debug for RequestQueue<'_, Q> {
 pub(crate) trait QueueKeys<Q: RequestKey>: Send {
     /// Adds the informers to the factory.
     fn join(&self, factory: &InformerFactory);
+    /// Returns the informers whose objects cause the keys. A reconcile reads these objects.
+    fn informers(&self) -> SourceInformers;
     /// Starts the informers, and waits until their caches are synced.
     fn wait_for_caches(&self) -> BoxFuture<'static, ()>;
     /// Waits until an informer is stopped, and returns its name. A stopped informer does not
@@ -137,6 +141,10 @@ where
         self.informers.join(factory);
     }
 
+    fn informers(&self) -> SourceInformers {
+        self.informers.source_informers()
+    }
+
     fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
         self.informers.wait_for_caches()
     }
@@ -169,6 +177,10 @@ pub(crate) struct StreamSource<S> {
 
 impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for StreamSource<S> {
     fn join(&self, _: &InformerFactory) {}
+
+    fn informers(&self) -> SourceInformers {
+        SourceInformers::Fixed(Vec::new())
+    }
 
     fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use kube_client::{Client, client::Body};
+use kube_informer::ResourceVersion;
+use serde::Deserialize;
 use tokio::time::timeout;
 use tower::BoxError;
 
@@ -11,7 +13,7 @@ use super::{
     leadership::Leadership,
     no_retry::{Authority, NoRetry},
 };
-use crate::shards::scope::current_permit;
+use crate::shards::{owned::WriteRecord, scope::current_permit};
 
 /// Limits the wait for a response. A server ends a request after 60 s, so a longer wait means that the
 /// connection is broken.
@@ -47,7 +49,8 @@ impl Leadership {
     ///   body is not checked again, but kube-client does not send such writes.
     ///
     /// Each request fails with [`RequestTimeout`] if the server does not respond within 90 s. The timeout
-    /// ends when the response begins, so watches and logs are not limited.
+    /// ends when the response begins, so watches and logs are not limited. For a write in a reconcile of a
+    /// sharded controller, the timeout ends when the response is complete.
     ///
     /// The client sends each write at most once, even if `client` retries requests. By default, a
     /// client from `Config` retries after the status 429, 503 or 504. Such a retry would be sent
@@ -70,21 +73,65 @@ impl Leadership {
                             .map_err(|_| RequestTimeout::Read)??,
                     );
                 }
-                let authority = current_permit().map_or(Authority::Leader(leadership), Authority::Owner);
+                let permit = current_permit();
+                let record = permit.as_ref().map(|permit| permit.start_write(request.uri().path()));
+                let is_delete = request.method() == Method::DELETE;
+                let authority = permit.map_or(Authority::Leader(leadership), Authority::Owner);
                 let request = NoRetry::with(authority.clone()).wrap(request).await?;
                 // The guard does not await between this check and the send.
                 authority.check()?;
+                let send = async {
+                    let response = client.send(request).await?;
+                    match record {
+                        Some(record) => record_result(record, response, is_delete).await,
+                        None => Ok(response),
+                    }
+                };
                 tokio::select! {
                     biased;
                     error = authority.lost() => Err(error),
-                    answer = timeout(REQUEST_TIMEOUT, client.send(request)) => {
-                        Ok(answer.map_err(|_| RequestTimeout::Write)??)
-                    }
+                    answer = timeout(REQUEST_TIMEOUT, send) => answer.map_err(|_| RequestTimeout::Write)?,
                 }
             }
         });
         Client::new(send, namespace)
     }
+}
+
+/// The only field of the response to a write that the guard reads.
+#[derive(Deserialize)]
+struct Written {
+    metadata: WrittenMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMetadata {
+    resource_version: String,
+}
+
+/// Records the version in the response to a write.
+///
+/// The response to a DELETE does not contain the version of the deletion: the server returns a Status, or the
+/// last state of the object.
+async fn record_result(
+    record: WriteRecord,
+    response: Response<Body>,
+    is_delete: bool,
+) -> Result<Response<Body>, BoxError> {
+    if response.status().is_client_error() {
+        record.rejected();
+        return Ok(response);
+    }
+    if is_delete || !response.status().is_success() {
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let body = body.collect_bytes().await?;
+    if let Ok(written) = serde_json::from_slice::<Written>(&body) {
+        record.applied(ResourceVersion::new(&written.metadata.resource_version));
+    }
+    Ok(Response::from_parts(head, body.to_vec().into()))
 }
 
 fn is_write(method: &Method) -> bool {

@@ -52,6 +52,14 @@ pub enum ManagerError {
     /// controllers do not support.
     #[error("controllers support only `ShardKey::Namespace`; use this key in `ManagerOptions::shards`")]
     UnsupportedShardKey,
+    /// An informer caches only some slots, and its slots are not the slots of the manager.
+    #[error(
+        "the informer {informer} is sharded, but not by the key and count in `ManagerOptions::shards`; use equal values, or an informer of all slots"
+    )]
+    OtherSlots {
+        /// The name of the informer.
+        informer: String,
+    },
     /// Two controllers or tasks have the same name. Metrics and pages could not distinguish them.
     #[error("two controllers or tasks have the name {0:?}; use unique names")]
     DuplicateName(String),

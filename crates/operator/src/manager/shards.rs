@@ -2,17 +2,17 @@
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_client::Client;
-use kube_informer::{InformerFactory, ObjectKey};
-use kube_object::{ShardKey, SlotSet};
+use kube_informer::{InformerFactory, InformerStatus, ObjectKey};
+use kube_object::{ShardKey, SlotCount};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::ManagerError;
+use super::{ManagerError, OptionalInformers};
 use crate::{
     Election, OwnedSlots, ShardOptions, Sharding,
     shards::{
-        gate::{ReadySlots, SlotGate},
-        ready,
+        caches::{Caches, Readiness},
+        gate::SlotGate,
     },
 };
 
@@ -20,8 +20,8 @@ use crate::{
 pub(super) struct ShardsStage {
     sharding: Sharding,
     owned: OwnedSlots,
-    all: SlotSet,
-    ready: watch::Sender<ReadySlots>,
+    division: (ShardKey, SlotCount),
+    ready: watch::Sender<Readiness>,
     gate: SlotGate,
 }
 
@@ -39,13 +39,13 @@ impl ShardsStage {
         if options.key != ShardKey::Namespace {
             return Err(ManagerError::UnsupportedShardKey);
         }
-        let count = options.count;
+        let division = (options.key, options.count);
         // The controllers have stopped before this stage stops, so it has no work to continue.
         let options = ShardOptions { drain_timeout: std::time::Duration::ZERO, ..options };
         let sharding = Sharding::new(client, options)?;
         let (owned, ready) = (sharding.owned_slots(), watch::Sender::default());
-        let gate = SlotGate::new(owned.clone(), ready.subscribe(), count);
-        Ok(Self { sharding, owned, all: SlotSet::all(count), ready, gate })
+        let gate = SlotGate::new(owned.clone(), ready.subscribe(), division.1);
+        Ok(Self { sharding, owned, division, ready, gate })
     }
 
     pub(super) fn gate(&self) -> SlotGate {
@@ -56,16 +56,31 @@ impl ShardsStage {
         self.owned.clone()
     }
 
-    /// Takes part until `stop` is cancelled. The caches of the factory must be synced.
-    pub(super) fn run(self, factory: InformerFactory, stop: CancellationToken) -> BoxFuture<'static, ()> {
-        let Self { sharding, owned, all, ready, gate: _ } = self;
+    /// Returns an error if an informer has other slots.
+    pub(super) fn check(&self, factory: &InformerFactory) -> Result<(), ManagerError> {
+        for informer in factory.informers() {
+            if informer.shard().is_some_and(|shard| (shard.key, shard.count) != self.division) {
+                return Err(ManagerError::OtherSlots { informer: informer.status().name });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes part until `stop` is cancelled.
+    pub(super) fn run(
+        self,
+        factory: InformerFactory,
+        optional: OptionalInformers,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        let Self { sharding, owned, division, ready, gate: _ } = self;
+        let is_required = move |informer: &InformerStatus| !optional.contains(informer);
+        let caches = Caches { owned, factory, division, is_required, ready };
         async move {
-            // The caches contain the objects of all slots.
-            owned.report_filled(all);
             tokio::select! {
                 biased;
                 () = sharding.run(stop) => {}
-                () = ready::run(owned, factory, ready) => {}
+                () = caches.run() => {}
             }
         }
         .boxed()

@@ -79,6 +79,9 @@ impl Stages {
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
         let StartPlan { options, election, shards, required_permissions, runnables } = plan;
+        if let Some(shards) = &shards {
+            shards.check(&self.caches.factory)?;
+        }
         self.caches.factory.start();
         let cache_rules = self.caches.rules(|_| true);
         let election_rules = options
@@ -102,7 +105,7 @@ impl Stages {
             self.election.start(election);
         }
         if let Some(shards) = shards {
-            self.election.start_shards(shards, self.caches.factory.clone());
+            self.election.start_shards(shards, &self.caches);
         }
         self.runnables.start(runnables);
         Ok(())
@@ -240,8 +243,9 @@ impl ElectionStage {
         self.tasks.spawn("the election".to_owned(), leadership, run);
     }
 
-    fn start_shards(&mut self, shards: ShardsStage, factory: InformerFactory) {
-        let run: TaskFn = Box::new(move |_, stop| shards.run(factory, stop).map(Ok).boxed());
+    fn start_shards(&mut self, shards: ShardsStage, caches: &CacheStage) {
+        let (factory, optional) = (caches.factory.clone(), caches.optional.clone());
+        let run: TaskFn = Box::new(move |_, stop| shards.run(factory, optional, stop).map(Ok).boxed());
         self.tasks.spawn("the shard group".to_owned(), Leadership::always(), run);
     }
 

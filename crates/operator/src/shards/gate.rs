@@ -1,13 +1,14 @@
 //! `SlotGate`: lets a controller reconcile only the objects in the slots of this process.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream};
-use kube_informer::{Cached, CachedReadError, ObjectKey};
+use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use tokio::sync::watch;
 
 use super::{
+    caches::{CacheState, Readiness, ReadySlots},
     owned::{OwnedSlots, SlotPermit},
     scope::{SlotLost, with_permit},
 };
@@ -18,35 +19,67 @@ use crate::controller::{
     work::{Reconciled, Work},
 };
 
-/// The slots whose caches contain the writes of their last owners, with their epochs.
-pub(crate) type ReadySlots = BTreeMap<Slot, u64>;
-
 /// The delay of a key while the Lease of this process has expired.
 const EXPIRED_DELAY: Duration = Duration::from_secs(1);
+
+/// The informers of a source of a controller.
+pub(crate) enum SourceInformers {
+    Fixed(Vec<InformerId>),
+    /// The namespaces of a `MultiNamespaceInformer` can change, and its factory can be another one. A cache
+    /// that the manager does not know is not considered.
+    Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
+}
 
 /// Decides which keys a controller reconciles. Clones refer to the same slots.
 #[derive(Clone)]
 pub(crate) struct SlotGate {
     owned: OwnedSlots,
-    ready: watch::Receiver<ReadySlots>,
+    ready: watch::Receiver<Readiness>,
     count: SlotCount,
+    sources: Arc<[SourceInformers]>,
 }
 
 impl SlotGate {
-    pub(crate) fn new(owned: OwnedSlots, ready: watch::Receiver<ReadySlots>, count: SlotCount) -> Self {
-        Self { owned, ready, count }
+    pub(crate) fn new(owned: OwnedSlots, ready: watch::Receiver<Readiness>, count: SlotCount) -> Self {
+        Self { owned, ready, count, sources: Arc::default() }
+    }
+
+    /// Returns the gate of a controller. A slot is open if all required caches and all caches of the
+    /// controller are ready.
+    pub(crate) fn of(&self, sources: impl Iterator<Item = SourceInformers>) -> Self {
+        Self { sources: sources.collect(), ..self.clone() }
     }
 
     /// Returns whether the slot of a key is ready.
     pub(crate) fn is_open(&self, key: &ObjectKey) -> bool {
-        self.ready.borrow().contains_key(&self.slot_of(key))
+        self.ready_epoch(&self.ready.borrow(), self.slot_of(key)).is_some()
     }
 
     /// Returns a permit to reconcile a key, if its slot is ready.
     fn permit(&self, key: &ObjectKey) -> Option<SlotPermit> {
         let permit = self.owned.permit(self.slot_of(key))?;
-        let is_ready = self.ready.borrow().get(&permit.slot()) == Some(&permit.epoch());
-        Some(permit).filter(|_| is_ready)
+        let epoch = self.ready_epoch(&self.ready.borrow(), permit.slot());
+        Some(permit).filter(|permit| epoch == Some(permit.epoch()))
+    }
+
+    /// Returns the epoch of a slot, if all caches of the controller are ready.
+    fn ready_epoch(&self, ready: &Readiness, slot: Slot) -> Option<u64> {
+        let epoch = *ready.owned.get(&slot)?;
+        let is_ready = |cache: &CacheState| cache.ready.get(&slot) == Some(&epoch);
+        let are_ready = self.sources.iter().all(|source| match source {
+            SourceInformers::Fixed(ids) => ids.iter().all(|id| ready.caches.get(id).is_some_and(is_ready)),
+            SourceInformers::Namespaces(ids) => {
+                ids().iter().filter_map(|id| ready.caches.get(id)).all(is_ready)
+            }
+        });
+        let mut required = ready.caches.values().filter(|cache| cache.is_required);
+        (are_ready && required.all(is_ready)).then_some(epoch)
+    }
+
+    /// Returns the slots for which all caches of the controller are ready.
+    fn ready_slots(&self, ready: &Readiness) -> ReadySlots {
+        let epoch = |slot: &Slot| Some((*slot, self.ready_epoch(ready, *slot)?));
+        ready.owned.keys().filter_map(epoch).collect()
     }
 
     /// Returns the keys of the cached objects whenever their slots become ready.
@@ -58,6 +91,7 @@ impl SlotGate {
                     return Some((key, (gate, informers, known, keys)));
                 }
                 let ready = gate.ready.borrow_and_update().clone();
+                let ready = gate.ready_slots(&ready);
                 let gained = ready.iter().filter(|(slot, epoch)| known.get(slot) != Some(epoch));
                 let gained: SlotSet = gained.map(|(slot, _)| *slot).collect();
                 known = ready;
@@ -111,6 +145,12 @@ impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+    use kube_client::Client;
+    use kube_informer::InformerFactory;
+    use kube_testserver::Server;
     use tokio::time::Instant;
 
     use super::*;
@@ -120,21 +160,41 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn permit_requires_the_epoch_that_is_ready() {
+    async fn permit_requires_the_epoch_that_is_ready_in_each_cache_of_the_controller() {
+        let factory = InformerFactory::new(Client::new(Server::new().service(), "default"));
+        let (maps, pods) = (factory.informer::<ConfigMap>().unwrap(), factory.informer::<Pod>().unwrap());
         let shared = Shared::new("operator");
         let owned = OwnedSlots { shared: Arc::clone(&shared) };
-        let (ready, receiver) = watch::channel(ReadySlots::new());
-        let gate = SlotGate::new(owned, receiver, SlotCount::default());
+        let (ready, receiver) = watch::channel(Readiness::default());
+        let all = SlotGate::new(owned, receiver, SlotCount::default());
+        let secrets = factory.informer::<Secret>().unwrap();
+        let unknown = secrets.id();
+        let unknown = SourceInformers::Namespaces(Box::new(move || vec![unknown]));
+        let gate = all.of([SourceInformers::Fixed(vec![maps.id(), pods.id()]), unknown].into_iter());
+        let other = all.of([SourceInformers::Fixed(vec![maps.id()])].into_iter());
         let key: ObjectKey = "shop/web".parse().unwrap();
         let slot = gate.slot_of(&key);
         let slots = BTreeMap::from([(slot, Held { epoch: 2, phase: Phase::Active })]);
         let until = Some(Instant::now() + Duration::from_secs(10));
         shared.ownership.send_replace(Ownership { slots, until, ..Ownership::default() });
+        let publish = |maps_epoch: u64, pods_epoch: u64| {
+            let slots = |epoch| ReadySlots::from([(slot, epoch)]);
+            let cache = |epoch| CacheState { is_required: false, ready: slots(epoch) };
+            let caches = BTreeMap::from([(maps.id(), cache(maps_epoch)), (pods.id(), cache(pods_epoch))]);
+            ready.send_replace(Readiness { owned: slots(2), caches });
+        };
         assert!(gate.permit(&key).is_none() && !gate.is_open(&key), "the caches may be old");
-        ready.send_replace(ReadySlots::from([(slot, 1)]));
+        publish(1, 1);
         assert!(gate.permit(&key).is_none(), "the caches were ready for an earlier claim");
-        ready.send_replace(ReadySlots::from([(slot, 2)]));
+        publish(2, 1);
+        assert!(gate.permit(&key).is_none(), "one cache is ready for an earlier claim");
+        assert!(other.permit(&key).is_some(), "this controller does not use the other cache");
+        publish(2, 2);
         assert_eq!(gate.permit(&key).map(|permit| permit.epoch()), Some(2));
         assert!(gate.is_open(&key));
+        ready.send_modify(|ready| {
+            ready.caches.insert(secrets.id(), CacheState { is_required: true, ready: ReadySlots::new() });
+        });
+        assert!(gate.permit(&key).is_none(), "each controller waits for required caches");
     }
 }

@@ -24,6 +24,7 @@ use super::{
     peers::{Kill, Peers},
     placement::place,
     table::{Table, TableError},
+    written::{Term, Written},
 };
 use crate::LeaseTimes;
 
@@ -111,6 +112,8 @@ pub(crate) struct Member {
     /// When the last request was sent that confirmed the table.
     confirmed: Option<Instant>,
     slots: BTreeMap<Slot, Held>,
+    /// What was written for the ended slots, with their epochs.
+    terms: BTreeMap<Slot, (u64, Term)>,
     /// The epochs of claims whose result is not known yet. Only such a slot becomes active.
     claims: BTreeMap<Slot, u64>,
     /// The version of the last response of these requests. A lower version proves that a backup was
@@ -131,6 +134,7 @@ pub(crate) struct Member {
     /// When the server last responded.
     last_contact: Option<Instant>,
     must_read: bool,
+    has_read: bool,
     next_read: Instant,
     next_request: Instant,
 }
@@ -146,6 +150,7 @@ impl Member {
             table: TableState::Unread,
             confirmed: None,
             slots: BTreeMap::new(),
+            terms: BTreeMap::new(),
             claims: BTreeMap::new(),
             history: 0.into(),
             placed: BTreeMap::new(),
@@ -158,6 +163,7 @@ impl Member {
             is_leaving: false,
             last_contact: None,
             must_read: true,
+            has_read: false,
             next_read: now,
             next_request: now,
         }
@@ -190,11 +196,21 @@ impl Member {
         self.own.valid_until().map(|own| own.min(table))
     }
 
-    /// Returns the slots whose objects this member needs in its caches.
-    pub(crate) fn wanted(&self) -> SlotSet {
+    /// Returns the slots whose objects this member needs in its caches. Returns `None` before it has read the
+    /// other members.
+    pub(crate) fn wanted(&self) -> Option<SlotSet> {
+        if !self.has_read {
+            return None;
+        }
         let placed =
             |(slot, target): (&Slot, &Target)| (target.member.as_ref() == Some(&self.name)).then_some(*slot);
-        self.slots.keys().copied().chain(self.targets.iter().filter_map(placed)).collect()
+        Some(self.slots.keys().copied().chain(self.targets.iter().filter_map(placed)).collect())
+    }
+
+    /// Returns what the caches of this member must contain before the work for its slots starts.
+    pub(crate) fn written(&self) -> BTreeMap<Slot, Written> {
+        let entry = |slot: &Slot| Some((*slot, self.table()?.entry(*slot)?.written.clone()));
+        self.slots.keys().filter_map(entry).collect()
     }
 
     /// Returns the reason why this member does not take part.
@@ -241,11 +257,12 @@ impl Member {
         self.is_draining && self.slots.is_empty()
     }
 
-    /// Reports that no work runs for a stopping slot.
-    pub(crate) fn on_ended(&mut self, slot: Slot, epoch: u64) {
+    /// Reports that no work runs for a stopping slot, and what was written for it.
+    pub(crate) fn on_ended(&mut self, slot: Slot, epoch: u64, term: Term) {
         let is_stopping = |held: &&mut Held| held.epoch == epoch && held.phase == Phase::Stopping;
         if let Some(held) = self.slots.get_mut(&slot).filter(is_stopping) {
             held.phase = Phase::Ended;
+            self.terms.insert(slot, (epoch, term));
         }
     }
 
@@ -309,7 +326,8 @@ impl Member {
             self.distrust(now);
         }
         self.history = history;
-        (self.must_read, self.next_read) = (false, sent + self.settings.times.retry_period);
+        (self.must_read, self.has_read) = (false, true);
+        self.next_read = sent + self.settings.times.retry_period;
         match read {
             Some(read) => self.set_table(read, sent, now),
             None => (self.table, self.confirmed) = (TableState::Absent, None),
@@ -448,6 +466,7 @@ impl Member {
     fn take_slots(&mut self, table: &Table) {
         let mine = table.slots_of(&self.name);
         self.slots.retain(|slot, _| mine.contains(*slot));
+        self.terms.retain(|slot, (epoch, _)| self.slots.get(slot).is_some_and(|held| held.epoch == *epoch));
         for slot in mine.iter() {
             let Some(epoch) = table.entry(slot).map(|entry| entry.epoch) else { continue };
             if self.slots.get(&slot).is_none_or(|held| held.epoch != epoch) {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kube_informer::ResourceVersion;
 use kube_object::{Slot, SlotSet};
 use parking_lot::Mutex;
 use tokio::{
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     member::{Held, Phase},
     table::TableError,
+    written::{Term, Written, resource_of},
 };
 
 /// The slots of this process in the last response of the server.
@@ -25,6 +27,8 @@ pub(super) struct Ownership {
     pub(super) until: Option<Instant>,
     /// The slots whose objects this process needs in its caches.
     pub(super) wanted: SlotSet,
+    /// What the caches must contain before the work for a slot starts.
+    pub(super) written: BTreeMap<Slot, Written>,
     /// The slots without an owner in the table.
     pub(super) unowned: SlotSet,
     /// The slots of each member in the table.
@@ -64,6 +68,8 @@ pub(super) struct Shared {
     pub(super) ownership: watch::Sender<Ownership>,
     /// The number of [`SlotPermit`]s by slot and epoch.
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
+    /// What was written for the slots, by slot and epoch.
+    terms: Mutex<BTreeMap<(Slot, u64), Term>>,
     /// The slots in the caches.
     pub(super) filled: watch::Sender<SlotSet>,
     /// The process releases its slots as soon as other processes are ready.
@@ -78,6 +84,7 @@ impl Shared {
             group: group.to_owned(),
             ownership: watch::Sender::default(),
             running: Mutex::default(),
+            terms: Mutex::default(),
             filled: watch::Sender::default(),
             draining: CancellationToken::new(),
             ended: Notify::new(),
@@ -87,6 +94,18 @@ impl Shared {
     /// Returns whether work runs for a slot.
     pub(super) fn is_running(&self, slot: Slot, epoch: u64) -> bool {
         self.running.lock().contains_key(&(slot, epoch))
+    }
+
+    fn change_term(&self, slot: Slot, epoch: u64, change: impl FnOnce(&mut Term)) {
+        change(self.terms.lock().entry((slot, epoch)).or_default());
+    }
+
+    /// Returns what was written for a slot. Also removes the earlier terms of the slot.
+    pub(super) fn take_term(&self, slot: Slot, epoch: u64) -> Term {
+        let mut terms = self.terms.lock();
+        let term = terms.remove(&(slot, epoch)).unwrap_or_default();
+        terms.retain(|(other, earlier), _| *other != slot || *earlier > epoch);
+        term
     }
 }
 
@@ -114,11 +133,14 @@ impl OwnedSlots {
         slots.filter(|slot| ownership.epoch(*slot, Phase::Active).is_some()).collect()
     }
 
-    /// Returns the slots for which work may start now, with their epochs.
-    pub(super) fn epochs(&self) -> BTreeMap<Slot, u64> {
-        let ownership = self.shared.ownership.borrow();
-        let epoch = |slot: &Slot| Some((*slot, ownership.epoch(*slot, Phase::Active)?));
-        ownership.slots.keys().filter_map(epoch).collect()
+    /// Returns a watch channel that changes with the slots, and with each renewal of the Lease.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Ownership> {
+        self.shared.ownership.subscribe()
+    }
+
+    /// Records that a cache with this version contains all writes of the earlier owners of a slot.
+    pub(super) fn reached(&self, (slot, epoch): (Slot, u64), resource: String, version: ResourceVersion) {
+        self.shared.change_term(slot, epoch, |term| term.reached(resource, version));
     }
 
     /// Returns a permit for work, for example for a reconcile of an object in this slot. Returns
@@ -230,6 +252,11 @@ impl SlotPermit {
         self.epoch
     }
 
+    /// Starts to record a write. The path is the path of the request.
+    pub(crate) fn start_write(self: &Arc<Self>, path: &str) -> WriteRecord {
+        WriteRecord { permit: Arc::clone(self), resource: resource_of(path), outcome: Outcome::Unknown }
+    }
+
     /// Returns whether this process may write for the slot now. Check it before each write.
     pub fn is_valid(&self) -> bool {
         self.shared.ownership.borrow().epoch(self.slot, Phase::Stopping) == Some(self.epoch)
@@ -249,6 +276,44 @@ impl SlotPermit {
                 () = sleep_until(until) => {}
             }
         }
+    }
+}
+
+/// Records a write when it is dropped. The next owner of the slot must have the write in its caches.
+pub(crate) struct WriteRecord {
+    permit: Arc<SlotPermit>,
+    resource: Option<String>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// The server may have applied the write, or may still apply it.
+    Unknown,
+    Applied(ResourceVersion),
+    Rejected,
+}
+
+impl WriteRecord {
+    /// Completes the record: the server has applied the write.
+    pub(crate) fn applied(mut self, version: ResourceVersion) {
+        self.outcome = Outcome::Applied(version);
+    }
+
+    /// Completes the record: the server has rejected the write.
+    pub(crate) fn rejected(mut self) {
+        self.outcome = Outcome::Rejected;
+    }
+}
+
+impl Drop for WriteRecord {
+    fn drop(&mut self) {
+        let version = match std::mem::replace(&mut self.outcome, Outcome::Unknown) {
+            Outcome::Rejected => return,
+            Outcome::Unknown => None,
+            Outcome::Applied(version) => Some(version),
+        };
+        let SlotPermit { shared, slot, epoch } = &*self.permit;
+        shared.change_term(*slot, *epoch, |term| term.add(self.resource.as_deref(), version));
     }
 }
 

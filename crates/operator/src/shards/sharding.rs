@@ -39,6 +39,8 @@ pub struct ShardOptions {
     pub key: ShardKey,
     /// The number of slots. It must be equal in all replicas. The default is 64.
     pub count: SlotCount,
+    /// The objects that the informers of a manager cache. By default, all objects.
+    pub caches: CachedSlots,
     /// The share of this process, relative to the weights of the other processes. The default is 1. A process
     /// with weight 0 claims no slot.
     pub weight: u32,
@@ -53,6 +55,24 @@ pub struct ShardOptions {
     pub drain_timeout: Duration,
 }
 
+/// Selects the objects that the informers of a manager with shards cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachedSlots {
+    /// Each informer caches all objects.
+    #[default]
+    All,
+    /// The informers of [`Manager::factory`](crate::Manager::factory) cache only the objects in the slots of
+    /// the process, and in slots that it will own. If a slot moves, its objects are listed and dropped.
+    ///
+    /// A reconcile must then read only objects of its own namespace from these caches. For objects of other
+    /// namespaces, use an informer of [`Selection::all_slots`](kube_informer::Selection::all_slots), or read
+    /// from the server. Informers of cluster-scoped types contain all objects.
+    ///
+    /// [`Manager::with_factory`](crate::Manager::with_factory) does not change the factory. Call
+    /// [`InformerFactory::sharded`](kube_informer::InformerFactory::sharded) instead.
+    Own,
+}
+
 impl ShardOptions {
     /// Creates options with default values. Objects of the same namespace are in the same slot.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
@@ -61,6 +81,7 @@ impl ShardOptions {
             name: name.into(),
             key: ShardKey::Namespace,
             count: SlotCount::default(),
+            caches: CachedSlots::default(),
             weight: 1,
             times: LeaseTimes::default(),
             settle_time: Duration::from_secs(5),
@@ -117,7 +138,9 @@ impl Group {
                 name: member.name().to_owned(),
                 slots: member.slots().clone(),
                 until: member.valid_until(),
-                wanted: member.wanted(),
+                // A member that has just joined does not know its slots. The caches keep the earlier slots.
+                wanted: member.wanted().unwrap_or_else(|| self.shared.ownership.borrow().wanted),
+                written: member.written(),
                 unowned: member.table().map_or_else(|| SlotSet::all(self.options.count), Table::free),
                 members: member.table().map(Table::members).unwrap_or_default(),
                 refusal: member.refusal(),
@@ -192,7 +215,9 @@ impl Sharding {
                 () = table_loop::run(&group, &stop) => true,
                 () = lease_loop::run(&group) => false,
             };
-            self.shared.ownership.send_replace(Ownership::default());
+            self.shared.ownership.send_modify(|ownership| {
+                *ownership = Ownership { wanted: ownership.wanted, ..Ownership::default() };
+            });
             if has_left {
                 let _ = timeout(self.options.times.renew_deadline / 2, group.leases.leave(&group)).await;
                 tracing::info!(group = %self.options.key(), member = %name, "left the shard group");

@@ -18,6 +18,7 @@ use super::{
     member::{Member, Phase, Settings, Step},
     own_lease::LeaseStep,
     server::{Answer, Call, Server},
+    written::{Required, Term},
 };
 use crate::LeaseTimes;
 
@@ -30,6 +31,8 @@ const RECOVERY_TIME: Duration = Duration::from_secs(150);
 /// did not observe the earlier members.
 const SAFE_START: Duration = Duration::from_secs(40);
 const SLOTS: u16 = 8;
+/// The resource that all processes write.
+const RESOURCE: &str = "pods";
 /// The number of lines that a failure prints.
 const TRACE_LINES: usize = 80;
 
@@ -63,6 +66,7 @@ struct Process {
     /// The requests for the own Lease, and all other requests.
     requests: [Option<Request>; 2],
     runs: Vec<Run>,
+    terms: BTreeMap<(Slot, u64), Term>,
     filled: SlotSet,
     leaves_at: Option<Duration>,
 }
@@ -94,6 +98,9 @@ struct World {
     no_start_until: Duration,
     /// The last process that acted for each slot.
     last: BTreeMap<Slot, String>,
+    /// The last write for each slot: the process, and the version.
+    writes: BTreeMap<Slot, (String, u64)>,
+    version: u64,
     moves: usize,
     /// The recent responses and edits, if they are recorded.
     trace: Option<VecDeque<String>>,
@@ -124,6 +131,8 @@ impl World {
             names: 0,
             no_start_until: Duration::ZERO,
             last: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            version: 0,
             moves: 0,
             trace: None,
         };
@@ -158,6 +167,7 @@ impl World {
             disconnected_until: [Duration::ZERO; 2],
             requests: [None, None],
             runs: Vec::new(),
+            terms: BTreeMap::new(),
             filled: SlotSet::default(),
             leaves_at: None,
         });
@@ -176,7 +186,7 @@ impl World {
             self.restart();
             self.apply_late_calls();
             for number in 0..self.processes.len() {
-                self.step(number, faults);
+                self.step(number, faults)?;
                 self.check()?;
             }
             self.processes.retain(|process| !process.is_dead);
@@ -226,16 +236,16 @@ impl World {
         if owned == usize::from(SLOTS) { Ok(()) } else { Err(format!("only {owned} slots have an owner")) }
     }
 
-    fn step(&mut self, number: usize, faults: bool) {
+    fn step(&mut self, number: usize, faults: bool) -> Result<(), String> {
         for channel in 0..2 {
             self.handle_arrival(number, channel);
         }
         let (now, process) = (self.now, &mut self.processes[number]);
         if process.is_dead || (faults && now < process.paused_until) {
-            return;
+            return Ok(());
         }
         let local = self.start + now.mul_f64(process.rate);
-        self.work(number, local);
+        self.work(number, local)?;
         let is_disconnected = faults && now < self.processes[number].disconnected_until[1];
         if !is_disconnected && self.rng.u8(..4) == 0 {
             self.deliver_watch_event(number, local, faults);
@@ -243,12 +253,14 @@ impl World {
         for channel in 0..2 {
             self.communicate(number, channel, local, faults);
         }
+        Ok(())
     }
 
     /// Fills caches, starts reconciles and completes them.
-    fn work(&mut self, number: usize, local: Instant) {
+    fn work(&mut self, number: usize, local: Instant) -> Result<(), String> {
+        let can_write = !self.server.is_down(self.now);
         let process = &mut self.processes[number];
-        let wanted = process.member.wanted();
+        let wanted = process.member.wanted().unwrap_or(process.filled);
         process.filled = process.filled.intersection(&wanted);
         if self.rng.u8(..20) == 0
             && let Some(slot) = wanted.difference(&process.filled).iter().next()
@@ -268,8 +280,19 @@ impl World {
                 Phase::Active if is_valid && !is_running && self.rng.u8(..10) == 0 => {
                     let until = self.now + Duration::from_millis(self.rng.u64(50..3000));
                     process.runs.push(Run { slot, epoch: held.epoch, until });
+                    check_caches(process, slot, self.writes.get(&slot))?;
+                    if !can_write {
+                        continue;
+                    }
+                    self.version += 1;
+                    self.writes.insert(slot, (process.name.clone(), self.version));
+                    let term = process.terms.entry((slot, held.epoch)).or_default();
+                    term.add(Some(RESOURCE), Some(self.version.into()));
                 }
-                Phase::Stopping if !is_running => process.member.on_ended(slot, held.epoch),
+                Phase::Stopping if !is_running => {
+                    let term = process.terms.remove(&(slot, held.epoch)).unwrap_or_default();
+                    process.member.on_ended(slot, held.epoch, term);
+                }
                 Phase::Active | Phase::Stopping | Phase::Ended => {}
             }
         }
@@ -278,6 +301,7 @@ impl World {
             self.server.leave(&process.name);
             process.is_dead = true;
         }
+        Ok(())
     }
 
     fn communicate(&mut self, number: usize, channel: usize, local: Instant, faults: bool) {
@@ -387,6 +411,21 @@ impl World {
 }
 
 /// Passes a response to the member. `None` means that no response arrived.
+/// Checks that the caches of a process contain the last write of another process before a reconcile.
+fn check_caches(process: &Process, slot: Slot, last: Option<&(String, u64)>) -> Result<(), String> {
+    let Some((writer, version)) = last.filter(|(writer, _)| *writer != process.name) else { return Ok(()) };
+    let required = process.member.written().get(&slot).map(|written| written.required(RESOURCE));
+    let is_visible = match &required {
+        Some(Required::Latest) => true,
+        Some(Required::Version(reached)) => reached.at_least(&(*version).into()),
+        Some(Required::Nothing) | None => false,
+    };
+    let name = &process.name;
+    is_visible.then_some(()).ok_or_else(|| {
+        format!("{name} requires {required:?} for slot {slot} after the write {version} of {writer}")
+    })
+}
+
 fn respond(member: &mut Member, call: &Call, answer: Option<Answer>, sent: Instant, now: Instant) {
     match (call, answer) {
         (Call::ReadLease(name), Some(Answer::Lease(lease))) if name.as_str() == member.name() => {

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use serde::{Deserialize, Serialize};
 
+use super::written::{Term, Written};
+
 /// The version of the format. A member does not take part if the table has a newer format.
 pub(crate) const FORMAT: u32 = 1;
 
@@ -30,13 +32,23 @@ enum Key {
 }
 
 /// The owner of a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// The name of the owner. `None` if the slot is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
     /// The number of claims of this slot: a fencing token for other systems.
     pub(crate) epoch: u64,
+    /// What the caches of the next owner, or of the owner until it releases the slot, must contain.
+    #[serde(default = "Written::unknown")]
+    pub(crate) written: Written,
+}
+
+impl Default for Entry {
+    /// A new table can replace a table that was deleted, so earlier owners are possible.
+    fn default() -> Self {
+        Self { owner: None, epoch: 0, written: Written::unknown() }
+    }
 }
 
 /// The reason why a member cannot use a table.
@@ -158,11 +170,20 @@ impl Table {
         }
     }
 
-    /// Frees a slot of a member.
-    pub(crate) fn release(&mut self, Slot(slot): Slot, member: &str) {
+    /// Forgets what earlier owners wrote for a slot.
+    pub(crate) fn forget_written(&mut self, Slot(slot): Slot) {
+        if let Some(entry) = self.slots.get_mut(usize::from(slot)) {
+            entry.written = Written::unknown();
+        }
+    }
+
+    /// Frees a slot of a member. `term` is `None` if the member has not completed its work, for example after a
+    /// crash.
+    pub(crate) fn release(&mut self, Slot(slot): Slot, member: &str, term: Option<&Term>) {
         let is_owner = |entry: &&mut Entry| entry.owner.as_deref() == Some(member);
         if let Some(entry) = self.slots.get_mut(usize::from(slot)).filter(is_owner) {
             entry.owner = None;
+            entry.written = term.map_or_else(Written::unknown, |term| term.after(&entry.written));
         }
     }
 }
@@ -180,6 +201,10 @@ impl From<ShardKey> for Key {
 mod tests {
     use super::*;
 
+    fn entry(owner: &str, epoch: u64) -> Entry {
+        Entry { owner: Some(owner.to_owned()), epoch, written: Written::unknown() }
+    }
+
     fn count(slots: u16) -> SlotCount {
         SlotCount::new(slots).unwrap()
     }
@@ -189,11 +214,11 @@ mod tests {
         let mut table = Table::new(ShardKey::Namespace, count(2));
         table.claim(Slot(1), "a");
         table.claim(Slot(1), "b");
-        table.release(Slot(1), "b");
-        assert_eq!(table.entry(Slot(1)), Some(&Entry { owner: Some("a".to_owned()), epoch: 1 }));
-        table.release(Slot(1), "a");
+        table.release(Slot(1), "b", None);
+        assert_eq!(table.entry(Slot(1)), Some(&entry("a", 1)));
+        table.release(Slot(1), "a", None);
         table.claim(Slot(1), "b");
-        assert_eq!(table.entry(Slot(1)), Some(&Entry { owner: Some("b".to_owned()), epoch: 2 }));
+        assert_eq!(table.entry(Slot(1)), Some(&entry("b", 2)));
         assert_eq!(
             (table.slots_of("b"), table.free()),
             (SlotSet::from_iter([Slot(1)]), SlotSet::from_iter([Slot(0)]))
@@ -208,7 +233,7 @@ mod tests {
             let mut table = states.last().unwrap().clone();
             table.claim(Slot(slot), member);
             states.push(table.clone());
-            table.release(Slot(slot), member);
+            table.release(Slot(slot), member, None);
             states.push(table.clone());
             table.claim(Slot(slot), "c");
             states.push(table);
@@ -226,8 +251,14 @@ mod tests {
     fn text_is_the_same_in_all_versions() {
         let mut table = Table::new(ShardKey::Uid, count(2));
         table.claim(Slot(0), "a");
-        let text = r#"{"format":1,"key":"uid","slots":[{"owner":"a","epoch":1},{"epoch":0}]}"#;
+        let mut term = Term::default();
+        term.add(Some("pods"), Some(9.into()));
+        term.reached("jobs.batch".to_owned(), 8.into());
+        table.claim(Slot(1), "b");
+        table.release(Slot(1), "b", Some(&term));
+        let text = r#"{"format":1,"key":"uid","slots":[{"owner":"a","epoch":1,"written":{}},{"epoch":1,"written":{"versions":{"jobs.batch":"8","pods":"9"}}}]}"#;
         assert_eq!(table.text(), text);
+        assert_eq!(Table::parse(text), Ok(table));
     }
 
     #[test]
@@ -245,7 +276,7 @@ mod tests {
         let error = table.check(ShardKey::Uid, count(4)).unwrap_err();
         assert_eq!(error, TableError::OtherOptions { slots: 2, key: "uid" });
         assert!(table.check(ShardKey::Namespace, count(2)).is_err());
-        table.release(Slot(0), "a");
+        table.release(Slot(0), "a", None);
         assert_eq!(table.check(ShardKey::Uid, count(4)), Ok(()));
         let mut changed = table.with_options(ShardKey::Uid, count(4));
         changed.claim(Slot(3), "b");

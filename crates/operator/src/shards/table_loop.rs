@@ -78,7 +78,9 @@ fn end_slots(group: &Group) -> bool {
     let ended = slots
         .filter(|(slot, held)| held.phase == Phase::Stopping && !group.shared.is_running(*slot, held.epoch));
     let ended: Vec<_> = ended.collect();
-    ended.iter().for_each(|(slot, held)| member.on_ended(*slot, held.epoch));
+    for (slot, held) in &ended {
+        member.on_ended(*slot, held.epoch, group.shared.take_term(*slot, held.epoch));
+    }
     !ended.is_empty()
 }
 

@@ -55,11 +55,12 @@ impl Member {
         };
         let mut table = before.clone();
         for owner in before.owners().into_iter().filter(|owner| self.peers.is_dead(owner, now)) {
-            before.slots_of(owner).iter().for_each(|slot| table.release(slot, owner));
+            before.slots_of(owner).iter().for_each(|slot| table.release(slot, owner, None));
         }
         for (slot, held) in &self.slots {
             if held.phase == Phase::Ended {
-                table.release(*slot, &self.name);
+                let term = self.terms.get(slot).filter(|(epoch, _)| *epoch == held.epoch);
+                table.release(*slot, &self.name, term.map(|(_, term)| term));
             }
         }
         if table.check(key, count).is_err() {
@@ -70,7 +71,13 @@ impl Member {
         let claims =
             table.free().iter().filter(|slot| !self.slots.contains_key(slot) && self.may_claim(*slot, now));
         let claims: Vec<Slot> = claims.collect();
-        claims.into_iter().for_each(|slot| table.claim(slot, &self.name));
+        for slot in claims {
+            table.claim(slot, &self.name);
+            // Members may have written after the backup was created from which the table was restored.
+            if self.distrusted_until.is_some() {
+                table.forget_written(slot);
+            }
+        }
         (over.is_none() || table != before).then_some((over, table))
     }
 

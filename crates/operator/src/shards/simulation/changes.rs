@@ -27,6 +27,7 @@ impl World {
                 let keeps_version = self.edits == Edits::RestoreWithHigherVersion;
                 self.server.restore_backup(self.now + outage, keeps_version, &mut self.rng);
                 self.late.clear();
+                self.writes.clear();
                 self.no_start_until = self.now + outage + SAFE_START;
             }
         }
