@@ -9,6 +9,7 @@ mod optional;
 mod pages;
 #[cfg(feature = "tls")]
 mod secure;
+mod shard_caches;
 mod shards;
 mod shutdown;
 #[cfg(feature = "tls")]

@@ -35,9 +35,9 @@ use tokio::{
 
 use super::pages::get;
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(86_400);
-const NAMESPACES: usize = 60;
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
+pub(crate) const NAMESPACES: usize = 60;
 
 /// The objects that are being reconciled, and the processes that have reconciled each object.
 #[derive(Default)]
@@ -67,13 +67,13 @@ impl Drop for Running {
     }
 }
 
-struct Process {
-    slots: OwnedSlots,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), ManagerError>>,
+pub(crate) struct Process {
+    pub(crate) slots: OwnedSlots,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) task: JoinHandle<Result<(), ManagerError>>,
 }
 
-fn client(server: &Server) -> Client {
+pub(crate) fn client(server: &Server) -> Client {
     Client::new(server.service(), "default")
 }
 
@@ -86,7 +86,7 @@ fn options() -> ManagerOptions {
 }
 
 /// Returns a server with a ConfigMap in each namespace.
-fn server() -> Server {
+pub(crate) fn server() -> Server {
     let server = Server::new();
     for number in 0..NAMESPACES {
         let metadata = json!({"name": format!("team-{number}")});
@@ -96,7 +96,7 @@ fn server() -> Server {
     server
 }
 
-fn create(server: &Server, namespace: usize, name: &str) {
+pub(crate) fn create(server: &Server, namespace: usize, name: &str) {
     let metadata = json!({"name": name, "namespace": format!("team-{namespace}")});
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
@@ -141,7 +141,7 @@ fn count(server: &Server, name: &str) -> usize {
     counted.count()
 }
 
-async fn wait_until(is_done: impl Fn() -> bool) {
+pub(crate) async fn wait_until(is_done: impl Fn() -> bool) {
     let wait = async {
         while !is_done() {
             sleep(SECOND / 20).await;
