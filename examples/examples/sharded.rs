@@ -2,8 +2,8 @@
 //!
 //! The replicas run in this process. One replica is added, one is stopped and one is killed. After each
 //! step, the example prints the share of each replica, and the longest time for which a slot had no owner.
-//! At the end, all objects change, and the example prints how many objects each replica has reconciled. The
-//! times of the Leases are shorter than the defaults, so that the example takes less than a minute.
+//! At the end, all objects change, and the example prints how many objects each replica has reconciled and
+//! caches. The times of the Leases are shorter than the defaults, so that the example takes less than a minute.
 
 use std::{
     collections::BTreeMap,
@@ -20,9 +20,10 @@ use kube_client::{
     api::{Patch, PatchParams, PostParams},
 };
 use kube_informer_examples::cli;
+use kube_informer::Lister;
 use kube_object::{SlotCount, SlotSet};
 use kube_operator::{
-    Action, Controller, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
+    Action, CachedSlots, Controller, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
     ShardOptions,
 };
 use kube_testserver::Server;
@@ -55,6 +56,7 @@ type Record = Arc<Mutex<BTreeMap<String, Vec<&'static str>>>>;
 struct Replica {
     name: &'static str,
     slots: OwnedSlots,
+    cache: Lister<ConfigMap>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
 }
@@ -105,6 +107,7 @@ fn start(client: &Client, name: &'static str, record: &Record) -> anyhow::Result
         retry_period: Duration::from_secs(1),
     };
     let shards = ShardOptions {
+        caches: CachedSlots::Own,
         times,
         settle_time: Duration::from_secs(2),
         ..ShardOptions::new("default", "sharded-example")
@@ -125,7 +128,7 @@ fn start(client: &Client, name: &'static str, record: &Record) -> anyhow::Result
     let Some(slots) = manager.owned_slots() else { bail!("the manager has no slots") };
     let stop = CancellationToken::new();
     let task = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
-    Ok(Replica { name, slots, stop, task })
+    Ok(Replica { name, slots, cache: maps.lister(), stop, task })
 }
 
 /// Waits until the replicas own all slots in equal shares, and prints the shares.
@@ -171,7 +174,8 @@ async fn print_work(record: &Record, replicas: &[Replica], objects: u32) -> anyh
                 work.values().filter(|names| names.windows(2).any(|pair| pair[0] != pair[1])).count();
             for replica in replicas {
                 let count = work.values().filter(|names| names.contains(&replica.name)).count();
-                println!("replica {} reconciled {count} of {objects} changed objects", replica.name);
+                let (name, cached) = (replica.name, replica.cache.len());
+                println!("replica {name} reconciled {count} of {objects} changed objects, and caches {cached}");
             }
             println!("objects that several replicas reconciled: {several}");
             return Ok(());
