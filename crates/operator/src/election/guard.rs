@@ -74,13 +74,13 @@ impl Leadership {
                     );
                 }
                 let permit = current_permit();
-                let record = permit.as_ref().map(|permit| permit.start_write(request.uri().path()));
-                let is_delete = request.method() == Method::DELETE;
-                let authority = permit.map_or(Authority::Leader(leadership), Authority::Owner);
+                let (path, is_delete) = (request.uri().path().to_owned(), request.method() == Method::DELETE);
+                let authority = permit.clone().map_or(Authority::Leader(leadership), Authority::Owner);
                 let request = NoRetry::with(authority.clone()).wrap(request).await?;
                 // The guard does not await between this check and the send.
                 authority.check()?;
                 let send = async {
+                    let record = permit.map(|permit| permit.start_write(&path));
                     let response = client.send(request).await?;
                     match record {
                         Some(record) => record_result(record, response, is_delete).await,
