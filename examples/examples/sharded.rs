@@ -19,12 +19,12 @@ use kube_client::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
-use kube_informer_examples::cli;
 use kube_informer::Lister;
+use kube_informer_examples::cli;
 use kube_object::{SlotCount, SlotSet};
 use kube_operator::{
-    Action, CachedSlots, Controller, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
-    ShardOptions,
+    Action, CachedSlots, Controller, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, OwnedSlots,
+    Request, ShardOptions,
 };
 use kube_testserver::Server;
 use serde_json::json;
@@ -175,7 +175,9 @@ async fn print_work(record: &Record, replicas: &[Replica], objects: u32) -> anyh
             for replica in replicas {
                 let count = work.values().filter(|names| names.contains(&replica.name)).count();
                 let (name, cached) = (replica.name, replica.cache.len());
-                println!("replica {name} reconciled {count} of {objects} changed objects, and caches {cached}");
+                println!(
+                    "replica {name} reconciled {count} of {objects} changed objects, and caches {cached}"
+                );
             }
             println!("objects that several replicas reconciled: {several}");
             return Ok(());
