@@ -35,8 +35,10 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
 /// object of a slot that the program does not request. If the program removes the slot, waiting reads also
-/// stop waiting for this write. The result of such a read does not contain the object. Before you trust that
-/// an object is absent, check [`Lister::covers`].
+/// stop waiting for this write. A [`get`](CachedApi::get) of such an object fails with
+/// [`CachedReadError::OtherSlot`], and the result of a list does not contain the object. With
+/// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
+/// [`Lister::covers`] before you trust that an object is absent.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -266,7 +268,21 @@ impl<T: Cached> CachedApi<T> {
             let informer = self.informer.name().to_owned();
             return Err(CachedReadError::NamespaceRequired { informer, name: name.to_owned() });
         }
-        Ok(self.informer.shared.store.get(&key))
+        let found = self.informer.shared.store.get(&key);
+        if found.is_none() && self.informer.shard().is_some() {
+            return self.get_of_own_slot(&key);
+        }
+        Ok(found)
+    }
+
+    /// Reads from one state of the cache, so that the absence of an object is proved.
+    fn get_of_own_slot(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, CachedReadError> {
+        let cache = self.informer.shared.store.snapshot();
+        if cache.covers(key) == Some(false) {
+            let informer = self.informer.name().to_owned();
+            return Err(CachedReadError::OtherSlot { informer, key: key.clone() });
+        }
+        Ok(cache.get(key).map(|entry| Arc::clone(&entry.object)))
     }
 
     /// Returns the objects that match this selector. First, the method waits until all recorded

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
-use kube_informer::{CachedApi, ObjectKey, ShardKey};
+use kube_informer::{CachedApi, CachedReadError, ObjectKey, ShardKey};
 use kube_testserver::{Fault, RequestMatch, Verb};
 use tokio::time::{Instant, timeout};
 
@@ -116,12 +116,9 @@ async fn reads_wait_only_for_writes_to_held_slots() {
         let began = Instant::now();
         let written = other.create(&PostParams::default(), &map(6, "new")).await.unwrap();
         assert_eq!((other.selects(&written), held.selects(&map(1, "x"))), (Some(false), Some(true)));
-        assert!(other.get("new").await.unwrap().is_none());
-        assert_eq!(
-            stack.informer.lister().covers(&key(6, "new")),
-            Some(false),
-            "the result does not prove absence"
-        );
+        let error = other.get("new").await.unwrap_err();
+        assert!(matches!(error, CachedReadError::OtherSlot { .. }), "{error}");
+        assert!(held.get("absent").await.unwrap().is_none(), "the absence is proved");
         assert!(held.lister().await.is_ok());
         assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
     }
@@ -143,6 +140,7 @@ async fn read_does_not_wait_for_write_to_lost_slot() {
     };
     let reads = async { futures_util::future::join3(read, all, lose).await };
     let (read, all, ()) = timeout(Duration::from_millis(500), reads).await.expect("the reads stop waiting");
-    assert!(read.unwrap().is_none() && all.is_ok());
-    assert!(api.get("new").await.unwrap().is_none());
+    let is_other = |error| matches!(error, CachedReadError::OtherSlot { .. });
+    assert!(read.is_err_and(is_other) && all.is_ok());
+    assert!(api.get("new").await.is_err_and(is_other));
 }
