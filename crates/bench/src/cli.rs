@@ -23,6 +23,7 @@ use crate::replay::{Listening, Replay, control};
 use crate::report::page;
 use crate::report::{Numbers, StoreNumbers};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
+use crate::scale_out::{self, ReplicaArgs, ScaleOutArgs, ScaleOutServerArgs};
 use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
 
@@ -57,6 +58,12 @@ pub enum Command {
     /// Measure the overhead of operators on kube-operator, kube-runtime and controller-runtime: reconciles
     /// without user code, memory, sync, start, and many namespaces.
     Overhead(OverheadArgs),
+    /// Measure one of several replicas that share the objects, and moves between replicas.
+    ScaleOut(ScaleOutArgs),
+    /// Run the server of the command `scale-out`, until standard input closes.
+    ScaleOutServer(ScaleOutServerArgs),
+    /// Run a replica of the command `scale-out`, until standard input closes.
+    ScaleOutReplica(ReplicaArgs),
     /// Record the Pods of a real kube-apiserver. The commands `compare`, `scale` and `event-path` also do
     /// this if there is no recording.
     Record {
@@ -165,19 +172,18 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Operators(args) => runtime()?.block_on(run_operators(&args, out)),
         Command::Overhead(args) => runtime()?.block_on(run_overhead(&args, out)),
         // A program uses one thread, as both libraries in Rust need less CPU time with one thread.
-        Command::OverheadProgram(args) => {
-            Builder::new_current_thread().enable_all().build()?.block_on(run_program(&args))
-        }
+        Command::OverheadProgram(args) => current_thread()?.block_on(run_program(&args)),
         Command::OverheadServer(args) => runtime()?.block_on(overhead::run_server(&args)),
+        Command::ScaleOut(args) => runtime()?.block_on(scale_out::scale_out(&args, out)),
+        Command::ScaleOutServer(args) => current_thread()?.block_on(scale_out::run_server(&args)),
+        Command::ScaleOutReplica(args) => current_thread()?.block_on(scale_out::run_replica(&args)),
         Command::Store { name, load } => run_store(&name, &load, out),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;
             Ok(writeln!(out, "{}", folder.display())?)
         }
         // The server uses one thread. A contender then has the other core.
-        Command::Replay { recording, objects } => {
-            Builder::new_current_thread().enable_all().build()?.block_on(run_replay(&recording, objects))
-        }
+        Command::Replay { recording, objects } => current_thread()?.block_on(run_replay(&recording, objects)),
         Command::Server(args) => runtime()?.block_on(run_server(Subject::Programs, &args, out)),
         Command::Lists(args) => runtime()?.block_on(run_server(Subject::Lists, &args, out)),
         Command::Link(args) => runtime()?.block_on(run_server(Subject::Link, &args, out)),
@@ -189,6 +195,10 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
             client::run(&name, config, BufReader::new(stdin()), stdout()).await
         }),
     }
+}
+
+fn current_thread() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 fn runtime() -> Result<Runtime> {

@@ -31,7 +31,7 @@ use registry::Registry;
 
 pub(crate) use registry::FactoryLink;
 
-pub use any_informer::AnyInformer;
+pub use any_informer::{AnyInformer, WeakAnyInformer};
 pub use error::FactoryError;
 pub use multi_namespace::{MultiNamespaceInformer, MultiNamespaceRegistration};
 pub use scope::Scope;
@@ -316,7 +316,8 @@ impl InformerFactory {
         self.registry.informers()
     }
 
-    /// Returns a watch channel that changes when an informer is created or adopted. The value has no meaning.
+    /// Returns a watch channel that changes when an informer is created, adopted or removed. The value has no
+    /// meaning.
     pub fn informers_changed(&self) -> watch::Receiver<u64> {
         self.registry.subscribe()
     }

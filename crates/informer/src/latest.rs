@@ -68,6 +68,15 @@ impl<T: Object> Informer<T> {
     /// # Cancel safety
     /// This method is cancel safe. If you drop the future, its requests are cancelled.
     pub async fn wait_for_latest(&self, within: Duration) -> Result<(), WaitForLatestError> {
+        self.wait_for_latest_version(within).await.map(drop)
+    }
+
+    /// Does the same as [`wait_for_latest`](Self::wait_for_latest), and returns the version of the server. Returns
+    /// `None` if the cache has no slot.
+    pub(crate) async fn wait_for_latest_version(
+        &self,
+        within: Duration,
+    ) -> Result<Option<ResourceVersion>, WaitForLatestError> {
         if Handle::try_current().is_err() {
             return Err(WaitForLatestError::NoRuntime { informer: self.name().to_owned() });
         }
@@ -77,6 +86,7 @@ impl<T: Object> Informer<T> {
             () = self.shared.stopping.cancelled() => return Err(self.stopped()),
             waited = timeout(within, self.catch_up(within, &mut progress)) => waited,
         };
+        let waited = waited.map(|caught_up| caught_up.map(|()| progress.latest.clone()));
         waited.unwrap_or_else(|_| {
             let (informer, reached) = (self.name().to_owned(), self.shared.store.watermark().version);
             let Progress { latest, last_error } = progress;

@@ -67,7 +67,7 @@ pub use builder::InformerBuilder;
 pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler, ClusterId, ClusterIdError};
 pub use factory::{
     AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
-    Selection,
+    Selection, WeakAnyInformer,
 };
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;

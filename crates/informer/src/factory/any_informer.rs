@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kube_object::{ResourceVersion, Shard, SlotSet};
 use tokio::sync::watch;
 
-use super::registry::ErasedInformer;
+use super::registry::{AnyWeakInformer, ErasedInformer};
 use crate::{InformerId, InformerStatus, SlotsError, WaitForLatestError};
 
 /// Refers to an informer of any object type. [`InformerFactory::informers`](crate::InformerFactory::informers)
@@ -31,6 +31,11 @@ impl AnyInformer {
     /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). It can belong to another cluster.
     pub fn is_adopted(&self) -> bool {
         self.is_adopted
+    }
+
+    /// Returns a reference that does not keep the informer alive.
+    pub fn downgrade(&self) -> WeakAnyInformer {
+        WeakAnyInformer { informer: self.informer.downgrade(), is_adopted: self.is_adopted }
     }
 
     /// Returns whether the informer is stopped.
@@ -62,14 +67,18 @@ impl AnyInformer {
     }
 
     /// Waits until the cache contains every write that the server has accepted before this call. See
-    /// [`Informer::wait_for_latest`](crate::Informer::wait_for_latest).
+    /// [`Informer::wait_for_latest`](crate::Informer::wait_for_latest). Returns the resourceVersion that the
+    /// server had after the call, or `None` if a sharded informer has no slot.
     ///
     /// # Errors
     /// Returns a [`WaitForLatestError`] if the cache is not known to contain these writes within the timeout.
     ///
     /// # Cancel safety
     /// This method is cancel safe.
-    pub async fn wait_for_latest(&self, within: Duration) -> Result<(), WaitForLatestError> {
+    pub async fn wait_for_latest(
+        &self,
+        within: Duration,
+    ) -> Result<Option<ResourceVersion>, WaitForLatestError> {
         self.informer.wait_for_latest(within).await
     }
 
@@ -83,5 +92,19 @@ impl AnyInformer {
     /// This method is cancel safe.
     pub async fn wait_for_version(&self, version: &ResourceVersion) {
         self.informer.wait_for_version(version).await;
+    }
+}
+
+/// Refers to an informer of any object type without keeping it alive.
+#[derive(Clone)]
+pub struct WeakAnyInformer {
+    informer: Arc<dyn AnyWeakInformer>,
+    is_adopted: bool,
+}
+
+impl WeakAnyInformer {
+    /// Returns the informer. Returns `None` if it was dropped.
+    pub fn upgrade(&self) -> Option<AnyInformer> {
+        Some(AnyInformer { informer: self.informer.informer()?, is_adopted: self.is_adopted })
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Registry {
     stopped: Mutex<Vec<InformerTasks>>,
     /// The number of created slots.
     slots: AtomicU64,
-    /// Changes when an informer is created or adopted.
+    /// Changes when an informer is created, adopted or removed.
     changes: watch::Sender<u64>,
     /// The runtime on which the factory was started.
     started: OnceLock<Handle>,
@@ -228,6 +228,7 @@ impl Registry {
         ownership: Ownership,
     ) -> Informer<T> {
         let number = self.slots.fetch_add(1, Ordering::Relaxed);
+        let mut is_new = false;
         let (informer, replaced) = self.with_informers(|informers| {
             let slot = match informers.entry(key) {
                 Entry::Occupied(slot) => slot.into_mut(),
@@ -240,14 +241,21 @@ impl Registry {
                     (informer, Some((std::mem::replace(slot, new), stopped)))
                 }
             };
+            is_new |= slot.number == number;
             if ownership == Ownership::Factory && slot.pinned.is_none() {
                 slot.pinned = Some(Arc::new(informer.clone()));
             }
             (informer, replaced)
         });
         drop(replaced);
-        self.changes.send_modify(|changes| *changes += 1);
+        if is_new {
+            self.notify();
+        }
         informer
+    }
+
+    fn notify(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
@@ -273,7 +281,7 @@ impl Registry {
             adopted.push(Arc::new(informer.clone()));
         }
         drop(adopted);
-        self.changes.send_modify(|changes| *changes += 1);
+        self.notify();
         if let Some(runtime) = self.started.get() {
             informer.start_on(runtime);
         }
@@ -291,27 +299,25 @@ impl Registry {
         }
         let informer = self.with_informers(|informers| informers.remove(key))?.informer()?;
         informer.begin_stop();
+        self.notify();
         Some(informer.tasks())
     }
 
     /// Returns the informers that still exist, in the order of their creation, and then the adopted
     /// informers.
     pub(super) fn all(&self) -> Vec<Arc<dyn ErasedInformer>> {
+        self.informers().into_iter().map(|informer| informer.informer).collect()
+    }
+
+    /// Returns the informers of [`Registry::all`], and whether they are adopted.
+    pub(super) fn informers(&self) -> Vec<AnyInformer> {
         let mut alive: Vec<_> = self.with_informers(|informers| {
             informers.values().filter_map(|slot| Some((slot.number, slot.informer()?))).collect()
         });
         alive.sort_unstable_by_key(|(number, _)| *number);
         let adopted = self.adopted.lock().clone();
-        alive.into_iter().map(|(_, informer)| informer).chain(adopted).collect()
-    }
-
-    /// Returns the informers of [`Registry::all`], and whether they are adopted.
-    pub(super) fn informers(&self) -> Vec<AnyInformer> {
-        let adopted = self.adopted.lock().clone();
-        let is_adopted =
-            |informer: &Arc<dyn ErasedInformer>| adopted.iter().any(|adopted| Arc::ptr_eq(adopted, informer));
-        let all = self.all().into_iter();
-        all.map(|informer| AnyInformer { is_adopted: is_adopted(&informer), informer }).collect()
+        let alive = alive.into_iter().map(|(_, informer)| AnyInformer { informer, is_adopted: false });
+        alive.chain(adopted.into_iter().map(|informer| AnyInformer { informer, is_adopted: true })).collect()
     }
 
     /// Starts all informers. Later informers start immediately. If they are created outside of a
@@ -385,7 +391,11 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self, timeout: Duration) -> BoxFuture<'_, Option<UnsyncedInformer>>;
     fn unsynced(&self) -> Option<UnsyncedInformer>;
-    fn wait_for_latest(&self, within: Duration) -> BoxFuture<'_, Result<(), WaitForLatestError>>;
+    fn wait_for_latest(
+        &self,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Option<ResourceVersion>, WaitForLatestError>>;
+    fn downgrade(&self) -> Arc<dyn AnyWeakInformer>;
     fn wait_for_version<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, ()>;
     fn shard(&self) -> Option<Shard>;
     fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError>;
@@ -395,7 +405,7 @@ pub(super) trait ErasedInformer: Send + Sync {
 }
 
 /// Refers to an informer of any object type without keeping it alive.
-trait AnyWeakInformer: Send + Sync {
+pub(super) trait AnyWeakInformer: Send + Sync {
     fn informer(&self) -> Option<Arc<dyn ErasedInformer>>;
     fn is_dropped(&self) -> bool;
 }
@@ -439,8 +449,15 @@ impl<T: Object> ErasedInformer for Informer<T> {
         Box::pin(async move { Informer::wait_for_sync(self, timeout).await.err().map(|_| self.unsynced()) })
     }
 
-    fn wait_for_latest(&self, within: Duration) -> BoxFuture<'_, Result<(), WaitForLatestError>> {
-        Box::pin(Informer::wait_for_latest(self, within))
+    fn wait_for_latest(
+        &self,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Option<ResourceVersion>, WaitForLatestError>> {
+        Box::pin(self.wait_for_latest_version(within))
+    }
+
+    fn downgrade(&self) -> Arc<dyn AnyWeakInformer> {
+        Arc::new(Informer::downgrade(self))
     }
 
     fn wait_for_version<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, ()> {

@@ -10,7 +10,7 @@ use kube_client::{
     core::{NamespaceResourceScope, Request as RequestBuilder, Status, request as core_request},
 };
 use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
-use kube_store::{LabelSelector, Lister};
+use kube_store::{LabelSelector, Lister, Snapshot};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{api_object::ApiObject, coverage::covers, error::CachedReadError, write_settings::WriteSettings};
@@ -35,8 +35,8 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
 /// object of a slot that the program does not request. If the program removes the slot, waiting reads also
-/// stop waiting for this write. A [`get`](CachedApi::get) of such an object fails with
-/// [`CachedReadError::OtherSlot`], and the result of a list does not contain the object. With
+/// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace, fails
+/// with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
 /// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
 /// [`Lister::covers`] before you trust that an object is absent.
 ///
@@ -278,10 +278,7 @@ impl<T: Cached> CachedApi<T> {
     /// Reads from one state of the cache, so that the absence of an object is proved.
     fn get_of_own_slot(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, CachedReadError> {
         let cache = self.informer.shared.store.snapshot();
-        if cache.covers(key) == Some(false) {
-            let informer = self.informer.name().to_owned();
-            return Err(CachedReadError::OtherSlot { informer, key: key.clone() });
-        }
+        self.check_slot(&cache, key)?;
         Ok(cache.get(key).map(|entry| Arc::clone(&entry.object)))
     }
 
@@ -298,10 +295,18 @@ impl<T: Cached> CachedApi<T> {
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, CachedReadError> {
         let lister = self.lister().await?;
-        Ok(match self.api.namespace() {
-            Some(namespace) => lister.namespace(namespace).list(selector),
-            None => lister.list(selector),
-        })
+        let Some(namespace) = self.api.namespace() else { return Ok(lister.list(selector)) };
+        self.check_slot(&lister.snapshot(), &ObjectKey::new(Some(namespace), ""))?;
+        Ok(lister.namespace(namespace).list(selector))
+    }
+
+    /// Returns an error if the cache does not contain the slot of this key.
+    fn check_slot(&self, cache: &Snapshot<T>, key: &ObjectKey) -> Result<(), CachedReadError> {
+        if cache.covers(key) != Some(false) {
+            return Ok(());
+        }
+        let (informer, namespace) = (self.informer.name().to_owned(), key.namespace().unwrap_or_default());
+        Err(CachedReadError::OtherSlot { informer, namespace: namespace.to_owned() })
     }
 
     /// Returns whether the type is namespaced. A dynamic type counts as namespaced if the cache contains

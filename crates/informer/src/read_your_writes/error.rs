@@ -96,16 +96,17 @@ pub enum CachedReadError {
         /// The requested name.
         name: String,
     },
-    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of this object.
+    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of this namespace.
     #[error(
-        "cannot read {key}: {} does not cache its slot; use an informer of all slots, or read from the server",
+        "cannot read objects of the namespace {namespace:?}: {} does not cache its slot; \
+         use an informer of all slots, or read from the server",
         Escaped(informer)
     )]
     OtherSlot {
         /// The name of the informer.
         informer: String,
-        /// The key of the object.
-        key: ObjectKey,
+        /// The namespace. Empty for cluster-scoped objects.
+        namespace: String,
     },
     /// The cache does not contain a write yet, and the read was called outside of a tokio runtime,
     /// so it cannot wait.

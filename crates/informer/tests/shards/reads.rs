@@ -118,6 +118,8 @@ async fn reads_wait_only_for_writes_to_held_slots() {
         assert_eq!((other.selects(&written), held.selects(&map(1, "x"))), (Some(false), Some(true)));
         let error = other.get("new").await.unwrap_err();
         assert!(matches!(error, CachedReadError::OtherSlot { .. }), "{error}");
+        let error = other.list(&"".parse().unwrap()).await.unwrap_err();
+        assert!(matches!(error, CachedReadError::OtherSlot { .. }), "{error}");
         assert!(held.get("absent").await.unwrap().is_none(), "the absence is proved");
         assert!(held.lister().await.is_ok());
         assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());

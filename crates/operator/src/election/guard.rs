@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use kube_client::{Client, client::Body};
 use kube_informer::ResourceVersion;
 use serde::Deserialize;
@@ -119,11 +119,16 @@ async fn record_result(
     response: Response<Body>,
     is_delete: bool,
 ) -> Result<Response<Body>, BoxError> {
-    if response.status().is_client_error() {
+    let status = response.status();
+    // A DELETE of a collection can fail after it has deleted some objects, and a proxy can answer 408 after it
+    // has sent the request.
+    let is_rejected = status == StatusCode::NOT_FOUND
+        || (status.is_client_error() && !is_delete && status != StatusCode::REQUEST_TIMEOUT);
+    if is_rejected {
         record.rejected();
         return Ok(response);
     }
-    if is_delete || !response.status().is_success() {
+    if is_delete || !status.is_success() {
         return Ok(response);
     }
     let (head, body) = response.into_parts();

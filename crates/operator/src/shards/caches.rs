@@ -4,23 +4,30 @@
 //! must contain these writes before the first reconcile. The table contains their versions, unless the last
 //! owner has crashed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures_util::{
-    FutureExt,
+    FutureExt, StreamExt,
     future::{join_all, select_all},
+    stream::FuturesUnordered,
 };
-use kube_informer::{AnyInformer, InformerFactory, InformerId, InformerStatus, WaitForLatestError};
+use kube_informer::{
+    AnyInformer, InformerFactory, InformerId, InformerStatus, ResourceVersion, WaitForLatestError,
+    WeakAnyInformer,
+};
 use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
     member::Phase,
     owned::{OwnedSlots, Ownership},
-    written::{Required, resource_of},
+    written::resource_of,
 };
 
 /// The time limit of one wait for a cache.
@@ -29,7 +36,7 @@ const CACHE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The delay after a failed wait.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The time limit for the event of a write. The cache does not receive the event if it does not contain the
+/// The time limit for the event of a write. The cache does not receive the event if it does not select the
 /// written object, and then a request is necessary.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -44,11 +51,14 @@ pub(crate) struct Readiness {
 }
 
 /// The slots for which a cache contains the writes of earlier owners.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheState {
     /// All controllers wait for this cache, because their reconciles may read it.
     pub(crate) is_required: bool,
     pub(crate) ready: ReadySlots,
+    /// The slots that were owned before all controllers waited for this cache. Only the controllers wait that
+    /// reconcile, own or watch its objects.
+    pub(crate) before: ReadySlots,
 }
 
 /// The caches of a manager with shards.
@@ -56,7 +66,7 @@ pub(crate) struct Caches<R> {
     pub(crate) owned: OwnedSlots,
     pub(crate) factory: InformerFactory,
     pub(crate) division: (ShardKey, SlotCount),
-    /// Returns whether this process must not claim a slot that is not in the cache of an informer.
+    /// Returns whether all controllers need a cache, and the process must not claim slots that are not in it.
     pub(crate) is_required: R,
     pub(crate) ready: watch::Sender<Readiness>,
 }
@@ -65,30 +75,22 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
     /// Keeps the caches up to date until the future is dropped.
     pub(crate) async fn run(self) {
         let mut changes = self.factory.informers_changed();
+        let mut known = BTreeSet::new();
+        let mut waits = FuturesUnordered::new();
         loop {
             changes.mark_unchanged();
-            let informers = self.factory.informers();
-            self.ready.send_modify(|ready| {
-                let mut before = std::mem::take(&mut ready.caches);
-                ready.caches.extend(informers.iter().map(|informer| {
-                    let ready = before.remove(&informer.id()).unwrap_or_default().ready;
-                    let is_required = (self.is_required)(&informer.status());
-                    (informer.id(), CacheState { is_required, ready })
-                }));
-            });
+            let mut informers = self.factory.informers();
+            informers.retain(|informer| !informer.is_stopped());
+            let new = informers.iter().filter(|informer| known.insert(informer.id()));
+            waits.extend(new.map(|informer| self.keep_ready(informer.id(), informer.downgrade())));
+            let informers = informers.iter().map(AnyInformer::downgrade).collect();
             tokio::select! {
                 _ = changes.changed() => {}
+                Some(id) = waits.next() => { known.remove(&id); }
                 () = self.track_slots() => {}
-                () = self.fill(&informers) => {}
-                () = self.catch_up_all(&informers) => {}
+                () = self.fill(informers) => {}
             }
         }
-    }
-
-    async fn catch_up_all(&self, informers: &[AnyInformer]) {
-        join_all(informers.iter().map(|informer| self.catch_up(informer))).await;
-        // No informer exists.
-        std::future::pending::<()>().await;
     }
 
     /// Publishes the slots of this process.
@@ -97,134 +99,156 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         loop {
             let owned = active_slots(&changes.borrow_and_update());
             self.ready.send_if_modified(|ready| std::mem::replace(&mut ready.owned, owned.clone()) != owned);
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
-            }
+            // `owned` keeps the sender, so the channel is never closed.
+            let _changed = changes.changed().await;
         }
     }
 
     /// Requests the slots from the informers, and reports the slots that all required caches contain.
-    async fn fill(&self, informers: &[AnyInformer]) {
-        let (key, count) = self.division;
-        let is_divided = |informer: &&AnyInformer| {
-            informer.shard().is_some_and(|shard| (shard.key, shard.count) == (key, count))
-        };
-        let sharded: Vec<_> = informers.iter().filter(is_divided).collect();
-        let required = sharded.iter().filter(|informer| (self.is_required)(&informer.status()));
-        let mut filled: Vec<_> = required.filter_map(|informer| informer.filled_slots().ok()).collect();
+    async fn fill(&self, informers: Vec<WeakAnyInformer>) {
         let mut ownership = self.owned.subscribe();
         loop {
             let wanted = ownership.borrow_and_update().wanted;
-            for informer in &sharded {
-                if let Err(error) = informer.set_slots(wanted) {
-                    tracing::error!(%error, "cannot request the slots of this process");
+            let mut required = Vec::new();
+            for informer in informers.iter().filter_map(WeakAnyInformer::upgrade) {
+                if !self.is_divided(&informer) || informer.is_stopped() {
+                    continue;
+                }
+                match informer.set_slots(wanted).and_then(|()| informer.filled_slots()) {
+                    Ok(filled) if (self.is_required)(&informer.status()) => required.push(filled),
+                    Ok(_) => {}
+                    Err(error) => tracing::error!(%error, "cannot request the slots of this process"),
                 }
             }
-            let slots = filled.iter_mut().map(|filled| *filled.borrow_and_update());
-            self.owned.report_filled(slots.fold(SlotSet::all(count), |all, slots| all.intersection(&slots)));
-            let filled_changed = filled.iter_mut().map(|filled| filled.changed().boxed());
-            // The senders live as long as `owned` and the informers, so the channels are never closed.
-            let (_changed, ..) = select_all(filled_changed.chain([ownership.changed().boxed()])).await;
+            let slots = required.iter_mut().map(|filled| *filled.borrow_and_update());
+            let all = SlotSet::all(self.division.1);
+            self.owned.report_filled(slots.fold(all, |all, slots| all.intersection(&slots)));
+            let filled_changed = required.iter_mut().map(|filled| changed(filled).boxed());
+            select_all(filled_changed.chain([changed(&mut ownership).boxed()])).await;
         }
     }
 
-    /// Waits for the writes of earlier owners in each claimed slot.
-    async fn catch_up(&self, informer: &AnyInformer) {
-        let (id, name) = (informer.id(), informer.status().name);
+    /// Returns whether the informer caches the slots of this process.
+    fn is_divided(&self, informer: &AnyInformer) -> bool {
+        informer.shard().is_some_and(|shard| (shard.key, shard.count) == self.division)
+    }
+
+    /// Waits for the writes of earlier owners in each claimed slot, until the informer is stopped or dropped.
+    async fn keep_ready(&self, id: InformerId, informer: WeakAnyInformer) -> InformerId {
         let mut ownership = self.owned.subscribe();
-        let mut filled = informer.filled_slots().ok();
+        let filled = informer.upgrade().filter(|informer| self.is_divided(informer));
+        let mut filled = filled.and_then(|informer| informer.filled_slots().ok());
         loop {
+            let Some(informer) = informer.upgrade().filter(|informer| !informer.is_stopped()) else {
+                self.ready.send_modify(|ready| _ = ready.caches.remove(&id));
+                return id;
+            };
             let current = ownership.borrow_and_update().clone();
-            let slots_in_cache = filled.as_mut().map(|filled| *filled.borrow_and_update());
-            let owned = active_slots(&current);
-            let mut waiting = owned.clone();
-            self.ready.send_if_modified(|ready| {
-                let Some(CacheState { ready, .. }) = ready.caches.get_mut(&id) else { return false };
-                let before = ready.len();
-                ready.retain(|slot, epoch| owned.get(slot) == Some(epoch));
-                waiting.retain(|slot, _| !ready.contains_key(slot));
-                ready.len() != before
-            });
-            waiting.retain(|slot, _| slots_in_cache.is_none_or(|slots| slots.contains(*slot)));
+            let in_cache = filled.as_mut().map(|filled| *filled.borrow_and_update());
+            let waiting = self.waiting_slots(&informer, &current, in_cache);
             if waiting.is_empty() {
+                // A dropped informer must stop.
+                drop(informer);
+                let filled_changed = async {
+                    match &mut filled {
+                        Some(filled) => changed(filled).await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
-                    _ = ownership.changed() => {}
-                    () = changed(filled.as_mut()) => {}
+                    () = changed(&mut ownership) => {}
+                    () = filled_changed => {}
                 }
-                continue;
-            }
-            let slots: SlotSet = waiting.keys().copied().collect();
-            let started = Instant::now();
-            match self.reach(informer, &waiting, &current).await {
-                Ok(()) => {
-                    let took = started.elapsed();
-                    tracing::info!(informer = %name, %slots, ?took, "cache contains the writes of earlier owners");
-                    self.ready.send_modify(|ready| {
-                        if let Some(cache) = ready.caches.get_mut(&id) {
-                            cache.ready.extend(waiting);
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%slots, %error, "cache does not contain the writes of earlier owners yet; these slots wait");
-                    sleep(RETRY_DELAY).await;
-                }
+            } else if let Err(error) = self.catch_up(&informer, waiting, &current).await {
+                tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
+                sleep(RETRY_DELAY).await;
             }
         }
+    }
+
+    /// Updates the state of a cache, and returns the claimed slots for which it is not ready.
+    fn waiting_slots(
+        &self,
+        informer: &AnyInformer,
+        current: &Ownership,
+        in_cache: Option<SlotSet>,
+    ) -> ReadySlots {
+        let mut owned = active_slots(current);
+        owned.retain(|slot, _| in_cache.is_none_or(|slots| slots.contains(*slot)));
+        let status = informer.status();
+        // An informer that is created later must not stop the controllers that do not use it.
+        let is_required = status.synced && (self.is_required)(&status);
+        let mut waiting = owned.clone();
+        self.ready.send_if_modified(|ready| {
+            let Readiness { owned: all_owned, caches } = ready;
+            let state = caches.entry(informer.id()).or_default();
+            let previous = state.clone();
+            if is_required && !state.is_required {
+                state.before = all_owned.clone();
+            }
+            state.is_required |= is_required;
+            state.ready.retain(|slot, epoch| owned.get(slot) == Some(epoch));
+            state.before.retain(|slot, epoch| all_owned.get(slot) == Some(epoch));
+            waiting.retain(|slot, _| !state.ready.contains_key(slot));
+            *state != previous
+        });
+        waiting
     }
 
     /// Waits until a cache contains the writes of the earlier owners of these slots.
-    async fn reach(
+    async fn catch_up(
         &self,
         informer: &AnyInformer,
-        slots: &ReadySlots,
+        mut slots: ReadySlots,
         ownership: &Ownership,
     ) -> Result<(), WaitForLatestError> {
+        let (started, status) = (Instant::now(), informer.status());
         // The versions of another cluster have no order with the versions of the table.
-        let resource = resource_of(&informer.status().path).filter(|_| !informer.is_adopted());
-        let required = |slot: &Slot| {
-            let (resource, written) = (resource.as_ref()?, ownership.written.get(slot)?);
-            Some(written.required(resource))
-        };
-        let required = slots.keys().map(|slot| required(slot).unwrap_or(Required::Latest));
-        let required: Vec<_> = required.collect();
-        let delay = if required.contains(&Required::Latest) { Duration::ZERO } else { EVENT_TIMEOUT };
-        let versions = async {
-            for required in required {
-                match required {
-                    Required::Nothing => {}
-                    Required::Version(version) => informer.wait_for_version(&version).await,
-                    Required::Latest => std::future::pending().await,
-                }
-            }
-        };
-        let latest = async {
-            sleep(delay).await;
-            informer.wait_for_latest(CACHE_TIMEOUT).await
-        };
-        tokio::select! {
-            biased;
-            () = versions => Ok(()),
-            result = latest => {
-                result?;
-                if let (Some(resource), Some(version)) = (resource, informer.status().watermark) {
-                    for (slot, epoch) in slots {
-                        self.owned.reached((*slot, *epoch), resource.clone(), version.clone());
-                    }
-                }
-                Ok(())
-            }
+        let resource = resource_of(&status.path).filter(|_| !informer.is_adopted());
+        let version = |slot: &Slot| ownership.written.get(slot)?.version(resource.as_ref()?);
+        let known = slots.iter().filter_map(|(slot, epoch)| Some((*slot, *epoch, version(slot)?)));
+        let reached = known.map(async |(slot, epoch, version)| {
+            timeout(EVENT_TIMEOUT, informer.wait_for_version(&version)).await.ok().map(|()| (slot, epoch))
+        });
+        let reached: ReadySlots = join_all(reached).await.into_iter().flatten().collect();
+        slots.retain(|slot, _| !reached.contains_key(slot));
+        self.publish(informer, reached, started);
+        if slots.is_empty() {
+            return Ok(());
         }
+        let latest = informer.wait_for_latest(CACHE_TIMEOUT).await?;
+        if let (Some(resource), Some(version)) = (&resource, latest) {
+            self.record(&slots, resource, &version);
+        }
+        self.publish(informer, slots, started);
+        Ok(())
+    }
+
+    /// Records for the next owner that a cache contained all writes of earlier owners.
+    fn record(&self, slots: &ReadySlots, resource: &str, version: &ResourceVersion) {
+        for (slot, epoch) in slots {
+            self.owned.reached((*slot, *epoch), resource, version);
+        }
+    }
+
+    fn publish(&self, informer: &AnyInformer, slots: ReadySlots, started: Instant) {
+        if slots.is_empty() {
+            return;
+        }
+        let (set, took): (SlotSet, _) = (slots.keys().copied().collect(), started.elapsed());
+        let informer_name = informer.status().name;
+        tracing::info!(informer = %informer_name, slots = %set, ?took, "cache contains the writes of earlier owners");
+        self.ready.send_modify(|ready| {
+            if let Some(cache) = ready.caches.get_mut(&informer.id()) {
+                cache.ready.extend(slots);
+            }
+        });
     }
 }
 
-/// Waits for a change. Never returns without a channel.
-async fn changed(filled: Option<&mut watch::Receiver<SlotSet>>) {
-    let is_changed = match filled {
-        Some(filled) => filled.changed().await.is_ok(),
-        None => false,
-    };
-    if !is_changed {
+/// Waits for a change. Never returns if the channel is closed.
+async fn changed<T>(channel: &mut watch::Receiver<T>) {
+    if channel.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

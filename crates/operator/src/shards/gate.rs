@@ -57,7 +57,7 @@ impl SlotGate {
 
     /// Returns a permit to reconcile a key, if its slot is ready.
     fn permit(&self, key: &ObjectKey) -> Option<SlotPermit> {
-        let permit = self.owned.permit(self.slot_of(key))?;
+        let permit = self.owned.recorded_permit(self.slot_of(key))?;
         let epoch = self.ready_epoch(&self.ready.borrow(), permit.slot());
         Some(permit).filter(|permit| epoch == Some(permit.epoch()))
     }
@@ -73,7 +73,8 @@ impl SlotGate {
             }
         });
         let mut required = ready.caches.values().filter(|cache| cache.is_required);
-        (are_ready && required.all(is_ready)).then_some(epoch)
+        let is_required_ready = |cache| is_ready(cache) || cache.before.get(&slot) == Some(&epoch);
+        (are_ready && required.all(is_required_ready)).then_some(epoch)
     }
 
     /// Returns the slots for which all caches of the controller are ready.
@@ -179,7 +180,7 @@ mod tests {
         shared.ownership.send_replace(Ownership { slots, until, ..Ownership::default() });
         let publish = |maps_epoch: u64, pods_epoch: u64| {
             let slots = |epoch| ReadySlots::from([(slot, epoch)]);
-            let cache = |epoch| CacheState { is_required: false, ready: slots(epoch) };
+            let cache = |epoch| CacheState { ready: slots(epoch), ..CacheState::default() };
             let caches = BTreeMap::from([(maps.id(), cache(maps_epoch)), (pods.id(), cache(pods_epoch))]);
             ready.send_replace(Readiness { owned: slots(2), caches });
         };
@@ -193,8 +194,12 @@ mod tests {
         assert_eq!(gate.permit(&key).map(|permit| permit.epoch()), Some(2));
         assert!(gate.is_open(&key));
         ready.send_modify(|ready| {
-            ready.caches.insert(secrets.id(), CacheState { is_required: true, ready: ReadySlots::new() });
+            ready.caches.insert(secrets.id(), CacheState { is_required: true, ..CacheState::default() });
         });
         assert!(gate.permit(&key).is_none(), "each controller waits for required caches");
+        ready.send_modify(|ready| {
+            ready.caches.entry(secrets.id()).or_default().before = ReadySlots::from([(slot, 2)]);
+        });
+        assert!(gate.permit(&key).is_some(), "the slot was owned before the cache was required");
     }
 }

@@ -415,6 +415,8 @@ impl Member {
     /// Handles the response to a successful write of the table that was sent at `sent`.
     pub(crate) fn on_table_written(&mut self, written: StoredTable, sent: Instant, now: Instant) {
         self.next_read = sent + self.settings.times.retry_period;
+        // A write that was sent after the time was over has cleared what earlier owners wrote.
+        self.distrusted_until = self.distrusted_until.filter(|until| sent < *until);
         self.on_written_version(&written.version, now);
         self.set_table(written, sent, now);
     }

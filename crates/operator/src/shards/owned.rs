@@ -100,12 +100,15 @@ impl Shared {
         change(self.terms.lock().entry((slot, epoch)).or_default());
     }
 
-    /// Returns what was written for a slot. Also removes the earlier terms of the slot.
+    /// Returns what was written for a slot.
     pub(super) fn take_term(&self, slot: Slot, epoch: u64) -> Term {
-        let mut terms = self.terms.lock();
-        let term = terms.remove(&(slot, epoch)).unwrap_or_default();
-        terms.retain(|(other, earlier), _| *other != slot || *earlier > epoch);
-        term
+        self.terms.lock().remove(&(slot, epoch)).unwrap_or_default()
+    }
+
+    /// Removes the terms of slots that this process has lost.
+    pub(super) fn forget_terms(&self, slots: &BTreeMap<Slot, Held>) {
+        let is_held = |slot: &Slot, epoch: u64| slots.get(slot).is_some_and(|held| held.epoch == epoch);
+        self.terms.lock().retain(|(slot, epoch), _| is_held(slot, *epoch));
     }
 }
 
@@ -139,7 +142,7 @@ impl OwnedSlots {
     }
 
     /// Records that a cache with this version contains all writes of the earlier owners of a slot.
-    pub(super) fn reached(&self, (slot, epoch): (Slot, u64), resource: String, version: ResourceVersion) {
+    pub(super) fn reached(&self, (slot, epoch): (Slot, u64), resource: &str, version: &ResourceVersion) {
         self.shared.change_term(slot, epoch, |term| term.reached(resource, version));
     }
 
@@ -150,6 +153,13 @@ impl OwnedSlots {
     /// slot, if it cannot renew its Lease within the renew deadline. Check
     /// [`SlotPermit::is_valid`] before each write.
     pub fn permit(&self, slot: Slot) -> Option<SlotPermit> {
+        let permit = self.recorded_permit(slot)?;
+        self.shared.change_term(slot, permit.epoch, Term::add_unknown);
+        Some(permit)
+    }
+
+    /// Returns a permit for work whose writes are recorded with [`SlotPermit::start_write`].
+    pub(super) fn recorded_permit(&self, slot: Slot) -> Option<SlotPermit> {
         // The lock orders this call and the check whether work runs, which follows a change of the phase.
         let mut running = self.shared.running.lock();
         let epoch = self.shared.ownership.borrow().epoch(slot, Phase::Active)?;
@@ -268,9 +278,9 @@ impl SlotPermit {
     /// This method is cancel safe.
     pub async fn lost(&self) {
         let mut changes = self.shared.ownership.subscribe();
-        while self.is_valid() {
-            // `is_valid` has read the current time, so a permit that is valid has one.
-            let Some(until) = changes.borrow_and_update().until else { return };
+        loop {
+            let until = changes.borrow_and_update().until;
+            let Some(until) = until.filter(|_| self.is_valid()) else { return };
             tokio::select! {
                 _ = changes.changed() => {}
                 () = sleep_until(until) => {}

@@ -152,6 +152,7 @@ impl Group {
             before != next
         });
         if is_changed {
+            self.shared.forget_terms(&next.slots);
             moves::log(&self.options, &before, &next);
         }
     }

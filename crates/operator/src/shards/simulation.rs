@@ -18,7 +18,7 @@ use super::{
     member::{Member, Phase, Settings, Step},
     own_lease::LeaseStep,
     server::{Answer, Call, Server},
-    written::{Required, Term},
+    written::Term,
 };
 use crate::LeaseTimes;
 
@@ -414,11 +414,11 @@ impl World {
 /// Checks that the caches of a process contain the last write of another process before a reconcile.
 fn check_caches(process: &Process, slot: Slot, last: Option<&(String, u64)>) -> Result<(), String> {
     let Some((writer, version)) = last.filter(|(writer, _)| *writer != process.name) else { return Ok(()) };
-    let required = process.member.written().get(&slot).map(|written| written.required(RESOURCE));
+    let required = process.member.written().get(&slot).map(|written| written.version(RESOURCE));
     let is_visible = match &required {
-        Some(Required::Latest) => true,
-        Some(Required::Version(reached)) => reached.at_least(&(*version).into()),
-        Some(Required::Nothing) | None => false,
+        Some(None) => true, // the latest state
+        Some(Some(reached)) => reached.at_least(&(*version).into()),
+        None => false,
     };
     let name = &process.name;
     is_visible.then_some(()).ok_or_else(|| {

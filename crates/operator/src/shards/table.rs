@@ -14,6 +14,9 @@ use super::written::{Term, Written};
 /// The version of the format. A member does not take part if the table has a newer format.
 pub(crate) const FORMAT: u32 = 1;
 
+/// The maximum size of the versions of all slots in the table, in bytes.
+const MAX_WRITTEN_SIZE: usize = 96 << 10;
+
 /// Which member owns each slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Table {
@@ -32,7 +35,7 @@ enum Key {
 }
 
 /// The owner of a slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// The name of the owner. `None` if the slot is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,15 +43,8 @@ pub(crate) struct Entry {
     /// The number of claims of this slot: a fencing token for other systems.
     pub(crate) epoch: u64,
     /// What the caches of the next owner, or of the owner until it releases the slot, must contain.
-    #[serde(default = "Written::unknown")]
+    #[serde(default)]
     pub(crate) written: Written,
-}
-
-impl Default for Entry {
-    /// A new table can replace a table that was deleted, so earlier owners are possible.
-    fn default() -> Self {
-        Self { owner: None, epoch: 0, written: Written::unknown() }
-    }
 }
 
 /// The reason why a member cannot use a table.
@@ -173,17 +169,21 @@ impl Table {
     /// Forgets what earlier owners wrote for a slot.
     pub(crate) fn forget_written(&mut self, Slot(slot): Slot) {
         if let Some(entry) = self.slots.get_mut(usize::from(slot)) {
-            entry.written = Written::unknown();
+            entry.written = Written::default();
         }
     }
 
     /// Frees a slot of a member. `term` is `None` if the member has not completed its work, for example after a
     /// crash.
     pub(crate) fn release(&mut self, Slot(slot): Slot, member: &str, term: Option<&Term>) {
+        // The limit of all annotations of an object is 256 KiB.
+        let max_size = MAX_WRITTEN_SIZE / self.slots.len().max(1);
         let is_owner = |entry: &&mut Entry| entry.owner.as_deref() == Some(member);
         if let Some(entry) = self.slots.get_mut(usize::from(slot)).filter(is_owner) {
             entry.owner = None;
-            entry.written = term.map_or_else(Written::unknown, |term| term.after(&entry.written));
+            let written = term.map(|term| term.after(&entry.written)).unwrap_or_default();
+            let is_small = written.size() <= max_size;
+            entry.written = if is_small { written } else { Written::default() };
         }
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     fn entry(owner: &str, epoch: u64) -> Entry {
-        Entry { owner: Some(owner.to_owned()), epoch, written: Written::unknown() }
+        Entry { owner: Some(owner.to_owned()), epoch, written: Written::default() }
     }
 
     fn count(slots: u16) -> SlotCount {
@@ -253,12 +253,27 @@ mod tests {
         table.claim(Slot(0), "a");
         let mut term = Term::default();
         term.add(Some("pods"), Some(9.into()));
-        term.reached("jobs.batch".to_owned(), 8.into());
+        term.reached("jobs.batch", &8.into());
         table.claim(Slot(1), "b");
         table.release(Slot(1), "b", Some(&term));
-        let text = r#"{"format":1,"key":"uid","slots":[{"owner":"a","epoch":1,"written":{}},{"epoch":1,"written":{"versions":{"jobs.batch":"8","pods":"9"}}}]}"#;
+        let text = r#"{"format":1,"key":"uid","slots":[{"owner":"a","epoch":1,"written":{}},{"epoch":1,"written":{"jobs.batch":"8","pods":"9"}}]}"#;
         assert_eq!(table.text(), text);
         assert_eq!(Table::parse(text), Ok(table));
+    }
+
+    /// A Lease cannot contain a larger annotation.
+    #[test]
+    fn size_of_a_table_is_limited() {
+        let mut table = Table::new(ShardKey::Namespace, count(256));
+        let mut term = Term::default();
+        for number in 0..60 {
+            term.add(Some(&format!("resources-{number}.example.com")), Some(u64::MAX.into()));
+        }
+        for slot in 0..=255 {
+            table.claim(Slot(slot), "operator-0123456789abcdef");
+            table.release(Slot(slot), "operator-0123456789abcdef", Some(&term));
+        }
+        assert!(table.text().len() < 200 << 10, "{}", table.text().len());
     }
 
     #[test]

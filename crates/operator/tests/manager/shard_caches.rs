@@ -82,7 +82,16 @@ async fn released_slots_are_reconciled_immediately() {
         assert!(before < NAMESPACES, "{before}");
 
         first.stop.send(()).unwrap();
-        wait_until(owns(&second, 64)).await;
+        let unowned = async {
+            while first.slots.get().len() + second.slots.get().len() == 64 {
+                sleep(SECOND / 200).await;
+            }
+            let released = Instant::now();
+            wait_until(owns(&second, 64)).await;
+            released.elapsed()
+        };
+        let unowned = unowned.await;
+        assert!(unowned <= SECOND / 4, "{caches:?}: slots had no owner for {unowned:?}");
         sleep(SECOND / 4).await;
         assert_eq!(second_times.lock().len(), NAMESPACES, "{caches:?}");
         first.task.await.unwrap().unwrap();

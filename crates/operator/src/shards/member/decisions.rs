@@ -71,13 +71,11 @@ impl Member {
         let claims =
             table.free().iter().filter(|slot| !self.slots.contains_key(slot) && self.may_claim(*slot, now));
         let claims: Vec<Slot> = claims.collect();
-        for slot in claims {
-            table.claim(slot, &self.name);
+        if self.distrusted_until.is_some() {
             // Members may have written after the backup was created from which the table was restored.
-            if self.distrusted_until.is_some() {
-                table.forget_written(slot);
-            }
+            table.free().iter().for_each(|slot| table.forget_written(slot));
         }
+        claims.into_iter().for_each(|slot| table.claim(slot, &self.name));
         (over.is_none() || table != before).then_some((over, table))
     }
 

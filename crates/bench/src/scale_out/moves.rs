@@ -1,0 +1,261 @@
+//! Moves of slots between managers: a stop, a crash, and the writes of the group.
+//!
+//! The managers and the server are in this process. A crash is an abort of all tasks of a manager.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::api::{Patch, PatchParams};
+use kube_client::{Api, Client};
+use kube_operator::{
+    Action, CachedSlots, Controller, Failure, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
+    ShardOptions,
+};
+use kube_testserver::{JournalMark, Server, Verb};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// The number of namespaces. There are several in each of 64 slots.
+const NAMESPACES: usize = 400;
+/// The time limit of each step.
+const STEP_LIMIT: Duration = Duration::from_secs(120);
+/// The interval of the checks of the owners.
+const POLL: Duration = Duration::from_millis(1);
+
+/// Contains the options of the measured moves.
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The numbers of ConfigMaps. The writes of the group must not depend on them.
+    #[arg(long, default_values_t = [400, 4_000])]
+    move_objects: Vec<usize>,
+    /// The numbers of managers.
+    #[arg(long, default_values_t = [2, 4, 8])]
+    managers: Vec<usize>,
+}
+
+/// The time of the first reconcile of each namespace after the last reset.
+type Reconciled = watch::Sender<BTreeMap<String, Instant>>;
+
+struct Replica {
+    slots: OwnedSlots,
+    reconciled: Arc<Reconciled>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+/// The figures of one group.
+struct Moved {
+    /// The longest time for which a slot had no owner after a manager stopped.
+    unowned: Duration,
+    /// The time from the release of the last slot to the first reconcile in each of its namespaces.
+    first_reconcile: Duration,
+    /// The time from the crash to the first reconcile in each of its namespaces.
+    crash: Duration,
+    /// The writes of Leases for a manager that joins, without renewals.
+    writes_of_join: usize,
+    /// The writes of Leases for a manager that stops, without renewals.
+    writes_of_stop: usize,
+}
+
+/// Measures groups of managers, and prints a table.
+///
+/// # Errors
+///
+/// Fails if a step takes too long, or if a manager fails.
+///
+/// # Cancel safety
+///
+/// Dropping the future stops the managers.
+pub(super) async fn measure_moves(args: &MoveArgs, out: &mut impl Write) -> Result<()> {
+    writeln!(
+        out,
+        "\n| managers | objects | stop: without an owner, ms | stop: until the first reconciles, ms | crash: until the first reconciles, s | writes of a join | writes of a stop |"
+    )?;
+    writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|")?;
+    for managers in &args.managers {
+        for objects in &args.move_objects {
+            let moved = moves(*managers, *objects)
+                .await
+                .with_context(|| format!("{managers} managers with {objects} objects"))?;
+            writeln!(
+                out,
+                "| {managers} | {objects} | {:.0} | {:.0} | {:.1} | {} | {} |",
+                moved.unowned.as_secs_f64() * 1e3,
+                moved.first_reconcile.as_secs_f64() * 1e3,
+                moved.crash.as_secs_f64(),
+                moved.writes_of_join,
+                moved.writes_of_stop,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn moves(managers: usize, objects: usize) -> Result<Moved> {
+    let server = Server::new();
+    fill(&server, objects)?;
+    let mut replicas: Vec<Replica> =
+        (0..managers).map(|number| start(&server, number)).collect::<Result<_>>()?;
+    balanced(&replicas).await?;
+
+    let before = server.journal().mark();
+    replicas.push(start(&server, managers)?);
+    balanced(&replicas).await?;
+    let writes_of_join = group_writes(&server, before);
+
+    let before = server.journal().mark();
+    let stopped = replicas.remove(0);
+    reset(&replicas);
+    let moving = stopped.slots.get();
+    stopped.stop.cancel();
+    let (mut released, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut unowned_since: BTreeMap<_, Instant> = BTreeMap::new();
+    let started = Instant::now();
+    loop {
+        let owned: Vec<_> = replicas.iter().chain([&stopped]).map(|replica| replica.slots.get()).collect();
+        let now = Instant::now();
+        for slot in moving.iter() {
+            if owned.iter().any(|slots| slots.contains(slot)) {
+                let since = unowned_since.remove(&slot);
+                longest = since.map_or(longest, |since| longest.max(now.duration_since(since)));
+            } else {
+                released = *unowned_since.entry(slot).or_insert(now);
+            }
+        }
+        if replicas.iter().map(|replica| replica.slots.get().len()).sum::<usize>() == 64 {
+            break;
+        }
+        ensure!(started.elapsed() < STEP_LIMIT, "the slots of a stopped manager do not move");
+        sleep(POLL).await;
+    }
+    stopped.task.await??;
+    let moved = namespaces_of(&stopped.reconciled);
+    let first_reconcile = all_reconciled(&replicas, &moved).await?.saturating_duration_since(released);
+    let writes_of_stop = group_writes(&server, before);
+
+    balanced(&replicas).await?;
+    let killed = replicas.remove(0);
+    reset(&replicas);
+    let started = Instant::now();
+    killed.task.abort();
+    let crash = match replicas.is_empty() {
+        true => Duration::ZERO,
+        false => {
+            let moved = namespaces_of(&killed.reconciled);
+            all_reconciled(&replicas, &moved).await?.saturating_duration_since(started)
+        }
+    };
+    for replica in replicas {
+        replica.stop.cancel();
+        replica.task.await??;
+    }
+    Ok(Moved { unowned: longest, first_reconcile, crash, writes_of_join, writes_of_stop })
+}
+
+fn fill(server: &Server, objects: usize) -> Result<()> {
+    for number in 0..NAMESPACES {
+        let metadata = json!({"name": namespace(number)});
+        server
+            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+            .context("cannot create a namespace")?;
+    }
+    for number in 0..objects {
+        let metadata = json!({"name": format!("map-{number}"), "namespace": namespace(number)});
+        server
+            .create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+            .context("cannot create a ConfigMap")?;
+    }
+    Ok(())
+}
+
+fn namespace(number: usize) -> String {
+    format!("team-{:03}", number % NAMESPACES)
+}
+
+/// Starts a manager that writes each object once.
+fn start(server: &Server, number: usize) -> Result<Replica> {
+    let client = Client::new(server.service(), "default");
+    let shards = ShardOptions { caches: CachedSlots::Own, ..ShardOptions::new("default", "bench") };
+    let options = ManagerOptions { bind_address: None, shards: Some(shards), ..ManagerOptions::default() };
+    let mut manager = Manager::new(client, options)?;
+    let (maps, client) = (manager.factory().informer::<ConfigMap>()?, manager.client());
+    let reconciled = Arc::new(Reconciled::default());
+    let recorded = Arc::clone(&reconciled);
+    let name = number.to_string();
+    let reconcile = move |request: Request<ConfigMap>| {
+        let (recorded, client, name) = (Arc::clone(&recorded), client.clone(), name.clone());
+        async move {
+            let Some(map) = request.object.present() else { return Ok(Action::Done) };
+            let namespace = request.key.namespace().unwrap_or_default().to_owned();
+            recorded.send_modify(|times| _ = times.entry(namespace.clone()).or_insert_with(Instant::now));
+            let writer = map.data.as_ref().and_then(|data| data.get("writer"));
+            if writer != Some(&name) {
+                let api = Api::<ConfigMap>::namespaced(client, &namespace);
+                let patch = Patch::Merge(json!({"data": {"writer": name}}));
+                api.patch(request.key.name(), &PatchParams::default(), &patch).await?;
+            }
+            Ok::<_, Failure>(Action::Done)
+        }
+    };
+    manager.add_controller(Controller::new(&maps).concurrency(4), reconcile);
+    let slots = manager.owned_slots().context("the manager has no slots")?;
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    Ok(Replica { slots, reconciled, stop, task })
+}
+
+/// Waits until the managers own all slots in equal shares, and until each manager has reconciled its objects.
+async fn balanced(replicas: &[Replica]) -> Result<()> {
+    let (started, share) = (Instant::now(), 64_usize.div_ceil(replicas.len()));
+    loop {
+        let counts: Vec<usize> = replicas.iter().map(|replica| replica.slots.get().len()).collect();
+        if counts.iter().sum::<usize>() == 64 && counts.iter().all(|count| *count <= share) {
+            // The first reconciles of slots that moved.
+            sleep(Duration::from_secs(10)).await;
+            return Ok(());
+        }
+        ensure!(started.elapsed() < STEP_LIMIT, "the slots are not shared equally: {counts:?}");
+        sleep(POLL).await;
+    }
+}
+
+fn reset(replicas: &[Replica]) {
+    replicas.iter().for_each(|replica| replica.reconciled.send_modify(BTreeMap::clear));
+}
+
+fn namespaces_of(reconciled: &Reconciled) -> Vec<String> {
+    reconciled.borrow().keys().cloned().collect()
+}
+
+/// Waits until each namespace was reconciled after the reset. Returns the time of the last first reconcile.
+async fn all_reconciled(replicas: &[Replica], namespaces: &[String]) -> Result<Instant> {
+    let started = Instant::now();
+    loop {
+        let time = |namespace: &String| {
+            replicas.iter().find_map(|replica| replica.reconciled.borrow().get(namespace).copied())
+        };
+        let times: Option<Vec<Instant>> = namespaces.iter().map(time).collect();
+        if let Some(times) = times {
+            return times.into_iter().max().context("the manager had reconciled no object");
+        }
+        ensure!(started.elapsed() < STEP_LIMIT, "objects of moved slots are not reconciled");
+        sleep(POLL).await;
+    }
+}
+
+/// Returns the number of created and deleted Leases, and of writes of the table. The other writes are renewals.
+fn group_writes(server: &Server, before: JournalMark) -> usize {
+    server.journal().count_since(before, |request| {
+        let is_write = matches!(request.info.verb, Verb::Create | Verb::Patch | Verb::Update | Verb::Delete);
+        let is_renewal = request.info.verb == Verb::Patch && request.info.name.as_deref() != Some("bench");
+        request.info.resource == "leases" && is_write && !is_renewal
+    })
+}
