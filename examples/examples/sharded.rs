@@ -3,7 +3,8 @@
 //! The replicas run in this process. One replica is added, one is stopped and one is killed. After each
 //! step, the example prints the share of each replica, and the longest time for which a slot had no owner.
 //! At the end, all objects change, and the example prints how many objects each replica has reconciled and
-//! caches. The times of the Leases are shorter than the defaults, so that the example takes less than a minute.
+//! caches. The times of the Leases are shorter than the defaults, so that the example takes less than a
+//! minute.
 
 use std::{
     collections::BTreeMap,

@@ -71,8 +71,8 @@ impl<T: Object> Informer<T> {
         self.wait_for_latest_version(within).await.map(drop)
     }
 
-    /// Does the same as [`wait_for_latest`](Self::wait_for_latest), and returns the version of the server. Returns
-    /// `None` if the cache has no slot.
+    /// Does the same as [`wait_for_latest`](Self::wait_for_latest), and returns the version of the server.
+    /// Returns `None` if the cache has no slot.
     pub(crate) async fn wait_for_latest_version(
         &self,
         within: Duration,

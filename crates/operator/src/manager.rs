@@ -130,11 +130,10 @@ impl Manager {
     pub fn new(client: Client, options: ManagerOptions) -> Result<Self, ManagerError> {
         let metrics = Metrics::default();
         let client = metrics.count_requests(client);
-        let factory = InformerFactory::new(client.clone());
-        let factory = match &options.shards {
-            Some(shards) if shards.caches == CachedSlots::Own => factory.sharded(shards.key, shards.count),
-            _ => factory,
-        };
+        let mut factory = InformerFactory::new(client.clone());
+        if let Some(shards) = options.shards.as_ref().filter(|shards| shards.caches == CachedSlots::Own) {
+            factory = factory.sharded(shards.key, shards.count);
+        }
         Self::assemble(client, factory, options, metrics)
     }
 

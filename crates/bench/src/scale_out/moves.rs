@@ -251,7 +251,8 @@ async fn all_reconciled(replicas: &[Replica], namespaces: &[String]) -> Result<I
     }
 }
 
-/// Returns the number of created and deleted Leases, and of writes of the table. The other writes are renewals.
+/// Returns the number of created and deleted Leases, and of writes of the table. The other writes are
+/// renewals.
 fn group_writes(server: &Server, before: JournalMark) -> usize {
     server.journal().count_since(before, |request| {
         let is_write = matches!(request.info.verb, Verb::Create | Verb::Patch | Verb::Update | Verb::Delete);

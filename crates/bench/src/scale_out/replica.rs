@@ -11,7 +11,7 @@ use kube_informer::{Cached, Compressed, InformerFactory, ShardKey, SlotCount, Sl
 use tokio::io::{AsyncReadExt as _, stdin};
 use tokio::time::timeout;
 
-use super::{Division, Representation, Synced};
+use super::{Division, Representation, Synced, server::print};
 use crate::client::config_of_url;
 
 /// The time limit of the first list.
@@ -73,7 +73,7 @@ where
         let filled = timeout(TIMEOUT, filled.wait_for(|filled| *filled == args.slots)).await;
         drop(filled.context("the slots are not cached in time")??);
     }
-    println!("{}", serde_json::to_string(&Synced { objects: pods.lister().len() })?);
+    print(&Synced { objects: pods.lister().len() }).await?;
     let mut rest = Vec::new();
     stdin().read_to_end(&mut rest).await.context("cannot read standard input")?;
     factory.shutdown().await;

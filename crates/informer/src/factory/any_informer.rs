@@ -8,8 +8,9 @@ use tokio::sync::watch;
 use super::registry::{AnyWeakInformer, ErasedInformer};
 use crate::{InformerId, InformerStatus, SlotsError, WaitForLatestError};
 
-/// Refers to an informer of any object type. [`InformerFactory::informers`](crate::InformerFactory::informers)
-/// returns the informers of a factory. Clones refer to the same informer, and keep it alive.
+/// Refers to an informer of any object type.
+/// [`InformerFactory::informers`](crate::InformerFactory::informers) returns the informers of a factory.
+/// Clones refer to the same informer, and keep it alive.
 #[derive(Clone)]
 pub struct AnyInformer {
     pub(super) informer: Arc<dyn ErasedInformer>,

@@ -248,9 +248,7 @@ impl Registry {
             (informer, replaced)
         });
         drop(replaced);
-        if is_new {
-            self.notify();
-        }
+        is_new.then(|| self.notify());
         informer
     }
 

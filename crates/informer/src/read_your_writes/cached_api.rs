@@ -35,8 +35,8 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
 /// object of a slot that the program does not request. If the program removes the slot, waiting reads also
-/// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace, fails
-/// with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
+/// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace,
+/// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
 /// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
 /// [`Lister::covers`] before you trust that an object is absent.
 ///

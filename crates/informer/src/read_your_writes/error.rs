@@ -96,7 +96,8 @@ pub enum CachedReadError {
         /// The requested name.
         name: String,
     },
-    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of this namespace.
+    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of this
+    /// namespace.
     #[error(
         "cannot read objects of the namespace {namespace:?}: {} does not cache its slot; \
          use an informer of all slots, or read from the server",

@@ -120,8 +120,8 @@ async fn record_result(
     is_delete: bool,
 ) -> Result<Response<Body>, BoxError> {
     let status = response.status();
-    // A DELETE of a collection can fail after it has deleted some objects, and a proxy can answer 408 after it
-    // has sent the request.
+    // A DELETE of a collection can fail after it has deleted some objects, and a proxy can return 408 after
+    // it has sent the request.
     let is_rejected = status == StatusCode::NOT_FOUND
         || (status.is_client_error() && !is_delete && status != StatusCode::REQUEST_TIMEOUT);
     if is_rejected {

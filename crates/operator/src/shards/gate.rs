@@ -25,7 +25,7 @@ const EXPIRED_DELAY: Duration = Duration::from_secs(1);
 /// The informers of a source of a controller.
 pub(crate) enum SourceInformers {
     Fixed(Vec<InformerId>),
-    /// The namespaces of a `MultiNamespaceInformer` can change, and its factory can be another one. A cache
+    /// The namespaces of a `MultiNamespaceInformer` can change, and the informer can belong to another factory. A cache
     /// that the manager does not know is not considered.
     Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
 }
@@ -188,7 +188,7 @@ mod tests {
         publish(1, 1);
         assert!(gate.permit(&key).is_none(), "the caches were ready for an earlier claim");
         publish(2, 1);
-        assert!(gate.permit(&key).is_none(), "one cache is ready for an earlier claim");
+        assert!(gate.permit(&key).is_none(), "a cache was only ready for an earlier claim");
         assert!(other.permit(&key).is_some(), "this controller does not use the other cache");
         publish(2, 2);
         assert_eq!(gate.permit(&key).map(|permit| permit.epoch()), Some(2));
@@ -200,6 +200,7 @@ mod tests {
         ready.send_modify(|ready| {
             ready.caches.entry(secrets.id()).or_default().before = ReadySlots::from([(slot, 2)]);
         });
-        assert!(gate.permit(&key).is_some(), "the slot was owned before the cache was required");
+        assert!(other.permit(&key).is_some(), "the slot was owned before the cache was required");
+        assert!(gate.permit(&key).is_none(), "this controller watches its objects");
     }
 }

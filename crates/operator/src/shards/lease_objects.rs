@@ -1,5 +1,5 @@
 //! Conversion between Lease objects and the state of the group. Each member has a Lease, and a further Lease
-//! contains the table. All of them have the same label.
+//! contains the table. Each Lease has the same label.
 //!
 //! The Leases are read as dynamic objects, and changed with merge patches. Fields of other programs therefore
 //! stay. A patch contains the uid and the resourceVersion as preconditions.

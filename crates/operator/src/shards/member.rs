@@ -112,7 +112,7 @@ pub(crate) struct Member {
     /// When the last request was sent that confirmed the table.
     confirmed: Option<Instant>,
     slots: BTreeMap<Slot, Held>,
-    /// What was written for the ended slots, with their epochs.
+    /// The writes for the slots that this member releases, with their epochs.
     terms: BTreeMap<Slot, (u64, Term)>,
     /// The epochs of claims whose result is not known yet. Only such a slot becomes active.
     claims: BTreeMap<Slot, u64>,
@@ -207,7 +207,7 @@ impl Member {
         Some(self.slots.keys().copied().chain(self.targets.iter().filter_map(placed)).collect())
     }
 
-    /// Returns what the caches of this member must contain before the work for its slots starts.
+    /// Returns the versions that the caches of this member must contain before work starts, for each slot.
     pub(crate) fn written(&self) -> BTreeMap<Slot, Written> {
         let entry = |slot: &Slot| Some((*slot, self.table()?.entry(*slot)?.written.clone()));
         self.slots.keys().filter_map(entry).collect()
@@ -257,7 +257,7 @@ impl Member {
         self.is_draining && self.slots.is_empty()
     }
 
-    /// Reports that no work runs for a stopping slot, and what was written for it.
+    /// Reports that no work runs for a stopping slot. The term contains the writes for the slot.
     pub(crate) fn on_ended(&mut self, slot: Slot, epoch: u64, term: Term) {
         let is_stopping = |held: &&mut Held| held.epoch == epoch && held.phase == Phase::Stopping;
         if let Some(held) = self.slots.get_mut(&slot).filter(is_stopping) {
@@ -415,7 +415,7 @@ impl Member {
     /// Handles the response to a successful write of the table that was sent at `sent`.
     pub(crate) fn on_table_written(&mut self, written: StoredTable, sent: Instant, now: Instant) {
         self.next_read = sent + self.settings.times.retry_period;
-        // A write that was sent after the time was over has cleared what earlier owners wrote.
+        // A write that was sent after the time was over has cleared the versions of earlier owners.
         self.distrusted_until = self.distrusted_until.filter(|until| sent < *until);
         self.on_written_version(&written.version, now);
         self.set_table(written, sent, now);

@@ -173,8 +173,8 @@ impl Table {
         }
     }
 
-    /// Frees a slot of a member. `term` is `None` if the member has not completed its work, for example after a
-    /// crash.
+    /// Frees a slot of a member. `term` is `None` if the member has not completed its work, for example
+    /// after a crash.
     pub(crate) fn release(&mut self, Slot(slot): Slot, member: &str, term: Option<&Term>) {
         // The limit of all annotations of an object is 256 KiB.
         let max_size = MAX_WRITTEN_SIZE / self.slots.len().max(1);

@@ -16,8 +16,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Returns the version that a cache of this resource needs before the first reconcile. If it returns `None`,
-    /// the cache needs each write that the server has accepted before the claim.
+    /// Returns the version that a cache of this resource needs before the first reconcile. If it returns
+    /// `None`, the cache needs each write that the server has accepted before the claim.
     pub(crate) fn version(&self, resource: &str) -> Option<ResourceVersion> {
         self.versions.get(resource).map(|version| ResourceVersion::new(version))
     }
@@ -39,8 +39,8 @@ impl Written {
 pub(crate) struct Term {
     /// The versions of writes, and of caches that contained all writes of earlier owners.
     known: Written,
-    /// The resources with a write whose version is not known. The server may still apply such a write, so later
-    /// versions do not matter.
+    /// The resources with a write whose version is not known. The server may still apply such a write, so
+    /// later versions do not matter.
     uncertain: BTreeSet<String>,
     /// A write to any resource is possible.
     is_unknown: bool,
@@ -64,7 +64,8 @@ impl Term {
         self.is_unknown = true;
     }
 
-    /// Records that a cache contains all writes of earlier owners, and that the server had this version before.
+    /// Records that a cache contains all writes of earlier owners, and that the server had this version
+    /// before.
     pub(crate) fn reached(&mut self, resource: &str, version: &ResourceVersion) {
         self.known.add(resource, version);
     }

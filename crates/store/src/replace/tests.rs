@@ -211,6 +211,14 @@ fn relisted_last_good_version_is_no_longer_stale() {
 }
 
 #[test]
+fn later_item_of_relist_that_equals_cached_object_is_not_stale() {
+    let store = listed("5", &[("a/x", "u", "3")]);
+    let undecodable = Delta::Page(vec![Listed::Undecodable(id("a/x", "u", "3"))]);
+    assert_eq!(apply(&store, vec![begin(), undecodable, page(&[("a/x", "u", "3")]), end("9")]), [""; 0]);
+    assert_eq!(store.stats().stale, 0);
+}
+
+#[test]
 fn undecodable_update_in_relist_makes_object_stale() {
     let store = Store::new();
     let batch = vec![begin(), page(&[("a/x", "u", "3")]), undecodable("a/x", "u", "4"), end("5")];

@@ -1,4 +1,4 @@
-//! The decisions of a member: which slots it stops, and what it writes next.
+//! The decisions of a member: the slots that it stops, and its next write.
 
 use kube_object::{Slot, SlotSet};
 use tokio::time::Instant;
