@@ -7,6 +7,10 @@
 //! - [`OwnedSlots`](owned::OwnedSlots) reports the result to the rest of the program.
 
 pub(crate) mod caches;
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod exploration;
 pub(crate) mod gate;
 mod lease_client;
 mod lease_loop;

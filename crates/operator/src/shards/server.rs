@@ -1,4 +1,4 @@
-//! The server of the simulation: the Leases of the members, and the table.
+//! The server of the simulation and the exploration: the Leases of the members, and the table.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -27,7 +27,7 @@ pub(super) enum Call {
 }
 
 /// A response.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Answer {
     Lease(Option<MemberLease>),
     Table(ResourceVersion, Option<StoredTable>),
@@ -36,9 +36,9 @@ pub(super) enum Answer {
 }
 
 /// The objects at one version.
-type State = (BTreeMap<String, MemberLease>, Option<StoredTable>);
+pub(super) type State = (BTreeMap<String, MemberLease>, Option<StoredTable>);
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     leases: BTreeMap<String, MemberLease>,
     table: Option<StoredTable>,
@@ -52,6 +52,11 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Creates a server. The next versions and renewals follow these numbers.
+    pub(super) fn starting_at(version: u64, renewals: u64) -> Self {
+        Self { version, renewals, ..Self::default() }
+    }
+
     pub(super) fn is_down(&self, now: Duration) -> bool {
         now < self.down_until
     }
@@ -136,8 +141,15 @@ impl Server {
     }
 
     pub(super) fn kill_any(&mut self, rng: &mut Rng) {
+        if let Some(name) = rng.choice(self.leases.keys().cloned().collect::<Vec<_>>()) {
+            self.mark(&name);
+        }
+    }
+
+    /// A user marks a Lease as killed.
+    pub(super) fn mark(&mut self, member: &str) {
         let version = self.advance();
-        if let Some(lease) = rng.choice(self.leases.values_mut()) {
+        if let Some(lease) = self.leases.get_mut(member) {
             (lease.version, lease.is_killed) = (version.into(), true);
         }
     }
@@ -152,13 +164,22 @@ impl Server {
     pub(super) fn restore_backup(&mut self, until: Duration, keeps_version: bool, rng: &mut Rng) {
         let first = self.backups.len().saturating_sub(4);
         let number = rng.usize(first..=self.backups.len());
-        if let Some(((leases, table), version)) = self.backups.get(number).cloned() {
-            (self.leases, self.table) = (leases, table);
-            self.version = if keeps_version { self.version + 1000 } else { version };
-            self.recent.clear();
+        if let Some((state, version)) = self.backups.get(number).cloned() {
+            self.restore(state, (!keeps_version).then_some(version));
             self.backups.truncate(number + 1);
             self.down_until = until;
         }
+    }
+
+    /// Restores this state. If `version` is `None`, the version of the server does not decrease.
+    pub(super) fn restore(&mut self, (leases, table): State, version: Option<u64>) {
+        (self.leases, self.table) = (leases, table);
+        self.version = version.unwrap_or(self.version + 1000);
+        self.recent.clear();
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     fn advance(&mut self) -> u64 {

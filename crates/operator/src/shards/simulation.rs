@@ -15,8 +15,8 @@ use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use tokio::time::Instant;
 
 use super::{
-    member::{Member, Phase, Settings, Step},
-    own_lease::LeaseStep,
+    calls::{RESOURCE, acts, check_caches, next_call, respond},
+    member::{Member, Phase, Settings},
     server::{Answer, Call, Server},
     written::Term,
 };
@@ -31,8 +31,6 @@ const RECOVERY_TIME: Duration = Duration::from_secs(150);
 /// did not observe the earlier members.
 const SAFE_START: Duration = Duration::from_secs(40);
 const SLOTS: u16 = 8;
-/// The resource that all processes write.
-const RESOURCE: &str = "pods";
 /// The number of lines that a failure prints.
 const TRACE_LINES: usize = 80;
 
@@ -197,10 +195,7 @@ impl World {
     /// Returns whether a process may act for a slot.
     fn acts(&self, process: &Process, slot: Slot) -> bool {
         let local = self.start + self.now.mul_f64(process.rate);
-        let held = process.member.slots().get(&slot);
-        !process.is_dead
-            && process.member.valid_until().is_some_and(|until| local < until)
-            && held.is_some_and(|held| held.phase != Phase::Ended)
+        !process.is_dead && acts(&process.member, slot, local)
     }
 
     fn check(&mut self) -> Result<(), String> {
@@ -280,7 +275,7 @@ impl World {
                 Phase::Active if is_valid && !is_running && self.rng.u8(..10) == 0 => {
                     let until = self.now + Duration::from_millis(self.rng.u64(50..3000));
                     process.runs.push(Run { slot, epoch: held.epoch, until });
-                    check_caches(process, slot, self.writes.get(&slot))?;
+                    check_caches(&process.member, slot, self.writes.get(&slot))?;
                     if !can_write {
                         continue;
                     }
@@ -330,31 +325,14 @@ impl World {
 
     fn send(&mut self, number: usize, channel: usize, local: Instant, faults: bool) {
         let process = &mut self.processes[number];
-        let call = if channel == 0 {
-            match process.member.own.next_step(local) {
-                LeaseStep::Wait(_) => return,
-                LeaseStep::Dead => {
-                    self.names += 1;
-                    let name = format!("member-{}", self.names);
-                    process.member = process.member.clone().rejoin(name.clone(), local);
-                    (process.name, process.requests) = (name, [None, None]);
-                    return;
-                }
-                LeaseStep::Read => Call::ReadLease(process.name.clone()),
-                LeaseStep::Write { over, info } => {
-                    Call::WriteLease(process.name.clone(), over.map(|over| over.version), info)
-                }
-            }
-        } else {
-            match process.member.next_step(local) {
-                Step::Wait(_) | Step::Dead => return,
-                Step::ReadTable => Call::ReadTable,
-                Step::WriteTable { over, table } => Call::WriteTable(over.map(|over| over.version), table),
-                Step::ReadPeer(name) => Call::ReadLease(name),
-                Step::Kill(kill) => Call::Kill(kill),
-                Step::Remove(kill) => Call::Remove(kill),
-            }
-        };
+        if channel == 0 && process.member.own.is_dead() {
+            self.names += 1;
+            let name = format!("member-{}", self.names);
+            process.member = process.member.clone().rejoin(name.clone(), local);
+            (process.name, process.requests) = (name, [None, None]);
+            return;
+        }
+        let Some(call) = next_call(&mut process.member, channel, local) else { return };
         let is_disconnected = faults && self.now < process.disconnected_until[channel];
         let transit_time = |rng: &mut Rng| {
             let (lost, slow) = (faults && rng.u8(..10) == 0, faults && rng.u8(..10) == 0);
@@ -407,52 +385,6 @@ impl World {
         for name in names.into_iter().filter(|name| *name != process.name) {
             process.member.peers.on_event(&name, leases.get(&name).cloned(), local);
         }
-    }
-}
-
-/// Passes a response to the member. `None` means that no response arrived.
-/// Checks that the caches of a process contain the last write of another process before a reconcile.
-fn check_caches(process: &Process, slot: Slot, last: Option<&(String, u64)>) -> Result<(), String> {
-    let Some((writer, version)) = last.filter(|(writer, _)| *writer != process.name) else { return Ok(()) };
-    let required = process.member.written().get(&slot).map(|written| written.version(RESOURCE));
-    let is_visible = match &required {
-        Some(None) => true, // the latest state
-        Some(Some(reached)) => reached.at_least(&(*version).into()),
-        None => false,
-    };
-    let name = &process.name;
-    is_visible.then_some(()).ok_or_else(|| {
-        format!("{name} requires {required:?} for slot {slot} after the write {version} of {writer}")
-    })
-}
-
-fn respond(member: &mut Member, call: &Call, answer: Option<Answer>, sent: Instant, now: Instant) {
-    match (call, answer) {
-        (Call::ReadLease(name), Some(Answer::Lease(lease))) if name.as_str() == member.name() => {
-            member.on_own_read(lease, now);
-        }
-        (Call::WriteLease(_, _, info), Some(Answer::Lease(Some(lease)))) => {
-            member.on_own_written(lease, *info, sent, now);
-        }
-        (Call::WriteLease(..), _) => member.own.on_failure(sent, now),
-        (Call::ReadLease(name), None) if name.as_str() == member.name() => member.own.on_failure(sent, now),
-        (Call::ReadLease(name), Some(Answer::Lease(lease))) => member.peers.on_read(name, lease, now),
-        (Call::ReadTable, Some(Answer::Table(history, table))) => {
-            member.on_table_read(history, table, sent, now);
-        }
-        (Call::WriteTable(..), Some(Answer::Table(_, Some(table)))) => {
-            member.on_table_written(table, sent, now);
-        }
-        (Call::WriteTable(..), answer) => member.on_table_failed(sent, now, answer.is_some()),
-        (Call::Kill(kill), Some(Answer::Lease(Some(lease)))) => {
-            member.on_killed(&kill.member, lease, now);
-        }
-        (Call::Remove(kill), Some(Answer::Removed)) => member.peers.on_read(&kill.member, None, now),
-        (Call::Kill(kill) | Call::Remove(kill), answer) => {
-            member.peers.on_failure(&kill.member);
-            member.on_failure(sent, now, answer.is_some());
-        }
-        (Call::ReadLease(_) | Call::ReadTable, _) => member.on_failure(sent, now, false),
     }
 }
 
