@@ -1,9 +1,10 @@
 //! Exploration of all orders of events of three members and a server, up to a number of faults. Faults are
 //! crashes, pauses, drains, starts, lost and late messages, and the changes by users.
 //!
-//! The clock advances in coarse steps. In each step, the members take turns in a fixed order. A member handles
-//! a watch event, works, and sends requests until it waits. Only a fault changes this order. The search
-//! visits each state once, and is complete if no new state remains. It therefore needs no limit of time.
+//! The clock advances in coarse steps. In each step, the members take turns in a fixed order. A member
+//! handles a watch event, works, and sends requests until it waits. Only a fault changes this order. The
+//! search visits each state once, and is complete if no new state remains. It therefore needs no limit of
+//! time.
 //!
 //! In each state, at most one member acts for each slot, the epochs of a slot increase, and the caches of the
 //! next owner contain the last write. From each state, the members share the slots again if no further faults
@@ -95,8 +96,8 @@ fn recover(world: &World, recovered: &mut HashSet<u64>) -> Result<(), String> {
     Err(format!("something changes without end: {world:?}"))
 }
 
-/// Selects the first state of an exploration. The first two starts have no earlier faults. The others allow one
-/// fault less, and no changes by users.
+/// Selects the first state of an exploration. The first two starts have no earlier faults. The others allow
+/// one fault less, and no changes by users.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     /// Three members own the slots.

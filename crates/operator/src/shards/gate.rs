@@ -25,8 +25,8 @@ const EXPIRED_DELAY: Duration = Duration::from_secs(1);
 /// The informers of a source of a controller.
 pub(crate) enum SourceInformers {
     Fixed(Vec<InformerId>),
-    /// The namespaces of a `MultiNamespaceInformer` can change, and the informer can belong to another factory. A cache
-    /// that the manager does not know is not considered.
+    /// The namespaces of a `MultiNamespaceInformer` can change, and the informer can belong to another
+    /// factory. A cache that the manager does not know is not considered.
     Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
 }
 
