@@ -74,7 +74,7 @@ fn checkpoint_of_other_cluster_or_program_is_not_used() {
     let other = Checkpoint::in_folder(world.folder.path(), ClusterId::from_url("https://other"));
     world.assert_cold_once(&other, "saved cluster differs");
     let other = other.handler_version("2");
-    world.assert_cold_once(&other, "saved program version differs");
+    world.assert_cold_once(&other, "saved handler version differs");
 }
 
 /// The cold start of version 2 did not finish. Version 1 must not continue with its old file.
