@@ -103,13 +103,6 @@ impl Process {
         self.statistics.memory()
     }
 
-    /// Returns the number of bytes that it has read from sockets and files.
-    pub(crate) fn received(&self) -> Result<u64> {
-        let io = fs::read_to_string(self.statistics.proc("io"))?;
-        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
-        Ok(read.context("/proc/PID/io has no rchar")?.parse()?)
-    }
-
     /// Returns the number of its open sockets.
     pub(crate) fn sockets(&self) -> Result<usize> {
         self.statistics.sockets()

@@ -80,8 +80,6 @@ struct Figures {
     events_cpu: f64,
     /// The resident memory after the changes, in bytes.
     memory: u64,
-    /// The received bytes until the end of the changes.
-    received: u64,
 }
 
 /// Measures the replicas, prints a table, and measures moves.
@@ -102,11 +100,8 @@ pub(crate) async fn scale_out(args: &ScaleOutArgs, out: &mut impl Write) -> Resu
     for representation in [Representation::Typed, Representation::Compressed] {
         let name = value_name(representation);
         let all = measure(args.objects, representation, Division::None, "0-63").await?;
-        writeln!(
-            out,
-            "\n| {name} | objects | CPU until sync, s | CPU of changes, s | RSS, MB | received, MB |"
-        )?;
-        writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
+        writeln!(out, "\n| {name} | objects | CPU until sync, s | CPU of changes, s | RSS, MB |")?;
+        writeln!(out, "|---|--:|--:|--:|--:|")?;
         print(out, "one replica", &all, None)?;
         for (title, division) in [
             ("the server filters by uid", Division::Uid),
@@ -128,19 +123,18 @@ fn value_name(representation: Representation) -> String {
 
 fn print(out: &mut impl Write, title: &str, figures: &Figures, base: Option<&Figures>) -> Result<()> {
     let mb = |bytes: u64| bytes as f64 / 1e6;
-    let Figures { objects, sync_cpu, events_cpu, memory, received } = *figures;
-    let (memory, received) = (mb(memory), mb(received));
-    writeln!(out, "| {title} | {objects} | {sync_cpu:.2} | {events_cpu:.2} | {memory:.1} | {received:.1} |")?;
+    let Figures { objects, sync_cpu, events_cpu, memory } = *figures;
+    let memory = mb(memory);
+    writeln!(out, "| {title} | {objects} | {sync_cpu:.2} | {events_cpu:.2} | {memory:.1} |")?;
     let Some(base) = base else { return Ok(()) };
     let ratio = |part: f64, all: f64| part / all;
     writeln!(
         out,
-        "| ratio | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+        "| ratio | {:.2} | {:.2} | {:.2} | {:.2} |",
         ratio(objects as f64, base.objects as f64),
         ratio(sync_cpu, base.sync_cpu),
         ratio(events_cpu, base.events_cpu),
         ratio(memory, mb(base.memory)),
-        ratio(received, mb(base.received)),
     )?;
     Ok(())
 }
@@ -176,7 +170,6 @@ async fn measure(
         sync_cpu: sync_cpu.as_secs_f64(),
         events_cpu: (replica.cpu()? - sync_cpu).as_secs_f64(),
         memory: replica.memory()?.resident,
-        received: replica.received()?,
     };
     replica.stop().await?;
     server.stop().await?;
