@@ -23,8 +23,7 @@
 //! };
 //!
 //! async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
-//! let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) }; // not in the
-//! cache
+//!     let Some(deployment) = request.object.present() else { return Ok(Action::AwaitChange) };
 //!     // Compare the Pods with `deployment`, and create or delete some.
 //!     # drop(deployment);
 //!     Ok(Action::Done)
