@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_object::{KeyRef, Object, ObjectKey, ResourceVersion};
 
-use crate::{Index, LabelSelector, Objects, Snapshot, Store, StoreStats, Watermark, snapshot::matching};
+use crate::{Index, LabelSelector, Objects, Snapshot, Store, StoreStats, Watermark};
 
 /// Reads a store. A lister is cheap to clone, and keeps the store in memory. The lister of an
 /// informer also keeps this informer running.
@@ -154,7 +154,7 @@ impl<T: Object> NamespaceLister<'_, T> {
 
     /// Returns the objects of the namespace that match this selector.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
-        matching(self.store.snapshot().namespace(self.namespace), selector)
+        self.store.snapshot().namespace_list(self.namespace, selector)
     }
 
     /// Returns all objects of the namespace. Clones one `Arc` per object.

@@ -80,6 +80,11 @@ impl<T: Object> Snapshot<T> {
         if selector.matches_everything() { self.objects().to_vec() } else { matching(self.iter(), selector) }
     }
 
+    /// Returns the objects of a namespace that match this selector.
+    pub fn namespace_list(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<T>> {
+        matching(self.namespace(namespace), selector)
+    }
+
     /// Returns all objects. The result shares the objects with the snapshot, so this call costs only a
     /// reference count.
     pub fn objects(&self) -> Objects<T> {
@@ -125,7 +130,7 @@ impl<T: Object> Snapshot<T> {
     }
 }
 
-pub(crate) fn matching<'a, T: Object>(
+fn matching<'a, T: Object>(
     entries: impl Iterator<Item = &'a Entry<T>>,
     selector: &LabelSelector,
 ) -> Vec<Arc<T>> {

@@ -296,8 +296,10 @@ impl<T: Cached> CachedApi<T> {
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, CachedReadError> {
         let lister = self.lister().await?;
         let Some(namespace) = self.api.namespace() else { return Ok(lister.list(selector)) };
-        self.check_slot(&lister.snapshot(), &ObjectKey::new(Some(namespace), ""))?;
-        Ok(lister.namespace(namespace).list(selector))
+        // One state of the cache, so that the result is complete if the slot is cached.
+        let cache = lister.snapshot();
+        self.check_slot(&cache, &ObjectKey::new(Some(namespace), ""))?;
+        Ok(cache.namespace_list(namespace, selector))
     }
 
     /// Returns an error if the cache does not contain the slot of this key.

@@ -37,7 +37,8 @@ impl<T: Object> WriteTracker<T> {
         self.store.shard().map(|held| Shard { slots: *wanted.borrow(), ..held })
     }
 
-    /// Removes the pending writes of slots that are no longer requested. Their events may not arrive.
+    /// Removes the pending writes to slots that are no longer requested, because the watch may not deliver
+    /// their events.
     pub(crate) fn forget_other_slots(&self) {
         let mut pending = self.pending.lock();
         if let Some(wanted) = self.wanted() {

@@ -109,7 +109,7 @@ enum Start {
     /// A user marked the Lease of a paused member, and restored a backup. The watch of the other member is
     /// broken.
     LeaseRestored,
-    /// Three members start, and there is no table.
+    /// Three members start without a table.
     Empty,
 }
 
