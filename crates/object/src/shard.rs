@@ -1,4 +1,4 @@
-//! `Shard`: a part of the objects of a type, by the hash of their namespace or uid.
+//! `Shard`: a part of the objects of a type, by the hash of their namespace, name or uid.
 
 use std::{
     fmt::{self, Write as _},
@@ -10,14 +10,18 @@ use crate::{KeyRef, ObjectIdRef};
 /// Selects the field of an object that determines its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardKey {
-    /// All objects of a namespace have the same slot, so an owner and the objects that it owns do too. All
-    /// cluster-scoped objects have the same slot. Only the client filters.
+    /// All objects of a namespace have the same slot, so an owner and the objects that it owns do too. The
+    /// slot of a cluster-scoped object depends on its name. A `Namespace` has the slot of its objects. Only
+    /// the client filters.
     ///
     /// A server could filter by ranges of the FNV-1a hash of the namespace. But the hashes of `team-1` and
     /// `team-2` differ only in their lower bits, so such namespaces would have the same slot.
     Namespace,
-    /// The objects of a namespace have different slots. A server with the feature gate `ShardedListAndWatch`
-    /// filters.
+    /// The slot depends on the namespace and the name, so the objects of a namespace have different slots.
+    /// An object that is deleted and created again keeps its slot. Only the client filters.
+    Name,
+    /// The slot depends on the uid, so the objects of a namespace have different slots. A server with the
+    /// feature gate `ShardedListAndWatch` filters.
     Uid,
 }
 
@@ -144,10 +148,16 @@ impl SlotSet {
     }
 }
 
+impl Extend<Slot> for SlotSet {
+    fn extend<I: IntoIterator<Item = Slot>>(&mut self, slots: I) {
+        slots.into_iter().for_each(|slot| self.insert(slot));
+    }
+}
+
 impl FromIterator<Slot> for SlotSet {
     fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
         let mut set = Self::default();
-        slots.into_iter().for_each(|slot| set.insert(slot));
+        set.extend(slots);
         set
     }
 }
@@ -205,8 +215,8 @@ fn runs(set: &SlotSet) -> Vec<(Slot, Slot)> {
 /// Selects a part of the objects of a type: the objects whose slot is in a set.
 ///
 /// The first bits of a 64-bit hash are the number of the slot. For [`ShardKey::Uid`] it is the FNV-1a hash,
-/// as in KEP-5866, so a run of slots is one `shardRange` of a shard selector. For [`ShardKey::Namespace`],
-/// the FNV-1a hash is mixed, so that similar namespaces have different slots.
+/// as in KEP-5866, so a run of slots is one `shardRange` of a shard selector. For the other keys, the FNV-1a
+/// hash is mixed, so that similar names have different slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {
     /// The field that is hashed.
@@ -220,9 +230,20 @@ pub struct Shard {
 impl Shard {
     /// Returns the slot of an object, also if it is not in this part.
     pub fn slot_of(&self, id: &ObjectIdRef<'_>) -> Slot {
-        self.count.slot_of(match self.key {
-            ShardKey::Namespace => namespace_hash(id.key),
-            ShardKey::Uid => fnv1a(&id.uid.as_str()),
+        match self.key {
+            ShardKey::Uid => self.count.slot_of(fnv1a(&id.uid.as_str())),
+            ShardKey::Namespace | ShardKey::Name => self.slot_of_key(id.key),
+        }
+    }
+
+    /// Returns the slot of the object with this key. Without a uid, [`ShardKey::Uid`] selects the slot of an
+    /// empty uid.
+    fn slot_of_key(&self, key: KeyRef<'_>) -> Slot {
+        self.count.slot_of(match (self.key, key.namespace()) {
+            (ShardKey::Namespace, Some(namespace)) => mix(fnv1a(namespace)),
+            (ShardKey::Name, Some(namespace)) => mix(add(add(fnv1a(namespace), "/"), key.name())),
+            (ShardKey::Namespace | ShardKey::Name, None) => mix(fnv1a(key.name())),
+            (ShardKey::Uid, _) => fnv1a(""),
         })
     }
 
@@ -237,7 +258,7 @@ impl Shard {
         match self.key {
             _ if self.slots.is_empty() => Some(false),
             _ if self.slots == SlotSet::all(self.count) => Some(true),
-            ShardKey::Namespace => Some(self.slots.contains(self.count.slot_of(namespace_hash(key.into())))),
+            ShardKey::Namespace | ShardKey::Name => Some(self.slots.contains(self.slot_of_key(key.into()))),
             ShardKey::Uid => None,
         }
     }
@@ -250,7 +271,7 @@ impl Shard {
     /// A server without the feature gate `ShardedListAndWatch` ignores the parameter. A client must therefore
     /// check each object with [`Shard::contains`].
     pub fn selector(&self) -> Option<String> {
-        if self.slots == SlotSet::all(self.count) || self.key == ShardKey::Namespace {
+        if self.slots == SlotSet::all(self.count) || self.key != ShardKey::Uid {
             return None;
         }
         let mut selector = String::new();
@@ -268,16 +289,14 @@ impl Shard {
     }
 }
 
-/// Returns the hash of the namespace of a key.
-fn namespace_hash(key: KeyRef<'_>) -> u64 {
-    mix(fnv1a(key.namespace().unwrap_or_default()))
-}
-
 /// Returns the 64-bit FNV-1a hash of a text.
 fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    add(0xcbf2_9ce4_8422_2325, text)
+}
+
+/// Adds a text to an FNV-1a hash.
+fn add(hash: u64, text: &str) -> u64 {
+    text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// Returns a hash each bit of which depends on all bits of `hash`. This is the last step of MurmurHash3.
@@ -314,6 +333,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn slot_of_a_name_depends_on_the_namespace_and_the_name() {
+        let slot = |key, namespace: Option<&str>, name: &str| {
+            shard(key, 256, &[]).slot_of(&ObjectIdRef::new(namespace, name, "", ""))
+        };
+        // The reference value of FNV-1a for the text "foo/bar" is that of its parts.
+        let hash = mix(fnv1a("foo/bar")).to_be_bytes()[0];
+        assert_eq!(slot(ShardKey::Name, Some("foo"), "bar"), Slot(hash));
+        let names = (0..100).map(|number| slot(ShardKey::Name, Some("shop"), &format!("web-{number}")));
+        assert!(names.collect::<SlotSet>().len() > 60, "the objects of a namespace have different slots");
+        let namespace = slot(ShardKey::Namespace, Some("shop"), "web");
+        assert_eq!(slot(ShardKey::Namespace, None, "shop"), namespace, "a Namespace and its objects agree");
+        assert_eq!(slot(ShardKey::Name, None, "shop"), namespace);
+        let nodes = (0..100).map(|number| slot(ShardKey::Namespace, None, &format!("node-{number}")));
+        assert!(nodes.collect::<SlotSet>().len() > 60, "cluster-scoped objects have different slots");
+    }
+
     /// Replicas of two versions divide the objects in the same way, so the result must never change.
     #[test]
     fn similar_namespaces_have_different_slots() {
@@ -343,13 +379,14 @@ mod tests {
         let half = shard(ShardKey::Uid, 256, &(0..128).collect::<Vec<_>>()).selector().unwrap();
         assert_eq!(half, "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')");
         assert_eq!(shard(ShardKey::Namespace, 16, &[1]).selector(), None, "only the client filters");
+        assert_eq!(shard(ShardKey::Name, 16, &[1]).selector(), None, "only the client filters");
         assert_eq!(shard(ShardKey::Uid, 4, &[0, 1, 2, 3]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 1, &[0]).selector(), None, "all objects");
         assert_eq!(shard(ShardKey::Uid, 4, &[]).selector().as_deref(), Some(""), "not all objects");
     }
 
     #[test]
-    fn key_decides_only_for_namespaces_or_equal_slots() {
+    fn key_does_not_decide_for_uids_unless_slots_are_equal() {
         let key = KeyRef::new(Some("a"), "web");
         let Slot(slot) =
             shard(ShardKey::Namespace, 16, &[]).slot_of(&ObjectIdRef::new(Some("a"), "web", "", ""));
@@ -357,7 +394,7 @@ mod tests {
         assert_eq!(verdict(ShardKey::Namespace, &[slot]), Some(true));
         assert_eq!(verdict(ShardKey::Namespace, &[(slot + 1) % 16]), Some(false));
         assert_eq!(verdict(ShardKey::Uid, &[slot]), None);
-        for by in [ShardKey::Namespace, ShardKey::Uid] {
+        for by in [ShardKey::Namespace, ShardKey::Name, ShardKey::Uid] {
             assert_eq!(verdict(by, &[]), Some(false));
             assert_eq!(verdict(by, &(0..16).collect::<Vec<_>>()), Some(true));
         }

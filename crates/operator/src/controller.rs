@@ -41,7 +41,7 @@ use self::{
 use crate::{
     Leadership,
     observe::metrics::Metrics,
-    shards::gate::{ShardedWork, SlotGate},
+    shards::gate::{ShardedWork, SlotGate, SlotSources},
 };
 
 /// Describes the reason why a controller failed.
@@ -282,10 +282,11 @@ impl<T: Cached> Controller<T> {
         core.sources.insert(0, Box::new(primary));
         let work = ObjectWork { informers: informers.clone(), observe_uncached, reconciler };
         match gate {
-            None => core.prepare(kind, work, metrics),
+            None => core.prepare(kind, work, SlotSources::None, metrics),
             Some(gate) => {
+                let allowed = gate.slot_sources(owner.scope);
                 let gate = core.restrict(&gate, |gate| gate.keys(informers));
-                core.prepare(kind, ShardedWork { work, gate }, metrics)
+                core.prepare(kind, ShardedWork { work, gate }, allowed, metrics)
             }
         }
     }

@@ -9,7 +9,7 @@ use kube_client::{
     api::{DeleteParams, Patch, PatchParams, PostParams, ValidationDirective},
     core::{NamespaceResourceScope, Request as RequestBuilder, Status, request as core_request},
 };
-use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
+use kube_object::{Cached, Object, ObjectId, ObjectKey, ShardKey, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -298,7 +298,9 @@ impl<T: Cached> CachedApi<T> {
         let Some(namespace) = self.api.namespace() else { return Ok(lister.list(selector)) };
         // One state of the cache, so that the result is complete if the slot is cached.
         let cache = lister.snapshot();
-        self.check_slot(&cache, &ObjectKey::new(Some(namespace), ""))?;
+        if cache.shard().is_some_and(|shard| shard.key == ShardKey::Namespace) {
+            self.check_slot(&cache, &ObjectKey::new(Some(namespace), ""))?;
+        }
         Ok(cache.namespace_list(namespace, selector))
     }
 

@@ -19,7 +19,11 @@ use super::{
     work::Work,
     worker::Worker,
 };
-use crate::{Leadership, observe::metrics::Metrics, shards::gate::SlotGate};
+use crate::{
+    Leadership,
+    observe::metrics::Metrics,
+    shards::gate::{SlotGate, SlotSources},
+};
 
 /// The delay of a key after its first failure. The delay doubles with each further failure.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(5);
@@ -92,12 +96,24 @@ impl<Q: RequestKey> ControllerCore<Q> {
     }
 
     /// Combines the controller with its work and erases the type of the keys. `name` is the source of
-    /// retries and requeues in the reasons.
-    pub(super) fn prepare(self, name: Arc<str>, work: impl Work<Q>, metrics: &Metrics) -> PreparedController {
+    /// retries and requeues in the reasons. `allowed` selects the informers that may lack objects.
+    pub(super) fn prepare(
+        self,
+        name: Arc<str>,
+        work: impl Work<Q>,
+        allowed: SlotSources,
+        metrics: &Metrics,
+    ) -> PreparedController {
         let Self { sources, options, limiter, filter, handles, handle: _ } = self;
+        let mut others = sources.iter().filter(|source| match allowed {
+            SlotSources::None => true,
+            SlotSources::Reconciled => !source.is_primary(),
+            SlotSources::All => false,
+        });
+        let incomplete_informer = others.find_map(|source| source.sharded_informer());
         let (state, keys) = ControllerState::new(options, limiter, filter, metrics);
         let parts = Parts { state: Arc::clone(&state), keys, name, work, sources, handles };
-        PreparedController { state, parts: Box::new(parts) }
+        PreparedController { state, incomplete_informer, parts: Box::new(parts) }
     }
 }
 
@@ -106,6 +122,8 @@ pub(super) type RunResult = Result<(), ControllerError>;
 /// Holds a controller and its reconciler before they run. The types of the objects and keys are erased.
 pub(crate) struct PreparedController {
     pub(crate) state: Arc<ControllerState>,
+    /// An informer that lacks objects that the controller needs, because it caches only some slots.
+    pub(crate) incomplete_informer: Option<String>,
     parts: Box<dyn ErasedParts>,
 }
 

@@ -90,6 +90,13 @@ impl<T: Cached> Informers<T> {
         }
     }
 
+    /// Returns the name of the first informer that caches only the objects of some slots.
+    pub(crate) fn sharded_name(&self) -> Option<String> {
+        let informers = self.current();
+        let sharded = informers.iter().find(|informer| informer.shard().is_some())?;
+        Some(sharded.name().to_owned())
+    }
+
     /// Returns the ids of the informers, for a manager with shards.
     pub(crate) fn source_informers(&self) -> SourceInformers {
         match self.0.clone() {

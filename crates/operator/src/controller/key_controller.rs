@@ -20,7 +20,7 @@ use super::{
     source::RequestQueue,
     work::KeyWork,
 };
-use crate::{Leadership, observe::metrics::Metrics};
+use crate::{Leadership, observe::metrics::Metrics, shards::gate::SlotSources};
 
 /// Calls a function for keys of the program's own type, for example the name of a node, or a cluster and
 /// an object. Corresponds to a controller with typed requests in controller-runtime.
@@ -169,6 +169,6 @@ impl<Q: RequestKey> KeyController<Q> {
         E: Into<Failure> + 'static,
     {
         let name = Arc::clone(&self.core.options.name);
-        self.core.prepare(name, KeyWork(reconcile), metrics)
+        self.core.prepare(name, KeyWork(reconcile), SlotSources::None, metrics)
     }
 }

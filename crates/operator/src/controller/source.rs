@@ -72,6 +72,10 @@ pub(crate) trait QueueKeys<Q: RequestKey>: Send {
     fn join(&self, factory: &InformerFactory);
     /// Returns the informers whose objects cause the keys. A reconcile reads these objects.
     fn informers(&self) -> SourceInformers;
+    /// Returns whether the informers cache the reconciled objects.
+    fn is_primary(&self) -> bool;
+    /// Returns the name of an informer that caches only the objects of some slots.
+    fn sharded_informer(&self) -> Option<String>;
     /// Starts the informers, and waits until their caches are synced.
     fn wait_for_caches(&self) -> BoxFuture<'static, ()>;
     /// Waits until an informer is stopped, and returns its name. A stopped informer does not
@@ -145,6 +149,14 @@ where
         self.informers.source_informers()
     }
 
+    fn is_primary(&self) -> bool {
+        self.is_primary
+    }
+
+    fn sharded_informer(&self) -> Option<String> {
+        self.informers.sharded_name()
+    }
+
     fn wait_for_caches(&self) -> BoxFuture<'static, ()> {
         self.informers.wait_for_caches()
     }
@@ -180,6 +192,14 @@ impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for Strea
 
     fn informers(&self) -> SourceInformers {
         SourceInformers::Fixed(Vec::new())
+    }
+
+    fn is_primary(&self) -> bool {
+        false
+    }
+
+    fn sharded_informer(&self) -> Option<String> {
+        None
     }
 
     fn wait_for_caches(&self) -> BoxFuture<'static, ()> {

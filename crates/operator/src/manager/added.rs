@@ -129,6 +129,16 @@ pub enum AddControllerError {
     /// Another controller has the same name. Metrics and pages could not distinguish them.
     #[error("failed to add the controller {0:?}: another controller has this name; use `Controller::named`")]
     DuplicateName(String),
+    /// The controller needs objects of all slots, but an informer caches only the slots of this process.
+    #[error(
+        "failed to add the controller {controller:?}: it needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`"
+    )]
+    IncompleteInformer {
+        /// The name of the controller.
+        controller: String,
+        /// The name of the informer.
+        informer: String,
+    },
     /// The manager stops, or was dropped before it ran.
     #[error("failed to add the controller {0:?}: the manager has stopped")]
     ManagerStopped(String),
@@ -144,8 +154,8 @@ impl ManagerHandle {
     /// the controller fails, the manager stops.
     ///
     /// # Errors
-    /// Returns an [`AddControllerError`] if another controller has the same name, or if the manager has
-    /// stopped.
+    /// Returns an [`AddControllerError`] if another controller has the same name, if the manager has stopped,
+    /// or if an informer caches only some slots, and the controller needs objects of all slots.
     pub fn add_controller<T: Cached>(
         &self,
         controller: Controller<T>,
@@ -172,6 +182,9 @@ impl ManagerHandle {
         let prepared = controller.prepare(reconciler, metrics, gate);
         let state = prepared.state.clone();
         let name = state.options.name.to_string();
+        if let Some(informer) = prepared.incomplete_informer.clone().filter(|_| self.parts.gate.is_some()) {
+            return Err(AddControllerError::IncompleteInformer { controller: name, informer });
+        }
         if !controllers.add_unique(state, IN_FLIGHT_TIME) {
             return Err(AddControllerError::DuplicateName(name));
         }

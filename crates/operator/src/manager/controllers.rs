@@ -88,6 +88,9 @@ impl Manager {
 
     fn add_prepared(&mut self, leadership: Leadership, prepared: PreparedController) {
         prepared.join(&self.factory);
+        if let Some(shards) = &mut self.shards {
+            shards.reject_incomplete(&prepared);
+        }
         let state = Arc::clone(&prepared.state);
         self.controllers.add(Arc::clone(&state));
         self.runnables.push(TaskSpec {

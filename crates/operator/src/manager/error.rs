@@ -50,13 +50,25 @@ pub enum ManagerError {
     SameLease(ObjectKey),
     /// The option [`ManagerOptions::shards`](crate::ManagerOptions::shards) contains a shard key that
     /// controllers do not support.
-    #[error("controllers support only `ShardKey::Namespace`; use this key in `ManagerOptions::shards`")]
+    #[error(
+        "controllers do not support `ShardKey::Uid`, because a key does not contain the uid; use `ShardKey::Namespace` or `ShardKey::Name` in `ManagerOptions::shards`"
+    )]
     UnsupportedShardKey,
     /// An informer caches only some slots, and its slots are not the slots of the manager.
     #[error(
         "the informer {informer} is sharded, but not by the key and count in `ManagerOptions::shards`; use equal values, or an informer of all slots"
     )]
     OtherSlots {
+        /// The name of the informer.
+        informer: String,
+    },
+    /// A controller needs objects of all slots, but an informer caches only the slots of this process.
+    #[error(
+        "the controller {controller:?} needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`"
+    )]
+    IncompleteInformer {
+        /// The name of the controller.
+        controller: String,
         /// The name of the informer.
         informer: String,
     },

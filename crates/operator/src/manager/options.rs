@@ -38,8 +38,8 @@ pub struct ManagerOptions {
     /// in every process, and each process reconciles only the objects in its slots. The option
     /// [`election`](Self::election) then decides only about tasks and controllers that run on the leader.
     ///
-    /// Controllers support only [`ShardKey::Namespace`](kube_object::ShardKey::Namespace): all objects of a
-    /// namespace have the same slot, and all cluster-scoped objects do too.
+    /// Controllers support [`ShardKey::Namespace`](kube_object::ShardKey::Namespace) and
+    /// [`ShardKey::Name`](kube_object::ShardKey::Name).
     pub shards: Option<ShardOptions>,
     /// The time limit for the initial lists of all caches. If it expires, the manager stops with
     /// [`ManagerError::CacheSync`](crate::ManagerError::CacheSync). The default is 2 minutes.

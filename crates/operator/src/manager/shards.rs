@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{ManagerError, OptionalInformers};
 use crate::{
     Election, OwnedSlots, ShardOptions, Sharding,
+    controller::PreparedController,
     shards::{
         caches::{Caches, Readiness},
         gate::SlotGate,
@@ -23,6 +24,8 @@ pub(super) struct ShardsStage {
     division: (ShardKey, SlotCount),
     ready: watch::Sender<Readiness>,
     gate: SlotGate,
+    /// The first controller that was added with an informer that lacks objects.
+    rejected: Option<ManagerError>,
 }
 
 impl ShardsStage {
@@ -36,7 +39,7 @@ impl ShardsStage {
         if election.is_some_and(|election| election.view().lease == lease) {
             return Err(ManagerError::SameLease(lease));
         }
-        if options.key != ShardKey::Namespace {
+        if options.key == ShardKey::Uid {
             return Err(ManagerError::UnsupportedShardKey);
         }
         let division = (options.key, options.count);
@@ -44,8 +47,8 @@ impl ShardsStage {
         let options = ShardOptions { drain_timeout: std::time::Duration::ZERO, ..options };
         let sharding = Sharding::new(client, options)?;
         let (owned, ready) = (sharding.owned_slots(), watch::Sender::default());
-        let gate = SlotGate::new(owned.clone(), ready.subscribe(), division.1);
-        Ok(Self { sharding, owned, division, ready, gate })
+        let gate = SlotGate::new(owned.clone(), ready.subscribe(), division);
+        Ok(Self { sharding, owned, division, ready, gate, rejected: None })
     }
 
     pub(super) fn gate(&self) -> SlotGate {
@@ -56,14 +59,22 @@ impl ShardsStage {
         self.owned.clone()
     }
 
-    /// Returns an error if an informer has other slots.
-    pub(super) fn check(&self, factory: &InformerFactory) -> Result<(), ManagerError> {
+    /// Records a controller whose informers lack objects. [`check`](Self::check) returns the error.
+    pub(super) fn reject_incomplete(&mut self, controller: &PreparedController) {
+        if let Some(informer) = controller.incomplete_informer.clone() {
+            let controller = controller.state.options.name.to_string();
+            self.rejected.get_or_insert(ManagerError::IncompleteInformer { controller, informer });
+        }
+    }
+
+    /// Returns an error if an informer has other slots, or lacks objects that a controller needs.
+    pub(super) fn check(&mut self, factory: &InformerFactory) -> Result<(), ManagerError> {
         for informer in factory.informers() {
             if informer.shard().is_some_and(|shard| (shard.key, shard.count) != self.division) {
                 return Err(ManagerError::OtherSlots { informer: informer.status().name });
             }
         }
-        Ok(())
+        self.rejected.take().map_or(Ok(()), Err)
     }
 
     /// Takes part until `stop` is cancelled.
@@ -73,7 +84,7 @@ impl ShardsStage {
         optional: OptionalInformers,
         stop: CancellationToken,
     ) -> BoxFuture<'static, ()> {
-        let Self { sharding, owned, division, ready, gate: _ } = self;
+        let Self { sharding, owned, division, ready, gate: _, rejected: _ } = self;
         let is_required = move |informer: &InformerStatus| !optional.contains(informer);
         let caches = Caches { owned, factory, division, is_required, ready };
         async move {

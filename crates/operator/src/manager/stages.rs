@@ -78,8 +78,8 @@ impl Stages {
         plan: StartPlan,
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
-        let StartPlan { options, election, shards, required_permissions, runnables } = plan;
-        if let Some(shards) = &shards {
+        let StartPlan { options, election, mut shards, required_permissions, runnables } = plan;
+        if let Some(shards) = &mut shards {
             shards.check(&self.caches.factory)?;
         }
         self.caches.factory.start();

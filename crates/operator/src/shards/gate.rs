@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream};
-use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey};
+use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey, Scope};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use tokio::sync::watch;
 
@@ -30,24 +30,50 @@ pub(crate) enum SourceInformers {
     Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
 }
 
+/// Selects the sources of a controller whose informers may cache only the slots of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotSources {
+    /// The controller handles the objects of all slots.
+    None,
+    /// An owned or watched object can have another slot than the reconciled object.
+    Reconciled,
+    /// All objects of a namespace have the slot of the reconciled object.
+    All,
+}
+
 /// Decides which keys a controller reconciles. Clones refer to the same slots.
 #[derive(Clone)]
 pub(crate) struct SlotGate {
     owned: OwnedSlots,
     ready: watch::Receiver<Readiness>,
-    count: SlotCount,
+    /// Determines the slot of a key. The slots are those of `owned`, so the set is empty here.
+    division: Shard,
     sources: Arc<[SourceInformers]>,
 }
 
 impl SlotGate {
-    pub(crate) fn new(owned: OwnedSlots, ready: watch::Receiver<Readiness>, count: SlotCount) -> Self {
-        Self { owned, ready, count, sources: Arc::default() }
+    pub(crate) fn new(
+        owned: OwnedSlots,
+        ready: watch::Receiver<Readiness>,
+        (key, count): (ShardKey, SlotCount),
+    ) -> Self {
+        let division = Shard { key, count, slots: SlotSet::default() };
+        Self { owned, ready, division, sources: Arc::default() }
     }
 
     /// Returns the gate of a controller. A slot is open if all required caches and all caches of the
     /// controller are ready.
     pub(crate) fn of(&self, sources: impl Iterator<Item = SourceInformers>) -> Self {
         Self { sources: sources.collect(), ..self.clone() }
+    }
+
+    /// Returns the sources that may cache only the slots of this process. `scope` is the scope of the
+    /// reconciled type.
+    pub(crate) fn slot_sources(&self, scope: Scope) -> SlotSources {
+        match (self.division.key, scope) {
+            (ShardKey::Namespace, Scope::Namespaced) => SlotSources::All,
+            _ => SlotSources::Reconciled,
+        }
     }
 
     /// Returns whether the slot of a key is ready.
@@ -109,8 +135,7 @@ impl SlotGate {
     }
 
     fn slot_of(&self, key: &ObjectKey) -> Slot {
-        let shard = Shard { key: ShardKey::Namespace, count: self.count, slots: SlotSet::default() };
-        shard.slot_of(&ObjectIdRef::new(key.namespace(), key.name(), "", ""))
+        self.division.slot_of(&ObjectIdRef::new(key.namespace(), key.name(), "", ""))
     }
 }
 
@@ -167,7 +192,7 @@ mod tests {
         let shared = Shared::new("operator");
         let owned = OwnedSlots { shared: Arc::clone(&shared) };
         let (ready, receiver) = watch::channel(Readiness::default());
-        let all = SlotGate::new(owned, receiver, SlotCount::default());
+        let all = SlotGate::new(owned, receiver, (ShardKey::Namespace, SlotCount::default()));
         let secrets = factory.informer::<Secret>().unwrap();
         let unknown = secrets.id();
         let unknown = SourceInformers::Namespaces(Box::new(move || vec![unknown]));

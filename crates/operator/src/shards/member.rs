@@ -12,6 +12,7 @@
 //! observes this gives up its slots, and acts again only after the lease duration.
 
 mod decisions;
+mod targets;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,16 +20,16 @@ use kube_informer::ResourceVersion;
 use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use tokio::time::Instant;
 
+use self::targets::Target;
 use super::{
     own_lease::{MemberInfo, MemberLease, OwnLease},
     peers::{Kill, Peers},
-    placement::place,
     table::{Table, TableError},
     written::{Term, Written},
 };
 use crate::LeaseTimes;
 
-/// The settings that all members have in common.
+/// The settings of a member. All members must have equal settings, except for the slots in their caches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) times: LeaseTimes,
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) count: SlotCount,
     /// The time for which the placement must not change before a slot moves.
     pub(crate) settle_time: Duration,
+    /// The caches also contain the slots that this member claims if one other member dies.
+    pub(crate) caches_standby_slots: bool,
 }
 
 /// A table as the server stores it.
@@ -93,14 +96,6 @@ enum TableState {
     Known(StoredTable),
 }
 
-/// The member that should own a slot.
-#[derive(Clone, Debug, PartialEq)]
-struct Target {
-    /// `None` if no member has a weight.
-    member: Option<String>,
-    since: Instant,
-}
-
 /// A member of the group that shares the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -122,6 +117,8 @@ pub(crate) struct Member {
     /// The members by weight from which the targets were computed.
     placed: BTreeMap<String, u32>,
     targets: BTreeMap<Slot, Target>,
+    /// The slots of other members that this member claims if their target dies.
+    standby: SlotSet,
     free_since: BTreeMap<Slot, Instant>,
     /// The table was deleted or restored. Until this time, other members may act for any slot.
     distrusted_until: Option<Instant>,
@@ -155,6 +152,7 @@ impl Member {
             history: 0.into(),
             placed: BTreeMap::new(),
             targets: BTreeMap::new(),
+            standby: SlotSet::default(),
             free_since: BTreeMap::new(),
             distrusted_until: None,
             weight,
@@ -194,17 +192,6 @@ impl Member {
     pub(crate) fn valid_until(&self) -> Option<Instant> {
         let table = self.confirmed? + self.settings.times.renew_deadline;
         self.own.valid_until().map(|own| own.min(table))
-    }
-
-    /// Returns the slots whose objects this member needs in its caches. Returns `None` before it has read the
-    /// other members.
-    pub(crate) fn wanted(&self) -> Option<SlotSet> {
-        if !self.has_read {
-            return None;
-        }
-        let placed =
-            |(slot, target): (&Slot, &Target)| (target.member.as_ref() == Some(&self.name)).then_some(*slot);
-        Some(self.slots.keys().copied().chain(self.targets.iter().filter_map(placed)).collect())
     }
 
     /// Returns the versions that the caches of this member must contain before work starts, for each slot.
@@ -477,24 +464,5 @@ impl Member {
                 self.slots.insert(slot, Held { epoch, phase });
             }
         }
-    }
-
-    /// Updates the targets if the members changed.
-    fn place(&mut self, now: Instant) {
-        let infos = self.peers.infos().chain([(self.name.as_str(), self.own.info())]);
-        let members: BTreeMap<String, u32> =
-            infos.map(|(name, info)| (name.to_owned(), info.weight)).collect();
-        if members == self.placed && !self.targets.is_empty() {
-            return;
-        }
-        let weights = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
-        let owners = place(self.settings.count, &weights);
-        for slot in SlotSet::all(self.settings.count).iter() {
-            let member = owners.get(&slot).map(|member| (*member).to_owned());
-            if self.targets.get(&slot).is_none_or(|target| target.member != member) {
-                self.targets.insert(slot, Target { member, since: now });
-            }
-        }
-        self.placed = members;
     }
 }

@@ -157,6 +157,11 @@ impl OwnLease {
 
     /// Handles the response to a successful write of this information that was sent at `sent`.
     pub(crate) fn on_written(&mut self, lease: MemberLease, info: MemberInfo, sent: Instant) {
+        // After a restored backup, a killed Lease can have a version that this member knows.
+        if lease.is_killed {
+            self.is_dead = true;
+            return;
+        }
         (self.stored, self.told) = (Some(lease), Some(info));
         self.valid_until = Some(sent + self.times.renew_deadline);
         self.next_renewal = sent + self.times.retry_period;

@@ -79,11 +79,11 @@ impl Server {
             Call::ReadLease(name) => Answer::Lease(self.leases.get(name).cloned()),
             Call::ReadTable => Answer::Table(self.version.into(), self.table.clone()),
             Call::WriteLease(name, over, info) => {
-                let before = self.leases.get(name);
-                if over.as_ref() != before.map(|lease| &lease.version) {
+                let before = self.leases.get(name).cloned();
+                if over.as_ref() != before.as_ref().map(|lease| &lease.version) {
                     return Answer::Conflict;
                 }
-                let uid = before.map(|lease| lease.uid.clone());
+                let uid = before.as_ref().map(|lease| lease.uid.clone());
                 let version = self.advance();
                 self.renewals += 1;
                 let lease = MemberLease {
@@ -91,7 +91,7 @@ impl Server {
                     version: version.into(),
                     info: Some(*info),
                     renewed: self.renewals.to_string(),
-                    is_killed: false,
+                    is_killed: before.is_some_and(|lease| lease.is_killed), // a patch does not remove the mark
                     duration: Duration::from_secs(15),
                 };
                 self.leases.insert(name.clone(), lease.clone());

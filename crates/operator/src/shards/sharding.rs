@@ -35,12 +35,16 @@ pub struct ShardOptions {
     /// the election. The Lease with this name contains the table.
     pub name: String,
     /// The field that determines the slot of an object. It must be equal in all replicas. A manager
-    /// supports only [`ShardKey::Namespace`].
+    /// supports [`ShardKey::Namespace`] and [`ShardKey::Name`].
     pub key: ShardKey,
     /// The number of slots. It must be equal in all replicas. The default is 64.
     pub count: SlotCount,
     /// The objects that the informers of a manager cache. By default, all objects.
     pub caches: CachedSlots,
+    /// With [`CachedSlots::Own`], the process also caches the slots that it claims if one other process
+    /// crashes. The objects of these slots are then not listed after a crash. The caches are about twice as
+    /// large. The default is false.
+    pub standby: bool,
     /// The share of this process, relative to the weights of the other processes. The default is 1. A process
     /// with weight 0 claims no slot.
     pub weight: u32,
@@ -68,6 +72,9 @@ pub enum CachedSlots {
     /// namespaces, use an informer of [`Selection::all_slots`](kube_informer::Selection::all_slots), or read
     /// from the server. Informers of cluster-scoped types contain all objects.
     ///
+    /// With [`ShardKey::Name`], only the informer of the reconciled type may cache the slots of the process.
+    /// Use `all_slots` for the informers of owned and watched objects.
+    ///
     /// [`Manager::with_factory`](crate::Manager::with_factory) does not change the factory. Call
     /// [`InformerFactory::sharded`](kube_informer::InformerFactory::sharded) instead.
     Own,
@@ -82,6 +89,7 @@ impl ShardOptions {
             key: ShardKey::Namespace,
             count: SlotCount::default(),
             caches: CachedSlots::default(),
+            standby: false,
             weight: 1,
             times: LeaseTimes::default(),
             settle_time: Duration::from_secs(5),
@@ -172,7 +180,9 @@ impl Sharding {
         let ShardOptions { key, count, .. } = options;
         let settle_time = options.settle_time.min(MAX_TIME);
         let options = ShardOptions { drain_timeout: options.drain_timeout.min(MAX_TIME), ..options };
-        let settings = Settings { times: options.times.validate()?, key, count, settle_time };
+        let caches_standby_slots = options.standby;
+        let times = options.times.validate()?;
+        let settings = Settings { times, key, count, settle_time, caches_standby_slots };
         let shared = Shared::new(&options.name);
         Ok(Self { options, settings, client, shared })
     }

@@ -154,6 +154,7 @@ impl World {
             key: ShardKey::Namespace,
             count: SlotCount::new(SLOTS).unwrap(),
             settle_time: Duration::from_secs(5),
+            caches_standby_slots: self.rng.bool(),
         };
         let now = self.start + self.now.mul_f64(rate);
         self.processes.push(Process {

@@ -31,6 +31,7 @@ pub(crate) struct Table {
 #[serde(rename_all = "lowercase")]
 enum Key {
     Namespace,
+    Name,
     Uid,
 }
 
@@ -96,6 +97,7 @@ impl Table {
         }
         let key = match self.key {
             Key::Namespace => "namespace",
+            Key::Name => "name",
             Key::Uid => "uid",
         };
         Err(TableError::OtherOptions { slots: self.slots.len(), key })
@@ -192,6 +194,7 @@ impl From<ShardKey> for Key {
     fn from(key: ShardKey) -> Self {
         match key {
             ShardKey::Namespace => Self::Namespace,
+            ShardKey::Name => Self::Name,
             ShardKey::Uid => Self::Uid,
         }
     }
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn unknown_tables_are_rejected() {
         assert_eq!(Table::parse(r#"{"format":2,"new":[]}"#), Err(TableError::NewerFormat(2)));
-        for text in ["", "{}", "null", r#"{"format":1}"#, r#"{"format":1,"key":"name","slots":[]}"#] {
+        for text in ["", "{}", "null", r#"{"format":1}"#, r#"{"format":1,"key":"owner","slots":[]}"#] {
             assert!(matches!(Table::parse(text), Err(TableError::Invalid(_))), "{text}");
         }
     }

@@ -17,12 +17,9 @@ use kube_operator::{
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
-use super::shards::{NAMESPACES, Process, SECOND, client, create, server, wait_until};
+use super::shards::{NAMESPACES, Process, SECOND, client, create, run, server, wait_until};
 
 /// The time of the first reconcile of each object after the record was cleared.
 type Times = Arc<Mutex<BTreeMap<String, Instant>>>;
@@ -30,13 +27,6 @@ type Times = Arc<Mutex<BTreeMap<String, Instant>>>;
 fn options(caches: CachedSlots) -> ManagerOptions {
     let shards = ShardOptions { caches, ..ShardOptions::new("default", "operator") };
     ManagerOptions { bind_address: None, shards: Some(shards), ..ManagerOptions::default() }
-}
-
-fn run(manager: Manager) -> Process {
-    let slots = manager.owned_slots().unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
-    Process { slots, stop, task }
 }
 
 /// Starts a process that writes each object once, and observes each object.

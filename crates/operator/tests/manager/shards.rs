@@ -101,6 +101,13 @@ pub(crate) fn create(server: &Server, namespace: usize, name: &str) {
     server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
+pub(crate) fn run(manager: Manager) -> Process {
+    let slots = manager.owned_slots().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
+    Process { slots, stop, task }
+}
+
 /// Starts a process that writes the number of reconciles of each object into the object.
 fn start(server: &Server, process: usize, record: &Arc<Mutex<Record>>) -> Process {
     let mut manager = Manager::new(client(server), options()).unwrap();
@@ -125,10 +132,7 @@ fn start(server: &Server, process: usize, record: &Arc<Mutex<Record>>) -> Proces
         }
     };
     manager.add_controller(Controller::new(&maps).concurrency(4), reconcile);
-    let slots = manager.owned_slots().unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(manager.run(async move { drop(stopped.await) }));
-    Process { slots, stop, task }
+    run(manager)
 }
 
 fn count(server: &Server, name: &str) -> usize {

@@ -79,26 +79,30 @@ impl World {
         actions
     }
 
-    /// Adds the faults of the process that takes the next turn, and the changes by users.
+    /// Adds the faults of the process that takes the next turn, of its messages, and the changes by users.
     fn add_faults(&self, actions: &mut Vec<Action>) {
         let budget = self.budget;
         let remain = self.processes.iter().filter(|process| !process.is_draining).count();
         if let Some(number) = self.next_turn() {
             let process = &self.processes[number];
-            let requests = self.clone().turn(number, None, false).unwrap_or_default();
-            actions.extend((0..requests).map(|request| Action::TurnWithDelay(number, request)));
             let may_remove = remain > 1 || process.is_draining;
             let faults = [
-                (!process.is_disconnected[2], Action::TurnWithLateEvent(number)),
-                (!process.is_disconnected[0], Action::Disconnect(number, 0)),
-                (!process.is_disconnected[1], Action::Disconnect(number, 1)),
-                (!process.is_disconnected[2], Action::Disconnect(number, 2)),
                 (budget.pauses > 0, Action::Pause(number)),
                 (budget.crashes > 0 && may_remove, Action::Crash(number)),
                 (budget.drains > 0 && remain > 1 && !process.is_draining, Action::Drain(number)),
             ];
             actions
                 .extend(faults.into_iter().filter_map(|(is_possible, fault)| is_possible.then_some(fault)));
+        }
+        if let Some(number) = self.next_turn().filter(|_| budget.messages > 0) {
+            let process = &self.processes[number];
+            let requests = self.clone().turn(number, None, false).unwrap_or_default();
+            actions.extend((0..requests).map(|request| Action::TurnWithDelay(number, request)));
+            let connected = (0..3).filter(|channel| !process.is_disconnected[*channel]);
+            actions.extend(connected.map(|channel| Action::Disconnect(number, channel)));
+            if !process.is_disconnected[2] {
+                actions.push(Action::TurnWithLateEvent(number));
+            }
         }
         if budget.starts > 0 && self.processes.len() < 3 && !self.is_table_replaced {
             actions.push(Action::Start);
@@ -138,13 +142,22 @@ impl World {
 
     fn apply_fault(&mut self, fault: Action) -> Result<(), String> {
         match fault {
-            Action::TurnWithDelay(number, request) => drop(self.turn(number, Some(request), false)?),
-            Action::TurnWithLateEvent(number) => drop(self.turn(number, None, true)?),
+            Action::TurnWithDelay(number, request) => {
+                self.budget.messages -= 1;
+                self.turn(number, Some(request), false)?;
+            }
+            Action::TurnWithLateEvent(number) => {
+                self.budget.messages -= 1;
+                self.turn(number, None, true)?;
+            }
             Action::Pause(number) => {
                 self.budget.pauses -= 1;
                 self.processes[number].is_paused = true;
             }
-            Action::Disconnect(number, channel) => self.processes[number].is_disconnected[channel] = true,
+            Action::Disconnect(number, channel) => {
+                self.budget.messages -= 1;
+                self.processes[number].is_disconnected[channel] = true;
+            }
             Action::Crash(number) => {
                 self.budget.crashes -= 1;
                 let process = self.processes.remove(number);

@@ -62,11 +62,13 @@ pub(super) struct Budget {
     pub(super) drains: usize,
     pub(super) starts: usize,
     pub(super) edits: usize,
+    /// Late and lost messages.
+    pub(super) messages: usize,
 }
 
 impl Budget {
     pub(super) fn new(faults: usize) -> Self {
-        Self { all: faults, crashes: 2, pauses: 1, drains: 1, starts: 1, edits: 1 }
+        Self { all: faults, crashes: 2, pauses: 1, drains: 1, starts: 1, edits: 1, messages: faults }
     }
 }
 
@@ -123,6 +125,7 @@ impl World {
             key: ShardKey::Namespace,
             count: SlotCount::new(SLOTS).unwrap(),
             settle_time: STEP,
+            caches_standby_slots: false,
         };
         let name = self.next_name();
         self.processes.push(Process {
@@ -148,6 +151,7 @@ impl World {
         self.backup = (self.server.state(0), self.server.version());
     }
 
+    /// Restores the backup. The server does not respond for the renew deadline.
     pub(super) fn restore_backup(&mut self, keeps_version: bool) {
         let (state, version) = self.backup.clone();
         self.server.restore(state, (!keeps_version).then_some(version));
@@ -158,6 +162,7 @@ impl World {
             let requests = process.requests.iter_mut().flatten();
             requests.for_each(|request| request.transit = Transit::Lost);
         }
+        self.now += LeaseTimes::default().renew_deadline;
     }
 
     /// Resumes and reconnects all processes, and completes all requests.
