@@ -16,14 +16,14 @@ mod decisions;
 use std::{collections::BTreeMap, time::Duration};
 
 use kube_informer::ResourceVersion;
-use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
+use kube_object::{Slot, SlotSet};
 use tokio::time::Instant;
 
 use super::{
     own_lease::{MemberInfo, MemberLease, OwnLease},
     peers::{Kill, Peers},
     placement::place,
-    table::{Table, TableError},
+    table::{Table, TableError, TableOptions},
     written::{Term, Written},
 };
 use crate::LeaseTimes;
@@ -32,8 +32,7 @@ use crate::LeaseTimes;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) times: LeaseTimes,
-    pub(crate) key: ShardKey,
-    pub(crate) count: SlotCount,
+    pub(crate) table: TableOptions,
     /// The time for which the placement must not change before a slot moves.
     pub(crate) settle_time: Duration,
 }
@@ -215,9 +214,8 @@ impl Member {
 
     /// Returns the reason why this member does not take part.
     pub(crate) fn refusal(&self) -> Option<TableError> {
-        let Settings { key, count, .. } = self.settings;
         match &self.table {
-            TableState::Known(StoredTable { table: Ok(table), .. }) => table.check(key, count).err(),
+            TableState::Known(StoredTable { table: Ok(table), .. }) => table.check(self.settings.table).err(),
             TableState::Known(StoredTable { table: Err(error), .. }) => Some(error.clone()),
             TableState::Unread | TableState::Absent => None,
         }
@@ -443,12 +441,11 @@ impl Member {
     }
 
     fn update_table(&mut self, stored: StoredTable, now: Instant) {
-        let Settings { key, count, .. } = self.settings;
         if let Ok(table) = &stored.table {
             let mut owners = table.owners();
             owners.remove(self.name.as_str());
             self.peers.on_owners(&owners, now);
-            if table.check(key, count).is_ok() {
+            if table.check(self.settings.table).is_ok() {
                 self.take_slots(table);
             } else {
                 self.slots.clear();
@@ -488,8 +485,8 @@ impl Member {
             return;
         }
         let weights = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
-        let owners = place(self.settings.count, &weights);
-        for slot in SlotSet::all(self.settings.count).iter() {
+        let owners = place(self.settings.table.count, &weights);
+        for slot in SlotSet::all(self.settings.table.count).iter() {
             let member = owners.get(&slot).map(|member| (*member).to_owned());
             if self.targets.get(&slot).is_none_or(|target| target.member != member) {
                 self.targets.insert(slot, Target { member, since: now });

@@ -18,7 +18,7 @@ use super::{
     member::{Member, Settings},
     moves,
     owned::{OwnedSlots, Ownership, Shared},
-    table::Table,
+    table::{Table, TableOptions},
     table_loop,
 };
 use crate::{ElectionError, LeaseTimes, election::random_suffix};
@@ -172,7 +172,8 @@ impl Sharding {
         let ShardOptions { key, count, .. } = options;
         let settle_time = options.settle_time.min(MAX_TIME);
         let options = ShardOptions { drain_timeout: options.drain_timeout.min(MAX_TIME), ..options };
-        let settings = Settings { times: options.times.validate()?, key, count, settle_time };
+        let table = TableOptions::new(key, count);
+        let settings = Settings { times: options.times.validate()?, table, settle_time };
         let shared = Shared::new(&options.name);
         Ok(Self { options, settings, client, shared })
     }

@@ -10,6 +10,7 @@ mod pages;
 #[cfg(feature = "tls")]
 mod secure;
 mod shard_caches;
+mod shard_versions;
 mod shards;
 mod shutdown;
 #[cfg(feature = "tls")]
