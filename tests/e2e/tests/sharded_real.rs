@@ -32,6 +32,7 @@ async fn check(name: &str, caches: Caches, gate: bool) -> Result<()> {
         renew_millis: 2000,
         retry_millis: 500,
         settle_millis: 500,
+        work_millis: 20,
     };
     let program = env!("CARGO_BIN_EXE_sharded").into();
     let settings = Settings { program, objects: 2000, namespaces: 200, operator, gate };

@@ -226,7 +226,7 @@ mod tests {
         let error = error_after(|history| history.writes[2].completed = time(310));
         assert!(error.starts_with("a wrote team-0/map until 2026-01-01T00:00:00.310"), "{error}");
         let error = error_after(|history| history.writes[4].received = time(180));
-        assert!(error.starts_with("a wrote team-0/map until 2026-01-01T00:00:00.190"), "{error}");
+        assert!(error.starts_with("b wrote team-0/map until 2026-01-01T00:00:00.310"), "{error}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The objects of the operator, and their changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::api::{ListParams, Patch, PatchParams, PostParams};
@@ -16,8 +17,10 @@ use tokio_util::sync::CancellationToken;
 const LABEL: &str = "kube-informer.dev/test";
 /// The number of requests at the same time.
 const CONCURRENCY: usize = 16;
-/// The interval between two changes.
-const PERIOD: Duration = Duration::from_millis(5);
+/// The number of changes at the same time.
+const CHANGES: usize = 8;
+/// The pause after these changes.
+const PERIOD: Duration = Duration::from_millis(20);
 const SEED: u64 = 2026;
 
 /// The desired value of each object, by `NAMESPACE/NAME`.
@@ -93,14 +96,20 @@ async fn change(client: Client, mut wanted: Wanted, stop: CancellationToken) -> 
     let mut random = fastrand::Rng::with_seed(SEED);
     let keys: Vec<String> = wanted.keys().cloned().collect();
     while !stop.is_cancelled() {
-        let key = random.choice(&keys).context("no objects")?;
-        let value = wanted.entry(key.clone()).or_default();
-        *value += 1;
-        let (namespace, name) = key.split_once('/').context("a key without a namespace")?;
-        let patch = Patch::Merge(json!({"data": {"wanted": value.to_string()}}));
-        let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-        maps.patch(name, &PatchParams::default(), &patch).await?;
+        let changed: BTreeSet<&String> = (0..CHANGES).filter_map(|_| random.choice(&keys)).collect();
+        for key in &changed {
+            *wanted.entry((*key).clone()).or_default() += 1;
+        }
+        try_join_all(changed.into_iter().map(|key| change_one(&client, key, wanted[key]))).await?;
         stop.run_until_cancelled(sleep(PERIOD)).await;
     }
     Ok(wanted)
+}
+
+async fn change_one(client: &Client, key: &str, value: u64) -> Result<()> {
+    let (namespace, name) = key.split_once('/').context("a key without a namespace")?;
+    let patch = Patch::Merge(json!({"data": {"wanted": value.to_string()}}));
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    maps.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
 }

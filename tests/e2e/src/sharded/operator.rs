@@ -13,6 +13,7 @@ use kube_operator::{
     ShardOptions, shutdown_signal, with_context,
 };
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::GROUP;
 
@@ -34,6 +35,9 @@ pub struct OperatorOptions {
     /// The settle time in milliseconds.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub settle_millis: u64,
+    /// The time between the read and the write of a reconcile in milliseconds.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub work_millis: u64,
 }
 
 /// The objects that a replica caches.
@@ -48,7 +52,7 @@ pub enum Caches {
 impl OperatorOptions {
     /// Returns the command-line arguments with these options.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let Self { caches, lease_seconds, renew_millis, retry_millis, settle_millis } = self;
+        let Self { caches, lease_seconds, renew_millis, retry_millis, settle_millis, work_millis } = self;
         let caches = match caches {
             Caches::All => "all",
             Caches::Own => "own",
@@ -59,6 +63,7 @@ impl OperatorOptions {
             format!("--renew-millis={renew_millis}"),
             format!("--retry-millis={retry_millis}"),
             format!("--settle-millis={settle_millis}"),
+            format!("--work-millis={work_millis}"),
         ]
     }
 
@@ -89,12 +94,12 @@ impl OperatorOptions {
 pub async fn run_operator(options: OperatorOptions) -> Result<()> {
     let mut config = Config::infer().await?;
     config.default_retry = false;
-    let shards = Some(options.shards());
+    let (shards, work_time) = (Some(options.shards()), Duration::from_millis(options.work_millis));
     let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };
     let mut manager = Manager::new(Client::try_from(config)?, options)?;
     let client = manager.cached_client("sharded");
     let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(8);
-    manager.add_controller(controller, with_context(client, reconcile));
+    manager.add_controller(controller, with_context((client, work_time), reconcile));
     std::thread::spawn(exit_with_parent);
     Ok(manager.run(shutdown_signal()).await?)
 }
@@ -108,13 +113,17 @@ fn exit_with_parent() {
 
 /// Copies the desired value, and increments the number of writes. A reconcile that reads an old state writes
 /// a number again.
-async fn reconcile(request: Request<ConfigMap>, client: CachedClient) -> Result<Action, Failure> {
+async fn reconcile(
+    request: Request<ConfigMap>,
+    (client, work_time): (CachedClient, Duration),
+) -> Result<Action, Failure> {
     let Some(map) = client.get::<ConfigMap>(&request.key).await? else { return Ok(Action::AwaitChange) };
     let number = |name: &str| map.data.as_ref()?.get(name)?.parse::<u64>().ok();
     let Some(wanted) = number("wanted").filter(|wanted| number("done") != Some(*wanted)) else {
         return Ok(Action::AwaitChange);
     };
     let writes = number("writes").unwrap_or_default() + 1;
+    sleep(work_time).await; // a slot can move in this time
     let data = json!({"done": wanted.to_string(), "writes": writes.to_string()});
     client.patch::<ConfigMap>(&request.key, &Patch::Merge(json!({"data": data}))).await?;
     Ok(Action::AwaitChange)
