@@ -78,13 +78,13 @@ async fn reconcile(args: &ClusterArgs, cluster: &Cluster) -> anyhow::Result<()> 
     let shards = Some(shard_options(namespace));
     let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };
     let mut manager = Manager::new(cluster.client.clone(), options)?;
-    let selection = manager.factory().select::<ConfigMap>()?.labels(SELECTOR);
+    let selection = manager.factory().select::<ConfigMap>().labels(SELECTOR);
     let maps = match &args.namespace {
         Some(namespace) => selection.namespace(namespace).informer()?,
         None => selection.informer()?,
     };
     let client = manager.cached_client("sharded-example");
-    client.use_informer(&maps)?;
+    client.use_informer(&maps);
     let writes = Arc::new(AtomicUsize::new(0));
     let (counted, owner) = (Arc::clone(&writes), name.clone());
     let set_owner = move |request: Request<ConfigMap>| {

@@ -31,6 +31,9 @@ pub struct AuditEvent {
     #[serde(default)]
     pub object_ref: ObjectRef,
     response_status: Option<ResponseStatus>,
+    /// The body of the request, for example a patch.
+    #[serde(default, rename = "requestObject")]
+    pub request: Value,
     response_object: Option<Value>,
     /// When the server received the request. The texts of two times have the order of the times.
     #[serde(rename = "requestReceivedTimestamp")]
@@ -69,6 +72,13 @@ impl AuditEvent {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.impersonated_user.as_ref().map(|user| &*user.username)
+    }
+
+    /// Returns whether the write may have been applied although the request failed: the server has an
+    /// internal error, or the client has closed the connection.
+    #[must_use]
+    pub fn is_uncertain(&self) -> bool {
+        self.response_status.as_ref().is_none_or(|status| status.code >= 500)
     }
 
     /// Returns the object in the response and its version. Returns `None` if the request failed, or if the

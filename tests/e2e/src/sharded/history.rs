@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::GROUP;
 use crate::audit::{AuditEvent, AuditLog};
@@ -18,6 +19,9 @@ pub(super) struct History {
     pub(super) members: BTreeMap<String, String>,
     pub(super) tables: Vec<Table>,
     pub(super) writes: Vec<Write>,
+    /// The writes whose clients closed the connection before the response. Each may have been applied. The
+    /// version is 0.
+    pub(super) uncertain: Vec<Write>,
 }
 
 /// A state of the table.
@@ -30,7 +34,7 @@ pub(super) struct Table {
     pub(super) owners: Vec<Option<String>>,
 }
 
-/// A successful write of an object by a replica.
+/// A write of an object by a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Write {
     pub(super) by: String,
@@ -68,31 +72,27 @@ impl History {
     }
 
     fn add(&mut self, event: &AuditEvent) -> Result<()> {
-        let (Some((object, version)), Some(user)) = (event.written(), event.user()) else { return Ok(()) };
+        let Some(user) = event.user() else { return Ok(()) };
+        let resource = event.object_ref.resource.as_str();
+        let Some((object, version)) = event.written() else {
+            if resource == "configmaps" && event.is_uncertain() {
+                self.uncertain.push(Write::new(event, user, &event.object_ref.name, &event.request, 0));
+            }
+            return Ok(());
+        };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        match (event.object_ref.resource.as_str(), event.verb.as_str()) {
+        match (resource, event.verb.as_str()) {
             ("leases", _) if name == GROUP.1 => {
                 let text = object["metadata"]["annotations"][TABLE].as_str().context("no table")?;
                 let TableText { slots } = serde_json::from_str(text)?;
                 let owners = slots.into_iter().map(|slot| slot.owner).collect();
                 self.tables.push(Table { version, at: event.completed.clone(), owners });
             }
-            // Other members mark the Lease of a dead member.
-            ("leases", "create") => _ = self.members.insert(name.to_owned(), user.to_owned()),
-            ("configmaps", _) => {
-                let namespace = &event.object_ref.namespace;
-                let number = |field: &str| object["data"][field].as_str()?.parse().ok();
-                self.writes.push(Write {
-                    by: user.to_owned(),
-                    key: format!("{namespace}/{name}"),
-                    slot: slot_of(namespace),
-                    version,
-                    received: event.received.clone(),
-                    completed: event.completed.clone(),
-                    done: number("done").unwrap_or_default(),
-                    writes: number("writes").unwrap_or_default(),
-                });
+            // Later, other members also write the Lease, to mark a dead member.
+            ("leases", "create" | "patch") => {
+                self.members.entry(name.to_owned()).or_insert_with(|| user.to_owned());
             }
+            ("configmaps", _) => self.writes.push(Write::new(event, user, name, object, version)),
             _ => {}
         }
         Ok(())
@@ -126,6 +126,23 @@ impl History {
             }
         }
         last.into_iter().map(|(key, write)| (key, write.done)).collect()
+    }
+}
+
+impl Write {
+    fn new(event: &AuditEvent, by: &str, name: &str, object: &Value, version: u64) -> Self {
+        let namespace = &event.object_ref.namespace;
+        let number = |field: &str| object["data"][field].as_str()?.parse().ok();
+        Self {
+            by: by.to_owned(),
+            key: format!("{namespace}/{name}"),
+            slot: slot_of(namespace),
+            version,
+            received: event.received.clone(),
+            completed: event.completed.clone(),
+            done: number("done").unwrap_or_default(),
+            writes: number("writes").unwrap_or_default(),
+        }
     }
 }
 
