@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
+use jiff::{SignedDuration, Timestamp};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +11,8 @@ use serde_json::Value;
 use super::GROUP;
 use crate::audit::{AuditEvent, AuditLog};
 
+/// The time for which a request of a replica can arrive after the replica continued.
+const LATE: SignedDuration = SignedDuration::from_secs(1);
 const TABLE: &str = "kube-informer.dev/shard-table";
 
 /// Everything that happened. The order is that of the log, not of the versions.
@@ -22,6 +25,16 @@ pub(super) struct History {
     /// The writes whose clients closed the connection before the response. Each may have been applied. The
     /// version is 0.
     pub(super) uncertain: Vec<Write>,
+    pub(super) pauses: Vec<Pause>,
+}
+
+/// The end of a pause of a replica. A request that the process had started to send is sent then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    pub(super) of: String,
+    pub(super) from: String,
+    /// Until this time, such a request can arrive.
+    pub(super) until: String,
 }
 
 /// A state of the table.
@@ -96,6 +109,14 @@ impl History {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Records that a replica continues now.
+    pub(super) fn on_continue(&mut self, of: &str) {
+        let text = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let now = Timestamp::now();
+        let pause = Pause { of: of.to_owned(), from: text(now), until: text(now + LATE) };
+        self.pauses.push(pause);
     }
 
     /// Returns the version of the current table, and the number of slots of each replica. Returns `None` if

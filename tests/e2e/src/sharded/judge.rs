@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 
-use super::history::{History, Table, Write};
+use super::history::{History, Pause, Table, Write};
 
 /// The work of the replicas.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// The number of writes of each replica.
     pub(super) writes: BTreeMap<String, usize>,
+    /// The number of writes that a paused replica sent when it continued, without owning the slot.
+    pub(super) late: usize,
     /// The number of claims of a slot that another replica owned before.
     pub(super) moves: usize,
     /// The number of changes of the writer of a slot.
@@ -29,29 +31,40 @@ pub(super) struct Report {
 ///
 /// A write without a response may have been applied or not. It counts for the second rule. For the third
 /// rule, it may have been applied if the next write counts it.
+///
+/// A process can be paused after the last check of its lease, while it sends a request. The server receives
+/// this request when the process continues. No program can prevent such a late write, so it is only counted.
 pub(super) fn judge(history: &History) -> Result<Report> {
     let mut tables: Vec<&Table> = history.tables.iter().collect();
     tables.sort_by_key(|table| table.version);
     let mut writes: Vec<&Write> = history.writes.iter().collect();
     writes.sort_by_key(|write| write.version);
-    check_owners(history, &tables, &writes)?;
-    check_overlaps(writes.iter().copied().chain(&history.uncertain).collect())?;
-    check_counts(history, &writes)?;
+    let late = check_owners(history, &tables, &writes)?;
+    let in_time = writes.iter().copied().filter(|write| !late.contains(&write.version));
+    check_overlaps(in_time.chain(&history.uncertain).collect())?;
+    check_counts(history, &writes, &late)?;
     let mut by_replica = BTreeMap::new();
     for write in &writes {
         *by_replica.entry(write.by.clone()).or_default() += 1;
     }
     let (moves, longest_unowned) = moves(history, &tables)?;
-    Ok(Report { writes: by_replica, moves, handovers: handovers(&writes), longest_unowned })
+    Ok(Report { writes: by_replica, late: late.len(), moves, handovers: handovers(&writes), longest_unowned })
 }
 
-fn check_owners(history: &History, tables: &[&Table], writes: &[&Write]) -> Result<()> {
+/// Returns the versions of the late writes.
+fn check_owners(history: &History, tables: &[&Table], writes: &[&Write]) -> Result<BTreeSet<u64>> {
+    let mut late = BTreeSet::new();
     for write in writes {
         let Write { by, key, slot, version, received, completed, .. } = write;
         let before = tables.partition_point(|table| table.version < *version).checked_sub(1);
         let table = before.map(|before| tables[before]);
         let member = table.and_then(|table| table.owners.get(usize::from(slot.0))?.as_ref());
         let owner = member.and_then(|member| history.members.get(member));
+        let is_late = |pause: &Pause| pause.of == *by && pause.from <= *received && *received < pause.until;
+        if owner != Some(by) && history.pauses.iter().any(is_late) {
+            late.insert(*version);
+            continue;
+        }
         ensure!(
             owner == Some(by),
             "{by} wrote {key} at version {version}, received {received}, completed {completed}, but slot \
@@ -59,7 +72,7 @@ fn check_owners(history: &History, tables: &[&Table], writes: &[&Write]) -> Resu
             table.map(|table| table.version)
         );
     }
-    Ok(())
+    Ok(late)
 }
 
 fn check_overlaps(mut writes: Vec<&Write>) -> Result<()> {
@@ -87,12 +100,15 @@ fn check_overlaps(mut writes: Vec<&Write>) -> Result<()> {
     Ok(())
 }
 
-fn check_counts(history: &History, writes: &[&Write]) -> Result<()> {
+fn check_counts(history: &History, writes: &[&Write], late: &BTreeSet<u64>) -> Result<()> {
     let uncertain: BTreeSet<(&str, u64)> =
         history.uncertain.iter().map(|write| (write.key.as_str(), write.writes)).collect();
     let mut last: BTreeMap<&str, &Write> = BTreeMap::new();
     for write in writes {
         let before = last.insert(&write.key, write);
+        if late.contains(&write.version) {
+            continue; // the next write counts one more than the late write
+        }
         let mut expected = before.map_or(1, |before| before.writes + 1);
         while expected < write.writes && uncertain.contains(&(write.key.as_str(), expected)) {
             expected += 1;
@@ -191,6 +207,7 @@ mod tests {
                 write(31, "b", 0, 3),
             ],
             uncertain: Vec::new(),
+            pauses: Vec::new(),
         }
     }
 
@@ -205,6 +222,7 @@ mod tests {
         let mut history = history();
         let expected = Report {
             writes: [("a".to_owned(), 2), ("b".to_owned(), 3)].into(),
+            late: 0,
             moves: 1,
             handovers: 1,
             longest_unowned: SignedDuration::from_millis(100),
@@ -226,6 +244,19 @@ mod tests {
         ] {
             let error = error_after(|history| history.writes.push(wrong));
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn late_write_is_accepted_only_after_a_pause_of_its_replica() {
+        let mut history = history();
+        history.writes.push(write(32, "a", 0, 3));
+        history.writes.push(write(33, "b", 0, 4));
+        for (of, from, until, expected) in
+            [("a", 310, 330, Some(1)), ("a", 320, 330, None), ("a", 300, 319, None), ("b", 310, 330, None)]
+        {
+            history.pauses = vec![Pause { of: of.to_owned(), from: time(from), until: time(until) }];
+            assert_eq!(judge(&history).ok().map(|report| report.late), expected, "{:?}", history.pauses);
         }
     }
 

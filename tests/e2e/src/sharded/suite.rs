@@ -27,6 +27,9 @@ const DEADLINE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
 /// If fewer objects than this have no final state in the log, the server decides.
 const FEW_OBJECTS: usize = 50;
+/// The number of requests that a paused replica may have started to send. More would be reconciles that
+/// continued.
+const MAX_LATE_WRITES: usize = 2;
 /// The number of lines of each log in an error.
 const LOG_LINES: usize = 30;
 
@@ -159,6 +162,7 @@ impl Suite<'_> {
     async fn one_is_paused(&mut self) -> Result<()> {
         self.replicas[0].process.signal("STOP").await?;
         self.wait_until_shared("SIGSTOP", 1).await?;
+        self.history.on_continue(&self.replicas[0].process.name);
         self.replicas[0].process.signal("CONT").await?;
         self.wait_until_shared("SIGCONT", 0).await
     }
@@ -250,13 +254,14 @@ impl Suite<'_> {
     }
 
     fn check_report(&self, report: &Report) -> Result<()> {
-        let Report { writes, moves, handovers, longest_unowned } = report;
+        let Report { writes, late, moves, handovers, longest_unowned } = report;
         let line = format!(
-            "writes: {writes:?}; {moves} moves of slots, {handovers} changes of the writer of a slot; \
-             longest time without an owner: {:.1} s",
+            "writes: {writes:?}, {late} of them after a pause; {moves} moves of slots, {handovers} changes of \
+             the writer of a slot; longest time without an owner: {:.1} s",
             longest_unowned.as_secs_f64()
         );
         (self.say)(&line);
+        ensure!(*late <= MAX_LATE_WRITES, "{late} writes of a replica that was paused");
         let idle = idle(report, &self.started);
         ensure!(idle.is_empty() && *moves > 64 && *handovers > 64, "too few moves; idle replicas: {idle:?}");
         Ok(())
