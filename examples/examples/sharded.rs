@@ -1,10 +1,31 @@
-//! Shares 3,000 objects among several replicas of an operator, on an API server in memory.
+//! Shares objects among several replicas of an operator.
 //!
-//! The replicas run in this process. One replica is added, one is stopped and one is killed. After each
-//! step, the example prints the share of each replica, and the longest time for which a slot had no owner.
-//! At the end, all objects change, and the example prints how many objects each replica has reconciled and
-//! caches. The times of the Leases are shorter than the defaults, so that the example takes less than a
-//! minute.
+//! Without options, the example starts an API server in memory and several replicas, which share 3,000
+//! objects. One replica is added, one is stopped and one is killed. After each step, the example prints the
+//! share of each replica, and the longest time for which a slot had no owner. At the end, all objects
+//! change, and the example prints how many objects each replica has reconciled and caches. The times of the
+//! Leases are shorter than the defaults, so that the example takes less than a minute.
+//!
+//! With `--cluster --write --duration forever`, the process is one replica on the cluster of the kubeconfig.
+//! Start the command in several terminals, and stop one with Ctrl-C or kill it. Each replica prints its
+//! slots after each change, and each object that it writes: the label `kube-informer.dev/example-owner`
+//! contains the last replica. The replicas reconcile only ConfigMaps with the label
+//! `kube-informer.dev/example=sharded`. These commands create some, and show their owners:
+//!
+//! ```text
+//! for n in $(seq 20); do
+//!     kubectl create namespace team-$n
+//!     kubectl create configmap page --namespace team-$n
+//!     kubectl label configmap page --namespace team-$n kube-informer.dev/example=sharded
+//! done
+//! kubectl get configmaps --all-namespaces --selector kube-informer.dev/example=sharded \
+//!     --label-columns kube-informer.dev/example-owner
+//! ```
+//!
+//! Without `--write`, the example writes nothing. It prints the number of replicas and of objects.
+
+#[path = "sharded/replica.rs"]
+mod replica;
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +42,7 @@ use kube_client::{
     api::{Patch, PatchParams, PostParams},
 };
 use kube_informer::Lister;
-use kube_informer_examples::cli;
+use kube_informer_examples::{cli, cluster::ClusterArgs};
 use kube_object::{SlotCount, SlotSet};
 use kube_operator::{
     Action, CachedSlots, Controller, Failure, LeaseTimes, Manager, ManagerError, ManagerOptions, OwnedSlots,
@@ -39,13 +60,22 @@ use tracing_subscriber::EnvFilter;
 /// The time limit of each step.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Shares objects among several replicas of an operator.
+/// The name of the group.
+const GROUP: &str = "sharded-example";
+
+/// Shares objects among several replicas of an operator: a demo in memory, or one replica on a cluster.
 #[derive(Parser)]
 struct Flags {
-    /// The number of namespaces. All objects of a namespace have the same slot.
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Permit the replica to write to the cluster. It writes Leases, and a label of the ConfigMaps with the
+    /// label kube-informer.dev/example=sharded.
+    #[arg(long)]
+    write: bool,
+    /// In the demo, the number of namespaces. All objects of a namespace have the same slot.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1000))]
     namespaces: u32,
-    /// The number of objects in each namespace.
+    /// In the demo, the number of objects in each namespace.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     objects: u32,
 }
@@ -70,7 +100,11 @@ async fn main() -> ExitCode {
     cli::run(run).await
 }
 
-async fn run(Flags { namespaces, objects }: Flags) -> anyhow::Result<()> {
+async fn run(Flags { cluster, write, namespaces, objects }: Flags) -> anyhow::Result<()> {
+    if cluster.is_embedded() { demo(namespaces, objects).await } else { replica::run(&cluster, write).await }
+}
+
+async fn demo(namespaces: u32, objects: u32) -> anyhow::Result<()> {
     let client = Client::new(Server::new().service(), "default");
     create_objects(&client, namespaces, objects).await?;
     let record = Record::default();
@@ -100,19 +134,19 @@ async fn run(Flags { namespaces, objects }: Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a replica that records each reconcile.
-fn start(client: &Client, name: &'static str, record: &Record) -> anyhow::Result<Replica> {
+fn shard_options(namespace: &str) -> ShardOptions {
     let times = LeaseTimes {
         lease_duration: Duration::from_secs(5),
         renew_deadline: Duration::from_secs(3),
         retry_period: Duration::from_secs(1),
     };
-    let shards = ShardOptions {
-        caches: CachedSlots::Own,
-        times,
-        settle_time: Duration::from_secs(2),
-        ..ShardOptions::new("default", "sharded-example")
-    };
+    let (caches, settle_time) = (CachedSlots::Own, Duration::from_secs(2));
+    ShardOptions { caches, times, settle_time, ..ShardOptions::new(namespace, GROUP) }
+}
+
+/// Starts a replica that records each reconcile.
+fn start(client: &Client, name: &'static str, record: &Record) -> anyhow::Result<Replica> {
+    let shards = shard_options("default");
     let options = ManagerOptions { bind_address: None, shards: Some(shards), ..ManagerOptions::default() };
     let mut manager = Manager::new(client.clone(), options)?;
     let maps = manager.factory().informer::<ConfigMap>()?;

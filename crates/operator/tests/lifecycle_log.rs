@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Client;
 use kube_operator::{
     Action, Controller, ElectionOptions, Failure, Manager, ManagerError, ManagerOptions, Request,
+    ShardOptions,
 };
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::json;
@@ -216,4 +217,33 @@ async fn lost_race_for_a_released_lease_is_not_logged_as_a_failure() {
         "both candidates wrote the Lease: {log}"
     );
     assert!(!log.contains("message=cannot"), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_contains_one_line_if_replicas_of_other_version_own_the_slots() {
+    let logged = Logged::begin();
+    let server = Server::new();
+    let table =
+        json!({"format": 2, "slots": vec![json!({"owner": "operator-00000000000000aa", "epoch": 1}); 64]});
+    let labels = json!({"kube-informer.dev/shard-group": "operator"});
+    for (name, text) in [("operator", table.to_string()), ("operator-00000000000000aa", String::new())] {
+        let annotations = json!({"kube-informer.dev/shard-table": text});
+        let metadata =
+            json!({"name": name, "namespace": "default", "labels": labels, "annotations": annotations});
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+            "spec": {"leaseDurationSeconds": 3600}});
+        server.create(lease).unwrap();
+    }
+    let shards = Some(ShardOptions::new("default", "operator"));
+    let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };
+    let manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    sleep(60 * SECOND).await;
+    let log = logged.text_of(|name| name == "kube_operator");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("the table has format 2")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    assert!(log.contains("this process takes no part in the shard group"), "{log}");
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }

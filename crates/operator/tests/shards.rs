@@ -247,7 +247,7 @@ async fn epoch_of_slot_increases_with_each_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_takes_no_part_in_a_newer_or_different_table() {
+async fn process_takes_no_part_in_a_different_or_unreadable_table() {
     let server = Server::new();
     let process = Process::start(&server);
     time_until_all_are_owned(&[&process]).await;

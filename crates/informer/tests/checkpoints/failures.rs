@@ -122,6 +122,19 @@ fn damaged_file_is_not_used() {
 }
 
 /// A restored server keeps the uid of kube-system.
+/// An upgrade finds a file of an older version, and a downgrade finds a file of a newer version.
+#[test]
+fn checkpoint_of_other_version_is_not_used_and_replaced() {
+    let world = World::with_checkpoint();
+    for version in [0_u32, 2] {
+        let mut bytes = fs::read(world.file()).unwrap();
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        fs::write(world.file(), bytes).unwrap();
+        let reason = format!("its format has version {version}, and this program reads version 1");
+        world.assert_cold_once(&world.checkpoint(), &reason);
+    }
+}
+
 #[test]
 fn checkpoint_of_later_state_than_server_is_not_used() {
     let world = World::with_checkpoint();

@@ -18,7 +18,7 @@ use super::{
     member::StoredTable,
     own_lease::{MemberInfo, MemberLease},
     peers::Kill,
-    table::{Table, TableError},
+    table::{FORMAT, Table, TableError},
 };
 
 /// The label of all Leases of a group. The value of the label is the name of the group.
@@ -27,12 +27,11 @@ const MEMBER: &str = "kube-informer.dev/shard-member";
 const TABLE: &str = "kube-informer.dev/shard-table";
 const KILLED_BY: &str = "kube-informer.dev/killed-by";
 
-/// The version of the text of [`MEMBER`].
-const FORMAT: u32 = 1;
-
-/// The text of [`MEMBER`].
+/// The text of [`MEMBER`]. The other fields of a Lease are the same in all versions, so that members of
+/// another version can observe that a member has died.
 #[derive(Serialize, Deserialize)]
 struct MemberText {
+    /// The format of the table that the member uses.
     format: u32,
     weight: u32,
     filled: String,

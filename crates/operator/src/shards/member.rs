@@ -17,14 +17,14 @@ mod targets;
 use std::{collections::BTreeMap, time::Duration};
 
 use kube_informer::ResourceVersion;
-use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
+use kube_object::{Slot, SlotSet};
 use tokio::time::Instant;
 
 use self::targets::Target;
 use super::{
     own_lease::{MemberInfo, MemberLease, OwnLease},
     peers::{Kill, Peers},
-    table::{Table, TableError},
+    table::{Table, TableError, TableOptions},
     written::{Term, Written},
 };
 use crate::LeaseTimes;
@@ -33,8 +33,7 @@ use crate::LeaseTimes;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) times: LeaseTimes,
-    pub(crate) key: ShardKey,
-    pub(crate) count: SlotCount,
+    pub(crate) table: TableOptions,
     /// The time for which the placement must not change before a slot moves.
     pub(crate) settle_time: Duration,
     /// The caches also contain the slots that this member claims if one other member dies.
@@ -202,9 +201,8 @@ impl Member {
 
     /// Returns the reason why this member does not take part.
     pub(crate) fn refusal(&self) -> Option<TableError> {
-        let Settings { key, count, .. } = self.settings;
         match &self.table {
-            TableState::Known(StoredTable { table: Ok(table), .. }) => table.check(key, count).err(),
+            TableState::Known(StoredTable { table: Ok(table), .. }) => table.check(self.settings.table).err(),
             TableState::Known(StoredTable { table: Err(error), .. }) => Some(error.clone()),
             TableState::Unread | TableState::Absent => None,
         }
@@ -430,12 +428,11 @@ impl Member {
     }
 
     fn update_table(&mut self, stored: StoredTable, now: Instant) {
-        let Settings { key, count, .. } = self.settings;
         if let Ok(table) = &stored.table {
             let mut owners = table.owners();
             owners.remove(self.name.as_str());
             self.peers.on_owners(&owners, now);
-            if table.check(key, count).is_ok() {
+            if table.check(self.settings.table).is_ok() {
                 self.take_slots(table);
             } else {
                 self.slots.clear();

@@ -35,7 +35,7 @@ pub(crate) struct MemberLease {
     pub(crate) uid: String,
     /// Changes with every write. It is the precondition of writes and of deletions.
     pub(crate) version: ResourceVersion,
-    /// `None` if the member has a newer version of this program, and uses another table.
+    /// `None` if the member has another version of this program, and uses a table of another format.
     pub(crate) info: Option<MemberInfo>,
     /// The renew time, as the member wrote it. Only equality counts.
     pub(crate) renewed: String,

@@ -192,8 +192,8 @@ impl OwnedSlots {
         }
     }
 
-    /// Returns the reason why this process does not take part: the table belongs to a newer version of this
-    /// crate, to other options, or is not readable.
+    /// Returns the reason why this process does not take part: the table belongs to replicas with another
+    /// version of this crate or other options, or is not readable.
     pub fn refusal(&self) -> Option<String> {
         self.shared.ownership.borrow().refusal.as_ref().map(ToString::to_string)
     }

@@ -18,7 +18,7 @@ use super::{
     member::{Member, Settings},
     moves,
     owned::{OwnedSlots, Ownership, Shared},
-    table::Table,
+    table::{Table, TableOptions},
     table_loop,
 };
 use crate::{ElectionError, LeaseTimes, election::random_suffix};
@@ -181,8 +181,8 @@ impl Sharding {
         let settle_time = options.settle_time.min(MAX_TIME);
         let options = ShardOptions { drain_timeout: options.drain_timeout.min(MAX_TIME), ..options };
         let caches_standby_slots = options.standby;
-        let times = options.times.validate()?;
-        let settings = Settings { times, key, count, settle_time, caches_standby_slots };
+        let (times, table) = (options.times.validate()?, TableOptions::new(key, count));
+        let settings = Settings { times, table, settle_time, caches_standby_slots };
         let shared = Shared::new(&options.name);
         Ok(Self { options, settings, client, shared })
     }

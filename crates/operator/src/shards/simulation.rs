@@ -1,6 +1,6 @@
 //! Simulation of several members and a server. Clocks run at different speeds, processes pause, crash, drain
 //! and start, requests are lost or arrive after their timeout, watch events are old, users delete Leases and
-//! the table, and backups are restored. Two members must never act for one slot at the same time. After the
+//! the table, and backups are restored. In some runs, the members have two versions. Two members must never act for one slot at the same time. After the
 //! faults, each slot has an owner, and no member has more than its share.
 
 mod changes;
@@ -17,7 +17,9 @@ use tokio::time::Instant;
 use super::{
     calls::{RESOURCE, acts, check_caches, next_call, respond},
     member::{Member, Phase, Settings},
+    own_lease::MemberLease,
     server::{Answer, Call, Server},
+    table::{FORMAT, TableOptions},
     written::Term,
 };
 use crate::LeaseTimes;
@@ -88,6 +90,7 @@ struct World {
     now: Duration,
     fastest: f64,
     edits: Edits,
+    has_two_versions: bool,
     server: Server,
     /// Requests that arrive after their sender stopped waiting, with their arrival times.
     late: Vec<(Duration, Call)>,
@@ -117,12 +120,14 @@ impl World {
             Edits::RestoreWithHigherVersion,
         ];
         let edits = all[rng.usize(..all.len())];
+        let has_two_versions = rng.bool();
         let mut world = Self {
             rng,
             start: Instant::now(),
             now: Duration::ZERO,
             fastest,
             edits,
+            has_two_versions,
             server: Server::default(),
             late: Vec::new(),
             processes: Vec::new(),
@@ -147,12 +152,12 @@ impl World {
             1 => self.fastest,
             _ => 1.0 + (self.fastest - 1.0) * self.rng.f64(),
         };
-        self.names += 1;
-        let name = format!("member-{}", self.names);
+        let is_newer = self.has_two_versions && self.rng.bool();
+        let name = self.next_name(if is_newer { FORMAT + 1 } else { FORMAT });
+        let table = TableOptions::new(ShardKey::Namespace, SlotCount::new(SLOTS).unwrap());
         let settings = Settings {
             times: LeaseTimes::default(),
-            key: ShardKey::Namespace,
-            count: SlotCount::new(SLOTS).unwrap(),
+            table: TableOptions { format: format_of(&name), ..table },
             settle_time: Duration::from_secs(5),
             caches_standby_slots: self.rng.bool(),
         };
@@ -170,6 +175,11 @@ impl World {
             filled: SlotSet::default(),
             leaves_at: None,
         });
+    }
+
+    fn next_name(&mut self, format: u32) -> String {
+        self.names += 1;
+        format!("member-{}-{format}", self.names)
     }
 
     /// Runs for `duration`. Fails as soon as two members act for one slot.
@@ -217,19 +227,24 @@ impl World {
         Ok(())
     }
 
-    /// Checks that each slot has an owner, and that no member has more than its share.
+    /// Checks that each slot has an owner, and that no member has more than its share. Only the members of
+    /// one format have shares.
     fn check_recovery(&self) -> Result<(), String> {
-        let share = usize::from(SLOTS).div_ceil(self.processes.len().max(1));
-        let mut owned = 0;
+        let slots = SlotSet::all(SlotCount::new(SLOTS).unwrap());
+        let mut counts = BTreeMap::<u32, Vec<usize>>::new();
         for process in &self.processes {
-            let slots = SlotSet::all(SlotCount::new(SLOTS).unwrap());
             let count = slots.iter().filter(|slot| self.acts(process, *slot)).count();
-            if count > share {
-                return Err(format!("{} has {count} slots, more than {share}", process.name));
-            }
-            owned += count;
+            counts.entry(format_of(&process.name)).or_default().push(count);
         }
-        if owned == usize::from(SLOTS) { Ok(()) } else { Err(format!("only {owned} slots have an owner")) }
+        counts.retain(|_, counts| counts.iter().any(|count| *count > 0));
+        let [counts] = &counts.into_values().collect::<Vec<_>>()[..] else {
+            return Err("no slot has an owner, or both formats have owners".to_owned());
+        };
+        let (owned, share) = (counts.iter().sum::<usize>(), slots.len().div_ceil(counts.len()));
+        if counts.iter().any(|count| *count > share) {
+            return Err(format!("the shares are {counts:?}"));
+        }
+        if owned == slots.len() { Ok(()) } else { Err(format!("only {owned} slots have an owner")) }
     }
 
     fn step(&mut self, number: usize, faults: bool) -> Result<(), String> {
@@ -311,6 +326,16 @@ impl World {
             return;
         }
         let Some(request) = process.requests[channel].take() else { return };
+        let format = format_of(&process.name);
+        let answer = match (&request.call, answer) {
+            (Call::ReadLease(name), Some(Answer::Lease(Some(lease)))) => {
+                Some(Answer::Lease(Some(observed_by(format, name, &lease))))
+            }
+            (Call::Kill(kill), Some(Answer::Lease(Some(lease)))) => {
+                Some(Answer::Lease(Some(observed_by(format, &kill.member, &lease))))
+            }
+            (_, answer) => answer,
+        };
         if let Some(trace) = &mut self.trace {
             trace.push_back(format!("{:?} {}: {:?} -> {answer:?}", self.now, process.name, request.call));
         }
@@ -327,8 +352,8 @@ impl World {
     fn send(&mut self, number: usize, channel: usize, local: Instant, faults: bool) {
         let process = &mut self.processes[number];
         if channel == 0 && process.member.own.is_dead() {
-            self.names += 1;
-            let name = format!("member-{}", self.names);
+            let name = self.next_name(format_of(&self.processes[number].name));
+            let process = &mut self.processes[number];
             process.member = process.member.clone().rejoin(name.clone(), local);
             (process.name, process.requests) = (name, [None, None]);
             return;
@@ -369,12 +394,23 @@ impl World {
 
     fn deliver_watch_event(&mut self, number: usize, local: Instant, faults: bool) {
         let age = if faults { self.rng.usize(..4) } else { 0 };
+        let format = format_of(&self.processes[number].name);
+        let observe = |leases: BTreeMap<String, MemberLease>| -> BTreeMap<String, MemberLease> {
+            leases
+                .into_iter()
+                .map(|(name, lease)| {
+                    let seen = observed_by(format, &name, &lease);
+                    (name, seen)
+                })
+                .collect()
+        };
         let (leases, table) = self.server.state(age);
+        let leases = observe(leases);
         let process = &mut self.processes[number];
         process.member.on_table_event(table.clone(), local);
         if self.rng.u8(..8) == 0 {
             // A list by label. A user can remove the label of any Lease.
-            let (mut listed, _) = self.server.state(0);
+            let mut listed = observe(self.server.state(0).0);
             listed.remove(&process.name);
             if faults && let Some(unlabelled) = self.rng.choice(listed.keys().cloned().collect::<Vec<_>>()) {
                 listed.remove(&unlabelled);
@@ -387,6 +423,17 @@ impl World {
             process.member.peers.on_event(&name, leases.get(&name).cloned(), local);
         }
     }
+}
+
+/// Returns the format of the table of a member.
+fn format_of(name: &str) -> u32 {
+    name.rsplit_once('-').and_then(|(_, format)| format.parse().ok()).unwrap()
+}
+
+/// Returns the Lease as members of this format observe it.
+fn observed_by(format: u32, name: &str, lease: &MemberLease) -> MemberLease {
+    let info = lease.info.filter(|_| format_of(name) == format);
+    MemberLease { info, ..lease.clone() }
 }
 
 fn fastest_allowed() -> f64 {

@@ -11,11 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use super::written::{Term, Written};
 
-/// The version of the format. A member does not take part if the table has a newer format.
+/// The version of the format. Members of different formats never own slots at the same time: a member takes
+/// no part while the table has another format and an owner.
+///
+/// All formats have the fields of [`AnyFormat`]. A format without them must not have a field `slots`, so that
+/// members of other formats never replace its table.
 pub(crate) const FORMAT: u32 = 1;
 
 /// The maximum size of the versions of all slots in the table, in bytes.
 const MAX_WRITTEN_SIZE: usize = 96 << 10;
+
+/// What all members that use a table have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableOptions {
+    pub(crate) format: u32,
+    pub(crate) key: ShardKey,
+    pub(crate) count: SlotCount,
+}
+
+impl TableOptions {
+    /// Returns the options of this version of the program.
+    pub(crate) fn new(key: ShardKey, count: SlotCount) -> Self {
+        Self { format: FORMAT, key, count }
+    }
+}
 
 /// Which member owns each slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +52,9 @@ enum Key {
     Namespace,
     Name,
     Uid,
+    /// The table has another format.
+    #[serde(skip)]
+    Unknown,
 }
 
 /// The owner of a slot.
@@ -52,9 +74,13 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
     #[error(
-        "the table has format {0}, and this program supports format {FORMAT}; upgrade this program, or delete the table after all replicas have stopped"
+        "the table has format {table}, and this program supports format {program}; it takes part when all replicas of the other version have stopped"
     )]
-    NewerFormat(u32),
+    OtherFormat { table: u32, program: u32 },
+    #[error(
+        "the table has format {0}, which this program cannot read; upgrade this program, or delete the table after all replicas have stopped"
+    )]
+    UnknownFormat(u32),
     #[error("the table is not readable: {0}; delete it after all replicas have stopped")]
     Invalid(String),
     #[error(
@@ -63,25 +89,40 @@ pub(crate) enum TableError {
     OtherOptions { slots: usize, key: &'static str },
 }
 
-/// The only field in all formats.
+/// The only field in each text.
 #[derive(Deserialize)]
-struct AnyFormat {
+struct FormatOnly {
     format: u32,
 }
 
+/// The fields in all formats.
+#[derive(Deserialize)]
+struct AnyFormat {
+    slots: Vec<AnyEntry>,
+}
+
+#[derive(Deserialize)]
+struct AnyEntry {
+    owner: Option<String>,
+    epoch: u64,
+}
+
 impl Table {
-    pub(crate) fn new(key: ShardKey, count: SlotCount) -> Self {
-        Self { format: FORMAT, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
+    pub(crate) fn new(TableOptions { format, key, count }: TableOptions) -> Self {
+        Self { format, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
     }
 
-    /// Parses the text of a table.
+    /// Parses the text of a table. Of another format, only the owners and the epochs are known.
     pub(crate) fn parse(text: &str) -> Result<Self, TableError> {
         let invalid = |error: serde_json::Error| TableError::Invalid(error.to_string());
-        let AnyFormat { format } = serde_json::from_str(text).map_err(invalid)?;
-        if format > FORMAT {
-            return Err(TableError::NewerFormat(format));
+        let FormatOnly { format } = serde_json::from_str(text).map_err(invalid)?;
+        if format == FORMAT {
+            return serde_json::from_str(text).map_err(invalid);
         }
-        serde_json::from_str(text).map_err(invalid)
+        let AnyFormat { slots } =
+            serde_json::from_str(text).map_err(|_| TableError::UnknownFormat(format))?;
+        let entry = |AnyEntry { owner, epoch }| Entry { owner, epoch, written: Written::default() };
+        Ok(Self { format, key: Key::Unknown, slots: slots.into_iter().map(entry).collect() })
     }
 
     /// Returns the text of the table.
@@ -91,37 +132,48 @@ impl Table {
 
     /// Checks that the table has these options. A table without owners may have other options, because the
     /// next write replaces it.
-    pub(crate) fn check(&self, key: ShardKey, count: SlotCount) -> Result<(), TableError> {
-        if self.has_options(key, count) || self.slots.iter().all(|entry| entry.owner.is_none()) {
+    pub(crate) fn check(&self, options: TableOptions) -> Result<(), TableError> {
+        if self.has_options(options) || self.slots.iter().all(|entry| entry.owner.is_none()) {
             return Ok(());
+        }
+        if !self.has_format(options) {
+            return Err(TableError::OtherFormat { table: self.format, program: options.format });
         }
         let key = match self.key {
             Key::Namespace => "namespace",
             Key::Name => "name",
             Key::Uid => "uid",
+            Key::Unknown => "an unknown key",
         };
         Err(TableError::OtherOptions { slots: self.slots.len(), key })
     }
 
     /// Returns the table, or a new table if this one has other options. Epochs never decrease.
-    pub(crate) fn with_options(&self, key: ShardKey, count: SlotCount) -> Self {
-        if self.has_options(key, count) {
+    pub(crate) fn with_options(&self, options: TableOptions) -> Self {
+        if self.has_options(options) {
             return self.clone();
         }
         let epoch = self.slots.iter().map(|entry| entry.epoch).max().unwrap_or_default();
-        let mut table = Self::new(key, count);
+        let mut table = Self::new(options);
         table.slots.iter_mut().for_each(|entry| entry.epoch = epoch);
         table
     }
 
-    fn has_options(&self, key: ShardKey, count: SlotCount) -> bool {
-        self.key == Key::from(key) && self.slots.len() == usize::from(count.get())
+    /// Returns whether a member with these options may change the table while it has owners.
+    pub(crate) fn has_format(&self, options: TableOptions) -> bool {
+        self.format == options.format
+    }
+
+    fn has_options(&self, options: TableOptions) -> bool {
+        let is_same_key = self.key == Key::from(options.key);
+        self.has_format(options) && is_same_key && self.slots.len() == usize::from(options.count.get())
     }
 
     /// Returns whether this table can be a later state of `before`. Only a claim changes the owner, and it
     /// increases the epoch. After a restored backup, the result is false.
     pub(crate) fn can_follow(&self, before: &Self) -> bool {
-        if (self.key, self.slots.len()) != (before.key, before.slots.len()) {
+        let options = |table: &Self| (table.format, table.key, table.slots.len());
+        if options(self) != options(before) {
             return true; // the options change only without owners, and epochs do not decrease
         }
         self.slots.iter().zip(&before.slots).all(|(after, before)| {
@@ -208,13 +260,13 @@ mod tests {
         Entry { owner: Some(owner.to_owned()), epoch, written: Written::default() }
     }
 
-    fn count(slots: u16) -> SlotCount {
-        SlotCount::new(slots).unwrap()
+    fn options(key: ShardKey, slots: u16) -> TableOptions {
+        TableOptions::new(key, SlotCount::new(slots).unwrap())
     }
 
     #[test]
     fn slot_has_one_owner_and_each_claim_has_its_epoch() {
-        let mut table = Table::new(ShardKey::Namespace, count(2));
+        let mut table = Table::new(options(ShardKey::Namespace, 2));
         table.claim(Slot(1), "a");
         table.claim(Slot(1), "b");
         table.release(Slot(1), "b", None);
@@ -231,7 +283,7 @@ mod tests {
 
     #[test]
     fn restored_table_cannot_follow() {
-        let mut states = vec![Table::new(ShardKey::Uid, count(2))];
+        let mut states = vec![Table::new(options(ShardKey::Uid, 2))];
         for (slot, member) in [(0, "a"), (1, "b")] {
             let mut table = states.last().unwrap().clone();
             table.claim(Slot(slot), member);
@@ -252,7 +304,7 @@ mod tests {
     /// Replicas of two versions read the same table.
     #[test]
     fn text_is_the_same_in_all_versions() {
-        let mut table = Table::new(ShardKey::Uid, count(2));
+        let mut table = Table::new(options(ShardKey::Uid, 2));
         table.claim(Slot(0), "a");
         let mut term = Term::default();
         term.add(Some("pods"), Some(9.into()));
@@ -267,7 +319,7 @@ mod tests {
     /// A Lease cannot contain a larger annotation.
     #[test]
     fn size_of_a_table_is_limited() {
-        let mut table = Table::new(ShardKey::Namespace, count(256));
+        let mut table = Table::new(options(ShardKey::Namespace, 256));
         let mut term = Term::default();
         for number in 0..60 {
             term.add(Some(&format!("resources-{number}.example.com")), Some(u64::MAX.into()));
@@ -281,7 +333,10 @@ mod tests {
 
     #[test]
     fn unknown_tables_are_rejected() {
-        assert_eq!(Table::parse(r#"{"format":2,"new":[]}"#), Err(TableError::NewerFormat(2)));
+        for text in [r#"{"format":2,"new":[]}"#, r#"{"format":2,"slots":{}}"#, r#"{"format":2,"slots":[{}]}"#]
+        {
+            assert_eq!(Table::parse(text), Err(TableError::UnknownFormat(2)), "{text}");
+        }
         for text in ["", "{}", "null", r#"{"format":1}"#, r#"{"format":1,"key":"owner","slots":[]}"#] {
             assert!(matches!(Table::parse(text), Err(TableError::Invalid(_))), "{text}");
         }
@@ -289,15 +344,36 @@ mod tests {
 
     #[test]
     fn options_change_only_without_owners() {
-        let mut table = Table::new(ShardKey::Uid, count(2));
+        let mut table = Table::new(options(ShardKey::Uid, 2));
         table.claim(Slot(0), "a");
-        let error = table.check(ShardKey::Uid, count(4)).unwrap_err();
+        let error = table.check(options(ShardKey::Uid, 4)).unwrap_err();
         assert_eq!(error, TableError::OtherOptions { slots: 2, key: "uid" });
-        assert!(table.check(ShardKey::Namespace, count(2)).is_err());
+        assert!(table.check(options(ShardKey::Namespace, 2)).is_err());
         table.release(Slot(0), "a", None);
-        assert_eq!(table.check(ShardKey::Uid, count(4)), Ok(()));
-        let mut changed = table.with_options(ShardKey::Uid, count(4));
+        assert_eq!(table.check(options(ShardKey::Uid, 4)), Ok(()));
+        let mut changed = table.with_options(options(ShardKey::Uid, 4));
         changed.claim(Slot(3), "b");
         assert_eq!(changed.entry(Slot(3)).map(|entry| entry.epoch), Some(2), "the epoch does not decrease");
+    }
+    #[test]
+    fn table_of_another_format_is_replaced_only_without_owners() {
+        for format in [0, 2] {
+            let text = |owner: &str| {
+                format!(
+                    r#"{{"format":{format},"new":7,"slots":[{{{owner}"epoch":5,"more":[]}},{{"epoch":3}}]}}"#
+                )
+            };
+            let mut table = Table::parse(&text(r#""owner":"a","#)).unwrap();
+            let options = options(ShardKey::Namespace, 2);
+            let error = TableError::OtherFormat { table: format, program: FORMAT };
+            assert_eq!((table.owners(), table.check(options)), (BTreeSet::from(["a"]), Err(error)));
+            table.release(Slot(0), "a", None);
+            assert_eq!(Table::parse(&text("")), Ok(table.clone()));
+            assert_eq!(table.check(options), Ok(()));
+            let mut replaced = table.with_options(options);
+            assert!(replaced.has_options(options) && replaced.can_follow(&table));
+            replaced.claim(Slot(1), "b");
+            assert_eq!(replaced.entry(Slot(1)), Some(&entry("b", 6)), "epochs do not decrease");
+        }
     }
 }

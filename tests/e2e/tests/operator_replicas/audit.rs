@@ -1,24 +1,15 @@
 //! The writes and their users, from the audit log of the server.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use kube_informer_e2e::audit::{AuditEvent, AuditLog, ObjectRef};
 use kube_informer_e2e::real::Options;
-use serde::Deserialize;
-use serde_json::json;
-use tempfile::TempDir;
 
 /// The name of the Lease of the election.
 pub(crate) const LEASE: &str = "website-operator";
 
-/// The log of a server that was started with its [`options`](Self::options), read as it grows.
+/// The writes in the audit log of a server.
 pub(crate) struct Audit {
-    dir: TempDir,
-    file: Option<BufReader<File>>,
-    /// The start of an incomplete line.
-    line: String,
+    log: AuditLog,
     /// The times of responses, and the newest version at each time.
     known: Vec<(String, u64)>,
     pub(crate) writes: Vec<Write>,
@@ -35,129 +26,47 @@ pub(crate) struct Write {
     pub(crate) holder: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    verb: String,
-    impersonated_user: Option<User>,
-    object_ref: Option<ObjectRef>,
-    response_status: Option<ResponseStatus>,
-    response_object: Option<ResponseObject>,
-    request_received_timestamp: String,
-    stage_timestamp: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    username: String,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct ObjectRef {
-    resource: String,
-    namespace: String,
-    name: String,
-    subresource: String,
-}
-
-#[derive(Deserialize)]
-struct ResponseStatus {
-    code: u16,
-}
-
-#[derive(Deserialize)]
-struct ResponseObject {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Option<serde_json::Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: Option<String>,
-}
-
 impl Audit {
     pub(crate) fn new() -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let resources = [
-            ("", vec!["configmaps", "services", "events"]),
-            ("apps", vec!["deployments", "deployments/status"]),
-            ("events.k8s.io", vec!["events"]),
-            ("coordination.k8s.io", vec!["leases"]),
-            ("examples.kube-informer.dev", vec!["websites", "websites/status"]),
-        ];
-        let resources = resources.map(|(group, resources)| json!({"group": group, "resources": resources}));
-        let policy = json!({
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            "omitStages": ["RequestReceived", "ResponseStarted"],
-            "omitManagedFields": true,
-            "rules": [{
-                "level": "RequestResponse",
-                "verbs": ["create", "update", "patch", "delete"],
-                "resources": resources,
-            }],
-        });
-        std::fs::write(dir.path().join("policy"), policy.to_string())?;
-        Ok(Self { dir, file: None, line: String::new(), known: Vec::new(), writes: Vec::new() })
-    }
-
-    fn log(&self) -> PathBuf {
-        self.dir.path().join("log")
+        let log = AuditLog::new(&[
+            ("", &["configmaps", "services", "events"]),
+            ("apps", &["deployments", "deployments/status"]),
+            ("events.k8s.io", &["events"]),
+            ("coordination.k8s.io", &["leases"]),
+            ("examples.kube-informer.dev", &["websites", "websites/status"]),
+        ])?;
+        Ok(Self { log, known: Vec::new(), writes: Vec::new() })
     }
 
     /// Returns options of a server that logs each request before the response.
     pub(crate) fn options(&self) -> Options {
-        let policy = self.dir.path().join("policy");
-        let apiserver_flags = vec![
-            format!("--audit-policy-file={}", policy.display()),
-            format!("--audit-log-path={}", self.log().display()),
-            "--audit-log-mode=blocking-strict".to_owned(),
-        ];
-        Options { apiserver_flags }
+        self.log.options()
     }
 
     /// Reads new lines.
     pub(crate) fn read(&mut self) -> Result<()> {
-        if self.file.is_none() && self.log().exists() {
-            self.file = Some(BufReader::new(File::open(self.log())?));
+        for event in self.log.read()? {
+            self.note(&event);
         }
-        let Some(mut file) = self.file.take() else { return Ok(()) };
-        while file.read_line(&mut self.line)? > 0 && self.line.ends_with('\n') {
-            let line = std::mem::take(&mut self.line);
-            self.note(serde_json::from_str(&line).context("an audit log of another form")?)?;
-        }
-        self.file = Some(file);
         Ok(())
     }
 
-    fn note(&mut self, entry: Entry) -> Result<()> {
-        let is_done = entry.response_status.is_some_and(|status| (200..300).contains(&status.code));
-        let Some(object) = entry.response_object.filter(|_| is_done) else { return Ok(()) };
-        let Some(version) = object.metadata.resource_version else { return Ok(()) };
-        let version: u64 = version.parse()?;
+    fn note(&mut self, event: &AuditEvent) {
+        let Some((object, version)) = event.written() else { return };
         // A write without changes returns the earlier version.
-        let before = self.known.partition_point(|(answered, _)| *answered < entry.request_received_timestamp);
+        let before = self.known.partition_point(|(answered, _)| *answered < event.received);
         let is_write = before.checked_sub(1).is_none_or(|before| self.known[before].1 < version);
         let newest = self.known.last().map_or(version, |(_, newest)| version.max(*newest));
-        self.known.push((entry.stage_timestamp, newest));
-        let Some(user) = entry.impersonated_user.filter(|_| is_write) else { return Ok(()) };
-        let ObjectRef { resource, namespace, name, subresource } = entry.object_ref.unwrap_or_default();
+        self.known.push((event.completed.clone(), newest));
+        let Some(user) = event.user().filter(|_| is_write) else { return };
+        let ObjectRef { resource, namespace, name, subresource } = &event.object_ref;
         if resource == "events" {
-            return Ok(()); // a recorder also writes Events in a process that is not the leader
+            return; // a recorder also writes Events in a process that is not the leader
         }
-        let holder = (resource == "leases").then(|| {
-            let spec = object.spec.unwrap_or_default();
-            spec["holderIdentity"].as_str().unwrap_or_default().to_owned()
-        });
-        let what = format!("{} of {resource} {namespace}/{name} {subresource}", entry.verb);
-        self.writes.push(Write { by: user.username, version, what, holder });
-        Ok(())
+        let holder = (resource == "leases")
+            .then(|| object["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned());
+        let what = format!("{} of {resource} {namespace}/{name} {subresource}", event.verb);
+        self.writes.push(Write { by: user.to_owned(), version, what, holder });
     }
 
     /// Returns whether this user has written objects other than the Lease.
@@ -203,6 +112,8 @@ pub(crate) fn reigns(writes: &[Write]) -> Result<Vec<Reign>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn write(version: u64, by: &str) -> Write {
@@ -263,7 +174,7 @@ mod tests {
         // The third write changes no field. The fourth was sent during the second, and its response
         // arrived later.
         let lines = [line("a", 5, 1, 2), line("a", 7, 3, 6), line("b", 5, 7, 8), line("b", 6, 4, 9)];
-        std::fs::write(audit.log(), lines.concat())?;
+        std::fs::write(audit.log.path(), lines.concat())?;
         audit.read()?;
         let written: Vec<_> = audit.writes.iter().map(|write| (&*write.by, write.version)).collect();
         assert_eq!(written, [("a", 5), ("a", 7), ("b", 6)]);

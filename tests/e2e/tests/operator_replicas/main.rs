@@ -52,7 +52,7 @@ async fn another_replica_takes_over_in_time_and_no_two_work_at_once() -> Result<
         return Ok(());
     };
     let dir = tempfile::tempdir()?;
-    let replicas = Replicas::new(example("operator").await?, server.kubeconfig(), dir.path())?;
+    let replicas = Replicas::new(example("operator").await?, server.kubeconfig(), dir.path());
     let mut pair = Pair::start(replicas, server.client().await?, audit).await?;
     let mut leaders = vec![pair.leader.name.clone()];
     for _ in 0..KILLS {

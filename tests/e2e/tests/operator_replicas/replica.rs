@@ -1,15 +1,14 @@
 //! One replica: a process of the example `operator`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use kube_client::config::Kubeconfig;
+use anyhow::{Context as _, Result};
 use kube_client::{Client, Config};
+use kube_informer_e2e::replica::{ReplicaProcess, impersonating_kubeconfig};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
 /// The deadline of operations without a separate deadline.
@@ -18,7 +17,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Where replicas come from.
 pub(crate) struct Replicas {
     program: PathBuf,
-    kubeconfig: Kubeconfig,
+    kubeconfig: PathBuf,
     dir: PathBuf,
     started: usize,
 }
@@ -27,15 +26,13 @@ pub(crate) struct Replicas {
 pub(crate) struct Replica {
     /// The name of the replica in the election, and of its user.
     pub(crate) name: String,
-    child: Child,
+    process: ReplicaProcess,
     printed: Lines<BufReader<ChildStdout>>,
-    log: PathBuf,
 }
 
 impl Replicas {
-    pub(crate) fn new(program: PathBuf, kubeconfig: &Path, dir: &Path) -> Result<Self> {
-        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        Ok(Self { program, kubeconfig, dir: dir.to_owned(), started: 0 })
+    pub(crate) fn new(program: PathBuf, kubeconfig: &Path, dir: &Path) -> Self {
+        Self { program, kubeconfig: kubeconfig.to_owned(), dir: dir.to_owned(), started: 0 }
     }
 
     /// Starts a new replica and waits until it is a follower. Each replica has a different user, so
@@ -43,27 +40,19 @@ impl Replicas {
     pub(crate) async fn start(&mut self) -> Result<Replica> {
         self.started += 1;
         let name = format!("replica-{}", self.started);
-        let mut kubeconfig = self.kubeconfig.clone();
-        for user in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
-            user.impersonate = Some(name.clone());
-            user.impersonate_groups = Some(vec!["system:masters".to_owned()]);
-        }
         let config = self.dir.join(&name);
-        // serde_json: JSON is YAML.
-        std::fs::write(&config, serde_json::to_string(&kubeconfig)?)?;
-        let log = self.dir.join(format!("{name}.log"));
-        let mut child = Command::new(&self.program)
+        std::fs::write(&config, impersonating_kubeconfig(&self.kubeconfig, &name, None)?)?;
+        let mut command = Command::new(&self.program);
+        command
             .args(["--cluster", "--write", "--identity", &name, "--address", "127.0.0.1:0"])
             // It ends by itself where this process is killed.
             .args(["--duration", "10m"])
             .env("KUBECONFIG", config)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log)?)
-            .kill_on_drop(true)
-            .spawn()?;
-        let printed = BufReader::new(child.stdout.take().context("no output")?).lines();
-        let mut replica = Replica { name, child, printed, log };
+            .stdout(Stdio::piped());
+        let mut process = ReplicaProcess::spawn(name.clone(), command, &self.dir)?;
+        let printed = BufReader::new(process.take_stdout().context("no output")?).lines();
+        let mut replica = Replica { name, process, printed };
         replica.could_take_over().await?;
         Ok(replica)
     }
@@ -90,10 +79,7 @@ impl Replica {
 
     /// Sends it a signal: `KILL`, `TERM`, `STOP`, `CONT`.
     pub(crate) async fn signal(&self, signal: &str) -> Result<()> {
-        let id = self.child.id().with_context(|| format!("{} has exited; {}", self.name, self.log()))?;
-        let sent = Command::new("kill").args([&format!("-{signal}"), &id.to_string()]).status().await?;
-        ensure!(sent.success(), "no process {id}");
-        Ok(())
+        self.process.signal(signal).await
     }
 
     /// Waits until the process exits, and returns its output.
@@ -103,21 +89,18 @@ impl Replica {
             while let Some(line) = self.printed.next_line().await? {
                 printed.push(line);
             }
-            anyhow::Ok((self.child.wait().await?, printed))
+            anyhow::Ok((self.process.wait().await?, printed))
         };
         timeout(SOON, ended).await.with_context(|| format!("{} does not end", self.name))?
     }
 
     /// Fails if the process has exited.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
-        let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "{} has exited: {ended:?}; {}", self.name, self.log());
-        Ok(())
+        self.process.check_alive()
     }
 
     /// Returns the log of the process.
     pub(crate) fn log(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_else(|error| error.to_string());
-        format!("log of the process:\n{log}")
+        self.process.log()
     }
 }

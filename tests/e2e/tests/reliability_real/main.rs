@@ -6,7 +6,6 @@
 //! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` runs all checks ten times.
 
 mod network;
-mod proxy;
 mod requests;
 mod servers;
 mod subject;

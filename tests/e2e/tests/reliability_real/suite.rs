@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube_client::{Api, Client};
 use kube_informer::{Informer, ListWatch, ReflectorOptions};
+use kube_informer_e2e::proxy::Proxy;
 use kube_informer_e2e::real::{Backup, RealServer};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::proxy::Proxy;
 use crate::requests::{Budget, Requests};
 use crate::subject::{MARK, Subject};
 use kube_informer_e2e::load::cluster;

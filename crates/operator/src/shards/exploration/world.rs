@@ -9,6 +9,7 @@ use super::super::{
     calls::{acts, respond},
     member::{Held, Member, Phase, Settings},
     server::{Answer, Call, Server, State},
+    table::TableOptions,
     written::Term,
 };
 use crate::LeaseTimes;
@@ -122,8 +123,7 @@ impl World {
     pub(super) fn start(&mut self) {
         let settings = Settings {
             times: LeaseTimes { retry_period: STEP, ..LeaseTimes::default() },
-            key: ShardKey::Namespace,
-            count: SlotCount::new(SLOTS).unwrap(),
+            table: TableOptions::new(ShardKey::Namespace, SlotCount::new(SLOTS).unwrap()),
             settle_time: STEP,
             caches_standby_slots: false,
         };

@@ -3,7 +3,7 @@
 use kube_object::{Slot, SlotSet};
 use tokio::time::Instant;
 
-use super::{Member, MemberInfo, Phase, Settings, StoredTable, TableState};
+use super::{Member, MemberInfo, Phase, StoredTable, TableState};
 use crate::shards::{peers::Kill, placement::best, table::Table};
 
 impl Member {
@@ -43,13 +43,13 @@ impl Member {
 
     /// Returns the next table, and the table that it replaces, if this member must write it at `now`.
     pub(super) fn next_table(&self, now: Instant) -> Option<(Option<StoredTable>, Table)> {
-        let Settings { key, count, .. } = self.settings;
+        let options = self.settings.table;
         let is_valid = self.own.valid_until().is_some_and(|until| now < until);
         if !is_valid || self.distrusted_until.is_some_and(|until| now < until) {
             return None;
         }
         let (over, before) = match &self.table {
-            TableState::Absent => (None, Table::new(key, count)),
+            TableState::Absent => (None, Table::new(options)),
             TableState::Known(stored) => (Some(stored.clone()), stored.table.clone().ok()?),
             TableState::Unread => return None,
         };
@@ -63,11 +63,12 @@ impl Member {
                 table.release(*slot, &self.name, term.map(|(_, term)| term));
             }
         }
-        if table.check(key, count).is_err() {
-            // Another member still owns slots with other options.
-            return (table != before).then_some((over, table));
+        if table.check(options).is_err() {
+            // Another member still owns slots with other options. If it has another format, only members of
+            // that format can write the table.
+            return (table != before && table.has_format(options)).then_some((over, table));
         }
-        table = table.with_options(key, count);
+        table = table.with_options(options);
         let claims =
             table.free().iter().filter(|slot| !self.slots.contains_key(slot) && self.may_claim(*slot, now));
         let claims: Vec<Slot> = claims.collect();

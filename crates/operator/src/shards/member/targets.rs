@@ -37,11 +37,11 @@ impl Member {
             return;
         }
         let weights = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
-        let owners = place(self.settings.count, &weights);
+        let owners = place(self.settings.table.count, &weights);
         if self.settings.caches_standby_slots {
             self.standby = self.standby_slots(&weights, &owners);
         }
-        for slot in SlotSet::all(self.settings.count).iter() {
+        for slot in SlotSet::all(self.settings.table.count).iter() {
             let member = owners.get(&slot).map(|member| (*member).to_owned());
             if self.targets.get(&slot).is_none_or(|target| target.member != member) {
                 self.targets.insert(slot, Target { member, since: now });
@@ -56,7 +56,7 @@ impl Member {
         for dead in weights.keys().filter(|name| **name != self.name) {
             let mut survivors = weights.clone();
             survivors.remove(dead);
-            let next = place(self.settings.count, &survivors);
+            let next = place(self.settings.table.count, &survivors);
             let moves =
                 next.iter().filter(|(slot, owner)| **owner == self.name && owners.get(slot) == Some(dead));
             standby.extend(moves.map(|(slot, _)| *slot));

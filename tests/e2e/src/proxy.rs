@@ -1,14 +1,15 @@
-//! A proxy between the informers and the server that simulates faults of the network. It forwards bytes
+//! A proxy between clients and a server that simulates faults of the network. It forwards bytes
 //! without parsing them, so TLS also works.
 
 use std::io;
 use std::net::SocketAddr;
 
-use kube_informer_e2e::real::ReservedPort;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::real::ReservedPort;
 
 /// The handling of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +31,24 @@ struct Orders {
 }
 
 /// A TCP proxy on a reserved loopback port. When it is dropped, it resets each connection.
-pub(crate) struct Proxy {
+#[derive(Debug)]
+pub struct Proxy {
     address: SocketAddr,
     orders: watch::Sender<Orders>,
     serving: JoinHandle<io::Result<()>>,
 }
 
 impl Proxy {
-    /// Carries connections to this server.
-    pub(crate) fn start(server: SocketAddr) -> io::Result<Self> {
+    /// Forwards connections to this server.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system has no free port.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a tokio runtime.
+    pub fn start(server: SocketAddr) -> io::Result<Self> {
         let port = ReservedPort::new()?;
         let address = port.address();
         let (orders, given) = watch::channel(Orders { mode: Mode::Pass, cuts: 0 });
@@ -48,27 +58,28 @@ impl Proxy {
     }
 
     /// Returns the address of the proxy.
-    pub(crate) fn address(&self) -> SocketAddr {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// New connections go through.
-    pub(crate) fn pass(&self) {
+    /// Forwards new connections. Stalled connections stay stalled until [`cut`](Self::cut).
+    pub fn pass(&self) {
         self.orders.send_modify(|orders| orders.mode = Mode::Pass);
     }
 
     /// Resets all open connections.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.orders.send_modify(|orders| orders.cuts += 1);
     }
 
     /// Permanently stalls all open and new connections.
-    pub(crate) fn black_hole(&self) {
+    pub fn black_hole(&self) {
         self.orders.send_modify(|orders| orders.mode = Mode::BlackHole);
     }
 
     /// Resets all open connections and refuses new connections.
-    pub(crate) fn refuse(&self) {
+    pub fn refuse(&self) {
         self.orders.send_modify(|orders| *orders = Orders { mode: Mode::Refuse, cuts: orders.cuts + 1 });
     }
 }
