@@ -52,6 +52,7 @@ mod config;
 mod delivered;
 mod factory;
 mod fifo_sink;
+mod files;
 mod handlers;
 mod informer;
 mod latest;
@@ -64,13 +65,14 @@ mod sync;
 mod tasks;
 
 pub use builder::InformerBuilder;
-pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler, ClusterId, ClusterIdError};
+pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler};
 pub use factory::{
     AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
     Selection, WeakAnyInformer,
 };
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;
+pub use files::{ClusterId, ClusterIdError};
 pub use handlers::{
     EventHandler, EventStream, FilteringEventHandler, HandlerFn, HandlerRegistration, handler_fn,
 };
