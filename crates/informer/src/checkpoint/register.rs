@@ -110,7 +110,10 @@ impl<T: Object> Informer<T> {
         };
         let saved_seed = decoded.as_ref().and_then(|decoded| decoded.header.seed);
         let seed = source.decode_context().map(|context| {
-            context.digest_seed.get_or_init(|| saved_seed.map_or_else(DigestSeed::random, DigestSeed::new)).get()
+            context
+                .digest_seed
+                .get_or_init(|| saved_seed.map_or_else(DigestSeed::random, DigestSeed::new))
+                .get()
         });
         let saved = decoded.map(|decoded| Saved {
             version: decoded.header.version.clone(),
@@ -160,7 +163,11 @@ fn identity<T: Object>(source: &dyn ListerWatcher<T>, name: &str, checkpoint: &C
 fn open(checkpoint: &Checkpoint, identity: &Identity, name: &str) -> (Option<Storage>, Option<Decoded>) {
     let folder = Escaped(checkpoint.folder.to_string_lossy());
     let texts = [identity.path.as_str(), &identity.selection, &identity.object_type];
-    let storage = match Storage::lock(&checkpoint.folder, &file_name(&identity.handler, &texts), checkpoint.max_bytes) {
+    let storage = match Storage::lock(
+        &checkpoint.folder,
+        &file_name(&identity.handler, &texts),
+        checkpoint.max_bytes,
+    ) {
         Ok(storage) => storage,
         Err(reason) => {
             tracing::warn!(handler = name, %folder, %reason, "checkpoint is not used and not written; the handler starts cold");

@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(crate) fn as_text(bytes: &[u8]) -> Result<&str, Unusable> {
+fn as_text(bytes: &[u8]) -> Result<&str, Unusable> {
     std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged("a text is not UTF-8"))
 }
 

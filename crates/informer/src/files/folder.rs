@@ -133,7 +133,7 @@ impl LockedFolder {
 }
 
 /// Lets only the owner read and write a new file.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
