@@ -29,7 +29,7 @@ use crate::{
 /// The maximum time that the informer waits for the removal of a file.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The contents of a cache that come from a file, and are not verified yet.
+/// Describes the contents of a cache that come from a file, and are not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
@@ -60,9 +60,8 @@ impl SavedState {
     }
 
     /// Returns whether the server probably still has the events after this version.
-    fn is_young(&self, now: SystemTime) -> bool {
-        // A file from the future has an unknown age.
-        now.duration_since(self.saved_at).is_ok_and(|age| age < self.resume_within)
+    fn is_young(&self, age: Option<Duration>) -> bool {
+        age.is_some_and(|age| age < self.resume_within)
     }
 }
 
@@ -93,11 +92,12 @@ enum FirstRequest {
 }
 
 impl FirstRequest {
-    /// Decides by the version of the server. `Err` means that its version could not be read.
+    /// Decides by the version of the server. `Err` means that its version could not be read. The age of a
+    /// file from the future is unknown.
     fn decide(
         saved: &SavedState,
         server: Result<Option<ResourceVersion>, ()>,
-        now: SystemTime,
+        age: Option<Duration>,
         needs_list: bool,
     ) -> Self {
         match server {
@@ -109,7 +109,7 @@ impl FirstRequest {
             Ok(Some(server)) if !server.at_least(&saved.version) => {
                 Self::Discard("the server has a lower resourceVersion and therefore another history")
             }
-            Ok(Some(_)) if !saved.is_young(now) => Self::Relist("the snapshot is too old for a watch"),
+            Ok(Some(_)) if !saved.is_young(age) => Self::Relist("the snapshot is too old for a watch"),
             Ok(Some(_)) if !saved.complete => Self::Relist("some objects could not be decoded"),
             Ok(Some(_)) if needs_list => Self::Relist("a handler has a checkpoint"),
             Ok(Some(_)) => Self::Resume,
@@ -173,7 +173,7 @@ impl<T: Object> Shared<T> {
         let Some((saved, discard)) = position else { return (None, Vec::new()) };
         let (age, objects) = (saved.restored().age, saved.objects);
         let server = self.server_version().await;
-        match FirstRequest::decide(&saved, server, SystemTime::now(), self.observes_lists()) {
+        match FirstRequest::decide(&saved, server, saved.saved_at.elapsed().ok(), self.observes_lists()) {
             FirstRequest::Resume => {
                 let mailboxes = self.confirm_restored(&saved.version);
                 tracing::info!(objects, ?age, version = %saved.version, "snapshot is verified; the watch resumes");
@@ -276,12 +276,12 @@ impl<T: Object> Shared<T> {
 mod tests {
     use super::*;
 
-    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+    const NEW: Option<Duration> = Some(Duration::ZERO);
 
     fn saved() -> SavedState {
         SavedState {
             version: 100.into(),
-            saved_at: NOW,
+            saved_at: SystemTime::UNIX_EPOCH,
             resume_within: Duration::from_secs(300),
             complete: true,
             objects: 1,
@@ -289,8 +289,8 @@ mod tests {
     }
 
     fn decide(saved: &SavedState, server: &str, seconds: u64) -> FirstRequest {
-        let now = NOW + Duration::from_secs(seconds);
-        FirstRequest::decide(saved, Ok(Some(server.into())), now, false)
+        let age = Some(Duration::from_secs(seconds));
+        FirstRequest::decide(saved, Ok(Some(server.into())), age, false)
     }
 
     #[test]
@@ -301,11 +301,11 @@ mod tests {
         assert!(is_resume(&saved(), "1000", 0));
         assert!(!is_resume(&saved(), "100", 300), "too old");
         assert!(!is_resume(&SavedState { complete: false, ..saved() }, "100", 0), "incomplete");
-        let future = SavedState { saved_at: NOW + Duration::from_secs(9), ..saved() };
-        assert!(!is_resume(&future, "100", 8), "the clock was set back");
-        let with_checkpoint = FirstRequest::decide(&saved(), Ok(Some(100.into())), NOW, true);
+        let of_unknown_age = FirstRequest::decide(&saved(), Ok(Some(100.into())), None, false);
+        assert!(matches!(of_unknown_age, FirstRequest::Relist(_)), "the clock was set back");
+        let with_checkpoint = FirstRequest::decide(&saved(), Ok(Some(100.into())), NEW, true);
         assert!(matches!(with_checkpoint, FirstRequest::Relist(_)));
-        assert!(matches!(FirstRequest::decide(&saved(), Err(()), NOW, false), FirstRequest::Relist(_)));
+        assert!(matches!(FirstRequest::decide(&saved(), Err(()), NEW, false), FirstRequest::Relist(_)));
     }
 
     #[test]
@@ -315,6 +315,6 @@ mod tests {
                 assert!(matches!(decide(&saved(), server, seconds), FirstRequest::Discard(_)), "{server}");
             }
         }
-        assert!(matches!(FirstRequest::decide(&saved(), Ok(None), NOW, false), FirstRequest::Discard(_)));
+        assert!(matches!(FirstRequest::decide(&saved(), Ok(None), NEW, false), FirstRequest::Discard(_)));
     }
 }

@@ -19,14 +19,16 @@ use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+mod keep_alive;
 mod large_write;
+
+pub(crate) use keep_alive::KeepAlive;
 
 use crate::{
     HandlerStatus, InformerId,
     checkpoint::{AppliedList, ListObserver},
     config::InformerConfig,
     delivered::DeliveredEvents,
-    factory::FactoryLink,
     fifo_sink::FifoSink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
@@ -45,30 +47,6 @@ const LARGE_WRITE: usize = 8192;
 
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
-
-/// Keeps the informer running. Dropping the last reference stops the informer.
-pub(crate) struct KeepAlive {
-    stopping: CancellationToken,
-    tasks: InformerTasks,
-    factory: Option<FactoryLink>,
-}
-
-impl KeepAlive {
-    pub(crate) fn new(factory: Option<FactoryLink>) -> Self {
-        let tasks = InformerTasks::new(factory.as_ref().map(FactoryLink::tasks));
-        Self { stopping: CancellationToken::new(), tasks, factory }
-    }
-}
-
-impl Drop for KeepAlive {
-    fn drop(&mut self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if let Some(factory) = &self.factory {
-            factory.informer_dropped();
-        }
-    }
-}
 
 /// Holds the state that the tasks of an informer share.
 pub(crate) struct Shared<T> {

@@ -25,12 +25,13 @@ const DEFAULT_MAX_BYTES: u64 = 2 << 30;
 /// types for a shorter time.
 const MAX_RESUME_AGE: Duration = Duration::from_secs(5 * 60);
 
-/// Configures the snapshot of an informer. See [`Informer::restore_snapshot`](crate::Informer::restore_snapshot).
+/// Configures the snapshot of an informer. See
+/// [`Informer::restore_snapshot`](crate::Informer::restore_snapshot).
 ///
 /// A snapshot is a file that contains the cached objects. Only its owner can read the file, but its contents
 /// are not encrypted.
 ///
-/// One value can be used for several informers. Each informer has its own file in the folder.
+/// Several informers can use the same value. Each informer has its own file in the folder.
 #[derive(Debug, Clone)]
 pub struct SnapshotFile {
     folder: PathBuf,

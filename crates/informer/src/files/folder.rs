@@ -114,7 +114,7 @@ impl LockedFolder {
         Ok((file, len))
     }
 
-    /// Syncs the folder, so that a new file has its name after a loss of power.
+    /// Syncs the folder. A new file then keeps its name after a loss of power.
     pub(crate) fn sync(&self) -> Result<(), io::Error> {
         File::open(&self.folder)?.sync_all()
     }

@@ -11,7 +11,7 @@
 //!
 //! Any deviation makes the file unusable, also a byte after the footer. Numbers are little-endian. Each key
 //! contains only the bytes that differ from the key before. The entries of a block have at most 64 KiB. Only
-//! a larger object is a larger block of its own. The length of the file limits the size of each allocation of
+//! a larger object has a separate, larger block. The length of the file limits the size of each allocation of
 //! a reader.
 
 mod decode;

@@ -32,7 +32,7 @@ use crate::{
 pub enum SnapshotError {
     /// The informer was started or stopped before, or already has a snapshot.
     #[error(
-        "cannot restore a snapshot of {}: the informer is already started or has a snapshot; restore it once, before the start",
+        "cannot restore a snapshot of {}: the informer is already started or has a snapshot; restore the snapshot once, before the start",
         Escaped(informer)
     )]
     AlreadyStarted {
@@ -52,7 +52,7 @@ pub enum SnapshotError {
         informer: String,
     },
     /// The source is not a `ListWatch` of an `Api`. The states of two processes cannot be compared.
-    #[error("cannot restore a snapshot of {}: its source is not a ListWatch of an Api", Escaped(informer))]
+    #[error("cannot restore a snapshot of {}: the source is not a ListWatch of an Api", Escaped(informer))]
     Source {
         /// The name of the informer.
         informer: String,
@@ -64,7 +64,7 @@ impl<T: Persist> Informer<T> {
     /// restored contents, or `None` if the cache stays empty.
     ///
     /// Call this method once, before [`Informer::start`]. When it returns, listers and indexes contain the
-    /// restored objects. The informer is not synced, and handlers receive nothing, until the informer has
+    /// restored objects. The informer is not synced, and handlers receive no calls, until the informer has
     /// verified the contents:
     ///
     /// 1. It compares the version of the file with the current resourceVersion of the server. If the server
@@ -73,15 +73,15 @@ impl<T: Persist> Informer<T> {
     ///    then receive the contents as initial adds, and the changes since as usual events.
     /// 3. Otherwise, it lists. Unchanged objects are neither decoded nor replaced.
     ///
-    /// If the file is missing, damaged, locked, or belongs to something else, the informer starts cold. The log
-    /// contains the reason. A problem with the file never stops the informer.
+    /// If the file is missing, damaged, locked, or belongs to something else, the informer starts cold. The
+    /// log contains the reason. A problem with the file never stops the informer.
     ///
-    /// The informer writes the file when it stops, and at intervals if enough objects have changed. The method
-    /// reads the file on a thread for blocking work.
+    /// The informer writes the file when it stops, and at intervals if enough objects have changed. The
+    /// method reads the file on a thread for blocking work.
     ///
     /// # Errors
-    /// Returns an error if the informer was started before or already has a snapshot, if it caches Secrets, if
-    /// it is sharded, or if its source is not a [`ListWatch`](crate::ListWatch) of an `Api`.
+    /// Returns an error if the informer was started before or already has a snapshot, if it caches Secrets,
+    /// if it is sharded, or if its source is not a [`ListWatch`](crate::ListWatch) of an `Api`.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -152,7 +152,7 @@ impl Outcome {
     }
 }
 
-/// Reads the file and fills the store. Returns `None` if the informer was started meanwhile.
+/// Reads the file and fills the store. Returns `None` if the informer was started before.
 fn restore<T: Persist>(shared: &Arc<Shared<T>>, file: &SnapshotFile) -> Option<Outcome> {
     let context = shared.config.source.decode_context()?;
     let identity = Identity::of(&*shared.config.source, context, file);

@@ -62,7 +62,7 @@ impl Storage {
             return Err(format!("the saved {field} differs: {}", Escaped(saved)));
         }
         if header.version.is_opaque() {
-            return Err("its resourceVersion is not a number".to_owned());
+            return Err("the saved resourceVersion is not a number".to_owned());
         }
         let (mut entries, mut shared, mut undecodable) = (Vec::new(), T::Shared::default(), None);
         let read = reader.read(|id: ObjectId, digest, bytes| {

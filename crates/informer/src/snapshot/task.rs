@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use kube_object::{Escaped, Persist};
@@ -140,7 +140,7 @@ impl<T: Persist> SnapshotTask<T> {
             identity: self.identity.clone(),
             seed: Some(self.seed),
             version,
-            saved_at: SystemTime::now(),
+            saved_at: jiff::Timestamp::now().into(),
             complete: cache.stale_len() == 0,
         })
     }

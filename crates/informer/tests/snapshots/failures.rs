@@ -82,7 +82,7 @@ fn truncated_or_changed_file_is_never_wrong() {
         changed[at] ^= 1 << (at % 8);
         restore(&changed, &format!("byte {at}"));
     }
-    assert_eq!(usable, 0, "each change is found");
+    assert_eq!(usable, 0, "each change makes the file unusable");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn full_disk_keeps_old_file_and_is_logged_once() {
 }
 
 #[test]
-fn file_in_place_of_folder_stops_nothing() {
+fn file_in_place_of_folder_does_not_stop_informer() {
     let world = World::with_objects(2);
     let path = world.folder.path().join("file");
     fs::write(&path, "").unwrap();
@@ -117,7 +117,7 @@ fn file_in_place_of_folder_stops_nothing() {
 
 /// The account of a test can write to each folder. A folder in place of the temporary file fails the write.
 #[test]
-fn failed_write_stops_nothing() {
+fn failed_write_does_not_stop_informer() {
     let world = World::with_snapshot(2);
     let temporary = world.path().with_extension("tmp");
     fs::create_dir_all(temporary.join("x")).unwrap();

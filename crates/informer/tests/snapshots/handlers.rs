@@ -19,7 +19,7 @@ fn unreachable(world: &World) -> FaultGuard {
 }
 
 #[test]
-fn handlers_receive_nothing_before_verification() {
+fn handlers_receive_no_events_before_verification() {
     let world = World::with_snapshot(3);
     let guard = unreachable(&world);
     let informer = || world.builder().default_resync(Duration::from_secs(10)).build();

@@ -53,9 +53,9 @@ fn version_without_order_discards_contents() {
     }
 }
 
-/// The check ends at the deadline of a list. Meanwhile, the contents can be read.
+/// The deadline of a list also limits the check. The contents can be read during the check.
 #[test]
-fn hanging_check_ends_at_deadline_of_a_list() {
+fn deadline_of_a_list_limits_hanging_check() {
     let world = World::with_snapshot(2);
     world.server.faults().next(version_check(), Fault::Hang);
     let life = world.restore(&world.file());
@@ -69,7 +69,7 @@ fn hanging_check_ends_at_deadline_of_a_list() {
 }
 
 #[test]
-fn refused_watch_is_retried() {
+fn rejected_watch_is_retried() {
     for fault in [Fault::gone(), Fault::internal_error("x"), Fault::Reset, Fault::json("nonsense")] {
         let kind = format!("{fault:?}");
         let world = World::with_snapshot(2);
@@ -83,7 +83,7 @@ fn refused_watch_is_retried() {
     }
 }
 
-/// Before the verification, the file stays as it is.
+/// The file is not written before the verification.
 #[test]
 fn stop_during_verification_keeps_file() {
     for resumes in [true, false] {

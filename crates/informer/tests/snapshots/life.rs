@@ -38,7 +38,7 @@ impl World {
         world
     }
 
-    /// Creates a server with objects, and a snapshot of them.
+    /// Creates a server with objects, and a snapshot of these objects.
     pub(crate) fn with_snapshot(count: usize) -> Self {
         let world = Self::with_objects(count);
         world.run();
@@ -101,7 +101,8 @@ impl World {
         requests.iter().map(request).collect()
     }
 
-    /// Asserts that a process has no restored contents, and logs this reason. Its cache is correct.
+    /// Asserts that a process has no restored contents, and logs this reason. Also asserts that the cache then
+    /// equals the server.
     pub(crate) fn assert_cold(&self, file: &SnapshotFile, reason: &str) {
         let logged = Logged::begin();
         let life = self.restore(file);
@@ -135,7 +136,7 @@ pub(crate) struct Life<T = ConfigMap> {
 }
 
 impl<T: Persist> Life<T> {
-    /// Restores an informer, and does not start it. Its handler writes its calls to `calls`.
+    /// Restores an informer, and does not start it. A handler writes its calls to `calls`.
     pub(crate) fn restore(
         informer: impl FnOnce() -> Informer<T>,
         file: &SnapshotFile,

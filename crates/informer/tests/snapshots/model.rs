@@ -77,7 +77,7 @@ fn file(world: &World, may_resume: bool) -> SnapshotFile {
     if may_resume { world.file() } else { world.file().resume_within(Duration::ZERO) }
 }
 
-/// Applies the events of the handler of one life, and returns the names that it knows.
+/// Applies the events of the handler of one life, and returns the names of its objects.
 fn known(calls: &[String]) -> Vec<String> {
     let mut names = Vec::new();
     for call in calls {
@@ -85,12 +85,12 @@ fn known(calls: &[String]) -> Vec<String> {
         let is_known = names.iter().any(|known| known == name);
         match kind {
             "delete" => {
-                assert!(is_known, "{call}: the handler does not know it");
+                assert!(is_known, "{call}: the object is new");
                 names.retain(|known| known != name);
             }
-            "update" => assert!(is_known, "{call}: the handler does not know it"),
+            "update" => assert!(is_known, "{call}: the object is new"),
             _ => {
-                assert!(!is_known, "{call}: the handler knows it");
+                assert!(!is_known, "{call}: the object is not new");
                 names.push(name.to_owned());
             }
         }

@@ -14,7 +14,7 @@ async fn error_of<T: kube_informer::Persist>(world: &World, informer: &Informer<
 }
 
 #[tokio::test]
-async fn secrets_are_refused() {
+async fn secrets_are_an_error() {
     let world = World::of(Server::new(), 0);
     let client = || Client::new(world.server.service(), "default");
     let error = error_of(&world, &Informer::<Secret>::builder(Api::all(client())).build()).await;
@@ -28,7 +28,7 @@ async fn secrets_are_refused() {
 }
 
 #[tokio::test]
-async fn sharded_informers_and_functions_are_refused() {
+async fn sharded_informers_and_functions_are_an_error() {
     let world = World::of(Server::new(), 0);
     let sharded = world.builder().sharded(ShardKey::Uid, SlotCount::default()).build();
     assert!(matches!(error_of(&world, &sharded).await, SnapshotError::Sharded { .. }));

@@ -1,3 +1,5 @@
+//! Tests stores with the objects of an earlier process.
+
 use kube_object::{Delta, Event};
 
 use crate::{

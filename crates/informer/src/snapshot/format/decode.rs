@@ -110,7 +110,7 @@ impl<R: Read> FileReader<R> {
 fn unreadable(error: &io::Error) -> Unusable {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Unusable::Truncated,
-        _ => Unusable::Damaged("it cannot be read"),
+        _ => Unusable::Damaged("the file cannot be read"),
     }
 }
 
