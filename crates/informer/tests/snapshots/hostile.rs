@@ -1,10 +1,14 @@
 //! Tests servers that fail, hang or return garbage during the verification.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
+use kube_informer::ListWatchError;
 use kube_testserver::{CutAfter, Fault, RequestMatch, Verb};
 
-use crate::life::{World, on_server, put};
+use crate::life::{Life, World, on_server, put};
 
 fn version_check() -> RequestMatch {
     RequestMatch::verb(Verb::List).parameter("limit", "1")
@@ -102,4 +106,23 @@ fn stop_during_verification_keeps_file() {
         world.server.faults().clear();
         assert_eq!(world.run(), ["add o00", "add o01"]);
     }
+}
+
+/// The informer restarts after a panic of `on_error`. It does not use the version of the file again.
+#[test]
+fn panic_after_resume_is_followed_by_a_list() {
+    let world = World::with_snapshot(2);
+    put(&world.server, "o01", "second");
+    let panics = AtomicBool::new(true);
+    let on_error =
+        move |_: &ListWatchError| assert!(!panics.swap(false, Relaxed), "the function panics once");
+    world.server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Reset);
+    let life = Life::restore(|| world.builder().on_error(on_error).build(), &world.file(), &world.calls);
+    life.start();
+    life.sleep(Duration::from_secs(40));
+    let requests = world.requests();
+    assert_eq!((requests.len(), requests[2].as_str()), (4, "list limit=500"), "{requests:?}");
+    assert_eq!(life.values(), on_server(&world.server));
+    assert_eq!(world.take_calls(), ["add o00", "add o01", "update o01"]);
+    life.stop();
 }
