@@ -8,7 +8,9 @@ mod frame;
 pub(crate) use bytes::{Reader, as_number, put_key, put_number, put_text, read_key};
 pub use cluster::{ClusterId, ClusterIdError};
 pub(crate) use folder::{Limited, LockedFolder, StorageError, file_name, is_secrets};
-pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, hash, parse_head, put_frame, take_frame};
+#[cfg(feature = "snapshots")]
+pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, parse_head};
+pub(crate) use frame::{hash, put_frame, take_frame};
 
 /// The reason for which a file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
