@@ -22,6 +22,7 @@ use crate::recording::{Recording, exists, folder};
 use crate::replay::{Listening, Replay, control};
 use crate::report::page;
 use crate::report::{Numbers, StoreNumbers};
+use crate::restart::{RestartArgs, RestartProgramArgs, restart, run_program as run_restart_program};
 use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::scale_out::{self, ReplicaArgs, ScaleOutArgs, ScaleOutServerArgs};
 use crate::server::{self, ServerArgs, Subject};
@@ -64,6 +65,10 @@ pub enum Command {
     ScaleOutServer(ScaleOutServerArgs),
     /// Run a replica of the command `scale-out`, until standard input closes.
     ScaleOutReplica(ReplicaArgs),
+    /// Measure restarts with a snapshot: the CPU time until the cache is synced, and the bytes of the server.
+    Restart(RestartArgs),
+    /// Run a program of the command `restart`, until standard input closes.
+    RestartProgram(RestartProgramArgs),
     /// Record the Pods of a real kube-apiserver. The commands `compare`, `scale` and `event-path` also do
     /// this if there is no recording.
     Record {
@@ -177,6 +182,8 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::ScaleOut(args) => runtime()?.block_on(scale_out::scale_out(&args, out)),
         Command::ScaleOutServer(args) => current_thread()?.block_on(scale_out::run_server(&args)),
         Command::ScaleOutReplica(args) => current_thread()?.block_on(scale_out::run_replica(&args)),
+        Command::Restart(args) => runtime()?.block_on(restart(&args, out)),
+        Command::RestartProgram(args) => current_thread()?.block_on(run_restart_program(&args)),
         Command::Store { name, load } => run_store(&name, &load, out),
         Command::Record { objects } => {
             let folder = runtime()?.block_on(recorded(objects, out))?;

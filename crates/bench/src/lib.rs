@@ -34,6 +34,7 @@ mod record;
 mod recording;
 mod replay;
 mod report;
+mod restart;
 mod scale;
 mod scale_out;
 mod server;

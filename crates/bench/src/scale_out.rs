@@ -24,8 +24,8 @@ use moves::measure_moves;
 pub use replica::ReplicaArgs;
 pub(crate) use replica::run_replica;
 pub use server::ServerArgs as ScaleOutServerArgs;
-pub(crate) use server::run_server;
 use server::{Changed, Ready};
+pub(crate) use server::{print as print_json, run_server};
 
 /// Contains the options of `kube-bench scale-out`.
 #[derive(Debug, Args)]

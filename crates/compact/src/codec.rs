@@ -42,6 +42,10 @@ impl Codec {
         })
     }
 
+    pub(crate) fn dictionary(&self) -> &[u8] {
+        &self.dictionary
+    }
+
     /// Compresses into a reused buffer and copies the result. A new buffer would have to be as
     /// large as the largest possible result, and would fragment the memory.
     pub(crate) fn pack(&self, json: &[u8]) -> io::Result<Box<[u8]>> {

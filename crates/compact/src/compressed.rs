@@ -26,14 +26,14 @@ use crate::{
 /// received state once, which is cheaper than decoding the state. A read takes slightly longer than with
 /// `Lazy`.
 pub struct Compressed<K> {
-    id: ObjectId,
-    labels: Box<[u8]>,
-    kind: Arc<TypeMeta>,
-    body: StoredJson,
-    shared: SharedDecoded<K>,
+    pub(crate) id: ObjectId,
+    pub(crate) labels: Box<[u8]>,
+    pub(crate) kind: Arc<TypeMeta>,
+    pub(crate) body: StoredJson,
+    pub(crate) shared: SharedDecoded<K>,
 }
 
-enum StoredJson {
+pub(crate) enum StoredJson {
     /// The compressed JSON would not be smaller.
     Plain(Box<[u8]>),
     Packed {

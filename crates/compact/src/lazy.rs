@@ -5,12 +5,15 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{
-    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, RawObject,
-    ToResource,
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, Persist,
+    PersistError, RawObject, ToResource,
 };
 use serde::de::DeserializeOwned;
 
-use crate::decoded::{Decoded, Owned, SharedDecoded, decoded};
+use crate::{
+    decoded::{Decoded, Owned, SharedDecoded, decoded},
+    header::{put_header, take_header},
+};
 
 /// Caches the JSON of an object. Key, uid, resourceVersion and labels are available without
 /// decoding. The other fields are decoded when the program calls [`Lazy::get`] or [`Lazy::fields`].
@@ -130,6 +133,42 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Cached for Lazy<K> 
     type Resource = K;
     type Decoder = LazyDecoder;
 }
+
+/// The bytes are the place of the labels, and the JSON.
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Persist for Lazy<K> {
+    const FORM: &'static str = "JSON with labels";
+    type Shared = ();
+
+    fn persist(&self, (): &mut (), out: &mut Vec<u8>) -> Result<(), PersistError> {
+        match &self.labels {
+            LabelTexts::InJson(start, end) => put_header(out, [IN_JSON, *start, *end]),
+            LabelTexts::Copied(texts) => {
+                let len = u32::try_from(texts.len()).map_err(|_| PersistError::Malformed)?;
+                put_header(out, [COPIED, len, 0]);
+                out.extend_from_slice(texts);
+            }
+        }
+        out.extend_from_slice(&self.json);
+        Ok(())
+    }
+
+    fn restore(bytes: &[u8], id: &ObjectId, kind: &Arc<TypeMeta>, (): &mut ()) -> Result<Self, PersistError> {
+        let ([form, a, b], rest) = take_header(bytes)?;
+        let (labels, json) = match form {
+            IN_JSON if a <= b && b as usize <= rest.len() => (LabelTexts::InJson(a, b), rest),
+            COPIED => {
+                let (texts, json) = rest.split_at_checked(a as usize).ok_or(PersistError::Malformed)?;
+                (LabelTexts::Copied(texts.into()), json)
+            }
+            _ => return Err(PersistError::Malformed),
+        };
+        let json = concat_rounded([json, &[]]);
+        Ok(Self { id: id.clone(), labels, kind: Arc::clone(kind), json, shared: SharedDecoded::new() })
+    }
+}
+
+const IN_JSON: u32 = 0;
+const COPIED: u32 = 1;
 
 impl<K: DeserializeOwned + 'static> OwnerReferences for Lazy<K> {
     fn owner_references(&self) -> Cow<'_, [OwnerReference]> {

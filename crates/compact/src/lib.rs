@@ -50,11 +50,16 @@ mod compressed;
 mod decoded;
 #[cfg(feature = "compressed")]
 mod dictionary;
+mod header;
 mod lazy;
 mod projection;
+#[cfg(feature = "compressed")]
+mod stored;
 
 #[cfg(feature = "compressed")]
 pub use compressed::{Compressed, CompressedDecoder};
 pub use decoded::Decoded;
 pub use lazy::{Lazy, LazyDecoder};
 pub use projection::{Projection, ProjectionDecoder};
+#[cfg(feature = "compressed")]
+pub use stored::Dictionaries;

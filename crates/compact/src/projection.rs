@@ -1,12 +1,15 @@
 //! `Projection`: caches only the fields of an object that a program needs.
 
-use std::{fmt, marker::PhantomData, ops::Deref};
+use std::{fmt, marker::PhantomData, ops::Deref, sync::Arc};
 
-use kube_core::Resource;
+use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{
-    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, RawObject, decode_json,
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, Persist, PersistError, RawObject,
+    decode_json,
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::header::{put_header, take_header};
 
 /// Caches only some fields of an object of type `K`. A projection dereferences to `F`, which
 /// contains these fields.
@@ -74,6 +77,30 @@ impl<K: 'static, F: Send + Sync + 'static> Object for Projection<K, F> {
 impl<K: Resource + 'static, F: DeserializeOwned + Send + Sync + 'static> Cached for Projection<K, F> {
     type Resource = K;
     type Decoder = ProjectionDecoder;
+}
+
+/// The bytes are the labels, and the JSON of the fields.
+impl<K, F> Persist for Projection<K, F>
+where
+    K: Resource + 'static,
+    F: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    const FORM: &'static str = "JSON of fields with labels";
+    type Shared = ();
+
+    fn persist(&self, (): &mut (), out: &mut Vec<u8>) -> Result<(), PersistError> {
+        let labels = u32::try_from(self.labels.len()).map_err(|_| PersistError::Malformed)?;
+        put_header(out, [labels, 0, 0]);
+        out.extend_from_slice(&self.labels);
+        serde_json::to_writer(out, &self.fields).map_err(|_| PersistError::Serialize)
+    }
+
+    fn restore(bytes: &[u8], id: &ObjectId, kind: &Arc<TypeMeta>, (): &mut ()) -> Result<Self, PersistError> {
+        let ([labels, ..], rest) = take_header(bytes)?;
+        let (labels, json) = rest.split_at_checked(labels as usize).ok_or(PersistError::Malformed)?;
+        let fields = decode_json(json, kind)?;
+        Ok(Self { id: id.clone(), labels: labels.into(), fields, of: PhantomData })
+    }
 }
 
 /// Decodes objects into [`Projection`].

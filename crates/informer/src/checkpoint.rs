@@ -3,7 +3,6 @@
 //! [`register`] locks and reads the file. [`task`] waits for the first list and decides whether the file is
 //! used. [`delivery`] calls the handler. [`journal`] writes the file.
 
-mod cluster;
 mod delivery;
 mod format;
 mod handler;
@@ -20,10 +19,11 @@ use std::{
     time::Duration,
 };
 
-pub use cluster::{ClusterId, ClusterIdError};
 pub use handler::CheckpointHandler;
 pub(crate) use list_observer::{AppliedList, ListObserver};
 pub use register::CheckpointError;
+
+use crate::ClusterId;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5 * 60);
 const DEFAULT_MAX_BYTES: u64 = 256 << 20;

@@ -383,6 +383,7 @@ impl<T: Object> Informer<T> {
             path: self.shared.config.source.path(),
             adopted: false,
             synced,
+            restored: self.shared.restored.unverified(),
             objects: snapshot.len(),
             stale: self.shared.store.stats().stale,
             watermark: snapshot.resource_version().cloned(),

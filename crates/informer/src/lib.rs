@@ -52,23 +52,28 @@ mod config;
 mod delivered;
 mod factory;
 mod fifo_sink;
+mod files;
 mod handlers;
 mod informer;
 mod latest;
 mod read_your_writes;
+mod restored;
 mod shared;
 mod slots;
+#[cfg(feature = "snapshots")]
+mod snapshot;
 mod status;
 mod subscription;
 mod sync;
 mod tasks;
 
 pub use builder::InformerBuilder;
-pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler, ClusterId, ClusterIdError};
+pub use checkpoint::{Checkpoint, CheckpointError, CheckpointHandler};
 pub use factory::{
     AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
     Selection, WeakAnyInformer,
 };
+pub use files::{ClusterId, ClusterIdError};
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;
 pub use handlers::{
@@ -77,7 +82,10 @@ pub use handlers::{
 pub use informer::{Informer, InformerId};
 pub use latest::WaitForLatestError;
 pub use read_your_writes::{ApiObject, ApiScope, CachedApi, CachedReadError, StaticObject};
+pub use restored::Restored;
 pub use slots::SlotsError;
+#[cfg(feature = "snapshots")]
+pub use snapshot::{SnapshotError, SnapshotFile};
 pub use status::{HandlerStatus, InformerStatus};
 pub use sync::{CacheSyncError, UnsyncedInformer};
 
@@ -89,8 +97,8 @@ pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
     Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
-    ParseKeyError, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount, SlotCountError, SlotSet,
-    StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values, set_requested_kind,
+    ParseKeyError, Persist, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount, SlotCountError,
+    SlotSet, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values, set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{

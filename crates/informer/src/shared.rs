@@ -19,17 +19,20 @@ use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+mod keep_alive;
 mod large_write;
+
+pub(crate) use keep_alive::KeepAlive;
 
 use crate::{
     HandlerStatus, InformerId,
     checkpoint::{AppliedList, ListObserver},
     config::InformerConfig,
     delivered::DeliveredEvents,
-    factory::FactoryLink,
     fifo_sink::FifoSink,
     handlers::{FinalDeletes, InitialAdds, LagPolicy, Mailbox, Queued},
     read_your_writes::WriteTracker,
+    restored::RestoredCache,
     slots::InformerSlots,
     subscription::{Subscription, Unsubscribe},
     tasks::InformerTasks,
@@ -45,30 +48,6 @@ const LARGE_WRITE: usize = 8192;
 /// The delay before the reflector restarts after a panic in a user function.
 const DELAY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
-/// Keeps the informer running. Dropping the last reference stops the informer.
-pub(crate) struct KeepAlive {
-    stopping: CancellationToken,
-    tasks: InformerTasks,
-    factory: Option<FactoryLink>,
-}
-
-impl KeepAlive {
-    pub(crate) fn new(factory: Option<FactoryLink>) -> Self {
-        let tasks = InformerTasks::new(factory.as_ref().map(FactoryLink::tasks));
-        Self { stopping: CancellationToken::new(), tasks, factory }
-    }
-}
-
-impl Drop for KeepAlive {
-    fn drop(&mut self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if let Some(factory) = &self.factory {
-            factory.informer_dropped();
-        }
-    }
-}
-
 /// Holds the state that the tasks of an informer share.
 pub(crate) struct Shared<T> {
     pub(crate) id: InformerId,
@@ -78,6 +57,7 @@ pub(crate) struct Shared<T> {
     /// `None` for an informer of all objects.
     pub(crate) slots: Option<InformerSlots>,
     lists: ListObserver,
+    pub(crate) restored: RestoredCache,
     /// Also locked during each write of the store and the delivery of its events. A new subscriber
     /// therefore receives a snapshot and exactly the later events. Never locked across an await.
     subscribers: Mutex<Subscribers<T>>,
@@ -94,7 +74,7 @@ pub(crate) struct Shared<T> {
     keep_alive: Weak<KeepAlive>,
 }
 
-struct Subscribers<T> {
+pub(crate) struct Subscribers<T> {
     list: Vec<Subscriber<T>>,
     next_id: u64,
     lifecycle: Lifecycle,
@@ -117,6 +97,22 @@ enum Lifecycle {
     Stopped,
 }
 
+impl<T> Subscribers<T> {
+    pub(crate) fn next_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// Returns the tasks that start with the informer. Returns `None` if it was started or stopped.
+    pub(crate) fn not_started(&mut self) -> Option<&mut HandlerTasks> {
+        match &mut self.lifecycle {
+            Lifecycle::NotStarted(tasks) => Some(tasks),
+            Lifecycle::Running(_) | Lifecycle::Stopped => None,
+        }
+    }
+}
+
 impl<T: Object> Shared<T> {
     pub(crate) fn new(config: InformerConfig<T>, keep_alive: &Arc<KeepAlive>) -> Self {
         let lifecycle = Lifecycle::NotStarted(Vec::new());
@@ -129,6 +125,7 @@ impl<T: Object> Shared<T> {
             slots,
             store,
             lists: ListObserver::new(),
+            restored: RestoredCache::default(),
             subscribers: Mutex::new(Subscribers { list: Vec::new(), next_id: 0, lifecycle }),
             has_closed: AtomicBool::new(false),
             panics: Arc::default(),
@@ -146,7 +143,7 @@ impl<T: Object> Shared<T> {
     /// # Panics
     /// Panics within an index function of this informer, which runs under this lock. The store catches
     /// and logs the panic.
-    fn lock_subscribers(&self) -> MutexGuard<'_, Subscribers<T>> {
+    pub(crate) fn lock_subscribers(&self) -> MutexGuard<'_, Subscribers<T>> {
         self.store.refuse_index_function();
         let mut subscribers = self.subscribers.lock();
         if self.has_closed.swap(false, Ordering::AcqRel) {
@@ -249,9 +246,11 @@ impl<T: Object> Shared<T> {
         let (sender, mut deltas) = fifo::channel(self.config.settings.queue_capacity);
         let on_error = self.config.settings.on_error.clone();
         let mut options = self.config.settings.reflector.clone();
+        let mut delivered = DeliveredEvents::new();
+        let (resume, mut busy) = self.verify_restored(&mut delivered).await;
         // After a panic, the position is lost. Only a consistent list cannot be older than the
-        // cache.
-        if self.store.is_synced() {
+        // cache. Restored objects belong to an earlier process.
+        if self.store.is_synced() || self.restored.is_restored() {
             options.first_list = FirstList::Fresh;
         } else if self.lists.is_enabled() && options.first_list == FirstList::Any {
             // A list that is older than a checkpoint looks like another history.
@@ -271,12 +270,16 @@ impl<T: Object> Shared<T> {
         if let Some(slots) = &self.slots {
             reflector = reflector.slots(slots.key, slots.count, slots.wanted.subscribe());
         }
+        if let Some(version) = resume {
+            reflector = reflector.resume_from(version);
+        }
         let applying = async {
-            let mut delivered = DeliveredEvents::new();
-            while let Some(batch) = delivered.recv(&mut deltas).await {
-                for mailbox in self.apply(batch, &mut delivered).await {
+            loop {
+                for mailbox in std::mem::take(&mut busy) {
                     mailbox.wait_for_room().await;
                 }
+                let Some(batch) = delivered.recv(&mut deltas).await else { return };
+                busy = self.apply(batch, &mut delivered).await;
             }
         };
         futures_util::future::join(reflector.run(), applying).await;
@@ -284,16 +287,26 @@ impl<T: Object> Shared<T> {
 
     /// Writes a batch to the store and pushes its events to all subscribers. Returns the mailboxes
     /// with backpressure. The caller must wait for room in these mailboxes before the next batch.
-    async fn apply(&self, batch: Vec<Delta<T>>, delivered: &mut DeliveredEvents<T>) -> Vec<Arc<Mailbox<T>>> {
+    pub(crate) async fn apply(
+        &self,
+        batch: Vec<Delta<T>>,
+        delivered: &mut DeliveredEvents<T>,
+    ) -> Vec<Arc<Mailbox<T>>> {
         let list = self.lists.observe(&batch);
+        let was_hidden = self.hides_contents();
         let mailboxes = match self.store.begin_large_write(&batch, LARGE_WRITE) {
-            Some(write) => self.apply_large(write).await,
+            Some(write) => self.apply_large(write, was_hidden).await,
             None => {
                 let subscribers = self.lock_subscribers();
                 let events: Arc<[Event<T>]> = self.store.apply(batch).into();
-                let mailboxes = self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
-                    mailbox.push(Arc::clone(&events), synced);
-                });
+                self.restored.count(events.len());
+                let mailboxes = if was_hidden {
+                    self.deliver_verified(&subscribers)
+                } else {
+                    self.deliver(&subscribers, events.is_empty(), |mailbox, synced| {
+                        mailbox.push(Arc::clone(&events), synced);
+                    })
+                };
                 drop(subscribers);
                 self.announce_sync();
                 delivered.push(events);
@@ -314,8 +327,12 @@ impl<T: Object> Shared<T> {
         is_early.then(|| self.lists.enable())
     }
 
+    pub(crate) fn observes_lists(&self) -> bool {
+        self.lists.is_enabled()
+    }
+
     /// Passes the events of a write to all subscribers. Returns the mailboxes with backpressure.
-    fn deliver(
+    pub(crate) fn deliver(
         &self,
         subscribers: &Subscribers<T>,
         is_empty: bool,
@@ -338,7 +355,7 @@ impl<T: Object> Shared<T> {
 
     /// Announces the filled slots, and that the informer is synced. Must be called without the lock of the
     /// subscribers: another thread can hold a guard of this channel and wait for that lock.
-    fn announce_sync(&self) {
+    pub(crate) fn announce_sync(&self) {
         if let Some(slots) = &self.slots {
             slots.announce(self.store.shard());
         }
@@ -358,11 +375,12 @@ impl<T: Object> Shared<T> {
         // A concurrent stop waits for this token, and therefore for the task that is spawned here.
         let _spawning = this.tasks.token();
         let mut subscribers = this.lock_subscribers();
-        let id = subscribers.next_id;
-        subscribers.next_id += 1;
+        let id = subscribers.next_id();
         let (threshold, panics) = (this.config.settings.coalesce_threshold, Arc::clone(&this.panics));
         let mailbox = Arc::new(Mailbox::new(threshold, policy, &format!("#{id}"), panics));
-        mailbox.push_pages(Arc::new(InitialAdds(this.store.snapshot())), this.store.is_synced());
+        if !this.hides_contents() {
+            mailbox.push_pages(Arc::new(InitialAdds(this.store.snapshot())), this.store.is_synced());
+        }
         let mut task = task(Arc::clone(&mailbox));
         let at_stop = if task.is_some() { Queued::Drop } else { Queued::Deliver };
         let subscriber = Subscriber { id, mailbox: Arc::clone(&mailbox), at_stop };
@@ -401,7 +419,7 @@ impl<T: Object> Shared<T> {
             self.has_closed.store(true, Ordering::Release);
             return drop(dropped);
         };
-        if removal == Unsubscribe::DeleteAll {
+        if removal == Unsubscribe::DeleteAll && !self.hides_contents() {
             mailbox.push_pages(Arc::new(FinalDeletes(self.store.snapshot())), self.store.is_synced());
         }
         let at = subscribers.list.iter().position(|subscriber| subscriber.id == *id);
@@ -426,6 +444,9 @@ impl<T: Object> Shared<T> {
     /// The reader has handled all events before, so each object has the state that the handler knows.
     pub(crate) fn resync(&self, mailbox: &Mailbox<T>, cursor: usize) -> Option<usize> {
         let _no_changes = self.lock_subscribers();
+        if self.hides_contents() {
+            return None;
+        }
         let (entries, next) = self.store.snapshot().page(cursor, RESYNC_PAGE);
         if mailbox.push_resync(entries) { next } else { Some(cursor) }
     }

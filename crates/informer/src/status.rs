@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use kube_object::{Escaped, ResourceVersion};
 use kube_reflector::ReflectorStatus;
 
+use crate::Restored;
+
 /// Describes the state of an informer. The status never contains the contents of objects.
 ///
 /// `Display` prints the state of the cache, of the reflector and of each handler on several lines.
@@ -24,6 +26,8 @@ pub struct InformerStatus {
     pub adopted: bool,
     /// Whether the store contains the initial list.
     pub synced: bool,
+    /// The restored contents of the store, if they are not verified. See `Informer::restore_snapshot`.
+    pub restored: Option<Restored>,
     /// The number of objects in the store.
     pub objects: usize,
     /// The number of objects whose newest state could not be decoded. The store contains an older
@@ -67,6 +71,9 @@ impl fmt::Display for InformerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let synced = if self.synced { "synced" } else { "not synced" };
         write!(f, "{}: {}, {synced}, {} objects", Escaped(&self.name), self.reflector.phase, self.objects)?;
+        if let Some(restored) = &self.restored {
+            write!(f, ", restored from a snapshot of {} s ago", restored.age.as_secs())?;
+        }
         if self.stale > 0 {
             write!(f, ", {} of them stale", self.stale)?;
         }

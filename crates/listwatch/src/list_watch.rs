@@ -1,10 +1,10 @@
 //! `ListWatch`: a source of objects and its options.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use kube_client::{Api, Client, Resource};
-use kube_object::{CacheProbe, Cached, DecodeContext, DigestSeed, Object, Shard, TypeMeta};
+use kube_object::{CacheProbe, Cached, DecodeContext, Object, Shard, TypeMeta};
 
 use crate::{
     Coverage, ListOptions, ListPart, ListRequest, ListWatchError, ListerWatcher, WatchEvent, WatchRequest,
@@ -287,9 +287,9 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         }
     }
 
-    fn digest_seed(&self) -> Option<&OnceLock<DigestSeed>> {
+    fn decode_context(&self) -> Option<&DecodeContext> {
         match &self.source {
-            Source::Http(http) => Some(&http.context.digest_seed),
+            Source::Http(http) => Some(&http.context),
             Source::Functions(_) => None,
         }
     }

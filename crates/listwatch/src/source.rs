@@ -1,9 +1,9 @@
 //! `ListerWatcher`: the trait of a source of objects.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::{TryStreamExt, stream::BoxStream};
-use kube_object::{CacheProbe, DigestSeed, NoCache, ResourceVersion, Shard};
+use kube_object::{CacheProbe, DecodeContext, NoCache, ResourceVersion, Shard};
 
 use crate::{ListAt, ListOptions, ListPart, ListRequest, ListWatchError, WatchEvent, WatchRequest};
 
@@ -57,9 +57,9 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
         None
     }
 
-    /// Returns the place of the seed of this source's digests. Returns `None` if the digests of two
-    /// processes cannot be compared.
-    fn digest_seed(&self) -> Option<&OnceLock<DigestSeed>> {
+    /// Returns how this source decodes the JSON of the server, and the place of the seed of its digests.
+    /// Returns `None` if the digests of two processes cannot be compared.
+    fn decode_context(&self) -> Option<&DecodeContext> {
         None
     }
 

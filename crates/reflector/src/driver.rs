@@ -57,6 +57,7 @@ pub struct Reflector<T, S> {
     relist: watch::Receiver<u64>,
     server_versions: ServerVersions,
     slots: Option<(Shard, watch::Receiver<SlotSet>)>,
+    resume: Option<ResourceVersion>,
 }
 
 impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
@@ -77,6 +78,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
             relist,
             server_versions: ServerVersions::default(),
             slots: None,
+            resume: None,
         }
     }
 
@@ -138,6 +140,18 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     #[must_use]
     pub fn slots(mut self, key: ShardKey, count: SlotCount, slots: watch::Receiver<SlotSet>) -> Self {
         self.slots = Some((Shard { key, count, slots: SlotSet::default() }, slots));
+        self
+    }
+
+    /// Starts with a watch after this version in place of a list. The sink must contain the state of the
+    /// server at this version, for example from an earlier process, and must treat it as a complete list.
+    ///
+    /// If the version has expired, the reflector lists. This list and all other lists do not rely on the
+    /// version: the first list after the resume is consistent, and starts a new epoch. Has no effect on a
+    /// reflector of some slots.
+    #[must_use]
+    pub fn resume_from(mut self, version: ResourceVersion) -> Self {
+        self.resume = Some(version);
         self
     }
 

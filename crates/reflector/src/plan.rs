@@ -8,6 +8,7 @@
 //! |---|---|---|---|---|---|
 //! | `first` | option | option | false | none | false |
 //! | `relist` | not older than the position | false | false | position | false |
+//! | `relist` after a resume | consistent | true | false | position | false |
 //! | `most_recent` | consistent | false | false | position | false |
 //! | `at_most_recent` | consistent | | false | | |
 //! | `without_reuse` | consistent | true | false | | |
@@ -65,8 +66,12 @@ impl ListPlan {
         Self { at, fresh, unpaged: false, limits: ServerLimits::default(), immediate: false }
     }
 
-    /// Returns a list that is at least as new as the position.
+    /// Returns a list that is at least as new as the position. After a resume, returns a list of the most
+    /// recent state in a new epoch.
     pub(crate) fn relist(position: &Position) -> Self {
+        if position.resumed {
+            return Self::most_recent(position).without_reuse();
+        }
         Self { at: Self::not_older_than(&position.version), ..Self::most_recent(position) }
     }
 

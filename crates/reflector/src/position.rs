@@ -37,6 +37,10 @@ pub struct Position {
     /// later events, and the cache would return to older states. When the watch closes, the reflector
     /// therefore lists.
     pub disordered: bool,
+    /// True if an earlier process delivered the events up to a first `version`, and no list has followed. The
+    /// next list then starts a new epoch, because it must not rely on this version. It follows an expiry of
+    /// the version without a delay.
+    pub resumed: bool,
     /// The features of lists that the server does not support, as observed in earlier requests.
     pub limits: ServerLimits,
 }
@@ -71,7 +75,22 @@ impl Position {
             stall_weight: 0,
             check_version: false,
             disordered: false,
+            resumed: false,
             limits,
+        }
+    }
+
+    /// Returns the position up to which an earlier process delivered all events.
+    pub(crate) fn resumed(version: ResourceVersion) -> Self {
+        Self {
+            version,
+            moved: false,
+            unstable: false,
+            stall_weight: 0,
+            check_version: false,
+            disordered: false,
+            resumed: true,
+            limits: ServerLimits::default(),
         }
     }
 
@@ -89,7 +108,7 @@ impl Position {
 
     /// Returns whether a relist may follow an expired version without a delay.
     pub(crate) fn may_expire(&self) -> bool {
-        self.moved && !self.unstable
+        (self.moved || self.resumed) && !self.unstable
     }
 
     /// Returns the position after a watch without progress.

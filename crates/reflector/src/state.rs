@@ -97,8 +97,10 @@ pub enum AfterBackoff {
 /// Represents an input of the state machine. Inputs do not contain objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// The reflector starts.
+    /// The reflector starts with a list.
     Start,
+    /// The reflector starts with a watch. An earlier process has delivered all events up to this version.
+    Resume(&'a ResourceVersion),
     /// The server returned items of the page that is being requested.
     Items {
         /// True if all these items have a readable name.

@@ -16,8 +16,9 @@ use support::notation::{ParsedInput, outputs, state};
 
 const BEGIN: &str = "<!-- The rest is written by crates/reflector/tests/table.rs. -->\n";
 
-const INPUTS: [&str; 41] = [
+const INPUTS: [&str; 42] = [
     "start",
+    "resume 9",
     "items",
     "items nameless",
     "page 8",
@@ -126,6 +127,7 @@ fn position(version: &str) -> Position {
         stall_weight: 0,
         check_version: false,
         disordered: false,
+        resumed: false,
         limits: ServerLimits::default(),
     }
 }
@@ -146,6 +148,8 @@ fn watches() -> Vec<State> {
         opened(Position { stall_weight: 6, ..moved() }),
         opened(Position { stall_weight: 8, ..moved() }),
         opened(Position { stall_weight: 11, ..moved() }),
+        opened(Position { resumed: true, ..position("9") }),
+        opened(Position { resumed: true, disordered: true, ..moved() }),
         opened(position("")),
         opened(Position { unstable: true, ..position("") }),
     ];

@@ -66,6 +66,7 @@ mod plain;
 mod postings;
 mod reentrancy;
 mod replace;
+mod restore;
 mod root;
 mod selector;
 mod shard;

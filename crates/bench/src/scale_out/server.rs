@@ -85,7 +85,8 @@ async fn answer(server: &Server, objects: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn print(message: &impl Serialize) -> Result<()> {
+/// Prints a line of JSON.
+pub(crate) async fn print(message: &impl Serialize) -> Result<()> {
     let mut output = stdout();
     output.write_all(format!("{}\n", serde_json::to_string(message)?).as_bytes()).await?;
     Ok(output.flush().await?)

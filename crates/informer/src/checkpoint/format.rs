@@ -13,10 +13,8 @@
 //! can leave a partial last frame there, which the reader ignores. Any other deviation makes the file
 //! unusable. Numbers are little-endian. Each key contains only the bytes that differ from the key before.
 
-mod bytes;
 mod decode;
 mod encode;
-mod frame;
 #[cfg(test)]
 mod tests;
 
@@ -26,9 +24,18 @@ pub(crate) use decode::decode;
 pub(crate) use encode::{encode, encode_told};
 
 use super::identity::Identity;
+pub(crate) use crate::files::Unusable;
 
 const MAGIC: [u8; 8] = *b"KINFCKPT";
 const FORMAT_VERSION: u32 = 1;
+
+/// The tags of the frames.
+mod tag {
+    pub(super) const HEADER: u8 = 1;
+    pub(super) const BLOCK: u8 = 2;
+    pub(super) const FOOTER: u8 = 3;
+    pub(super) const TOLD: u8 = 4;
+}
 
 /// The maximum size of the payload of a block, in bytes.
 const MAX_BLOCK: usize = 64 << 10;
@@ -84,17 +91,4 @@ pub(crate) struct Decoded {
     pub(crate) told: Told,
     /// The length of the file without a partial last frame.
     pub(crate) valid_len: u64,
-}
-
-/// The reason for which a file is not used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unusable {
-    #[error("it is not a checkpoint")]
-    Magic,
-    #[error("its format has version {0}, and this program reads version {FORMAT_VERSION}")]
-    FormatVersion(u32),
-    #[error("it is truncated")]
-    Truncated,
-    #[error("it is damaged: {0}")]
-    Damaged(&'static str),
 }

@@ -1,5 +1,7 @@
 //! `Identity`: the owner of a checkpoint.
 
+use crate::files::difference;
+
 /// Identifies the cluster, the resource, the handler and the program of a checkpoint. A checkpoint with
 /// another identity is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +38,7 @@ impl Identity {
     }
 
     /// Returns the name and the saved value of the first field in which a saved identity differs.
-    pub(crate) fn difference<'a>(&self, saved: &'a Identity) -> Option<(&'static str, &'a str)> {
-        let mut fields = self.texts().into_iter().zip(saved.texts());
-        fields.find(|((_, current), (_, saved))| current != saved).map(|(_, saved)| saved)
+    pub(crate) fn difference<'a>(&'a self, saved: &'a Identity) -> Option<(&'static str, &'a str)> {
+        difference(self.texts(), saved.texts())
     }
 }

@@ -1,11 +1,10 @@
 //! Registers a handler with a checkpoint: locks and reads its file.
 
-use std::{hash::Hasher as _, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use kube_listwatch::ListerWatcher;
 use kube_object::{DigestSeed, Escaped, Object};
-use siphasher::sip::SipHasher13;
 use tokio::sync::watch;
 
 use super::{
@@ -14,10 +13,14 @@ use super::{
     identity::Identity,
     journal::CheckpointWriter,
     known_objects::KnownObjects,
-    storage::{Storage, StorageError},
+    storage::Storage,
     task::{CheckpointTask, Saved},
 };
-use crate::{HandlerRegistration, Informer, handlers::LagPolicy};
+use crate::{
+    HandlerRegistration, Informer,
+    files::{StorageError, file_name, is_secrets},
+    handlers::LagPolicy,
+};
 
 const MAX_NAME_BYTES: usize = 100;
 
@@ -106,8 +109,11 @@ impl<T: Object> Informer<T> {
             return Err(CheckpointError::AlreadyStarted { name: name.to_owned() });
         };
         let saved_seed = decoded.as_ref().and_then(|decoded| decoded.header.seed);
-        let seed = source.digest_seed().map(|seed| {
-            seed.get_or_init(|| saved_seed.map_or_else(DigestSeed::random, DigestSeed::new)).get()
+        let seed = source.decode_context().map(|context| {
+            context
+                .digest_seed
+                .get_or_init(|| saved_seed.map_or_else(DigestSeed::random, DigestSeed::new))
+                .get()
         });
         let saved = decoded.map(|decoded| Saved {
             version: decoded.header.version.clone(),
@@ -138,11 +144,6 @@ fn check_name(name: &str) -> Result<(), CheckpointError> {
     Err(CheckpointError::Name { name: name.to_owned() })
 }
 
-/// Returns whether this is the path of the Secrets of the core API group.
-fn is_secrets(path: &str) -> bool {
-    path.contains("/api/v1/") && path.ends_with("/secrets")
-}
-
 fn identity<T: Object>(source: &dyn ListerWatcher<T>, name: &str, checkpoint: &Checkpoint) -> Identity {
     let options = source.coverage().unwrap_or_default().options;
     Identity {
@@ -158,21 +159,15 @@ fn identity<T: Object>(source: &dyn ListerWatcher<T>, name: &str, checkpoint: &C
     }
 }
 
-/// Returns the beginning of the names of the files. A hash of the resource separates the handlers of
-/// different informers.
-fn file_name(identity: &Identity) -> String {
-    let mut hasher = SipHasher13::new();
-    for text in [&identity.path, &identity.selection, &identity.object_type] {
-        hasher.write(text.as_bytes());
-        hasher.write_u8(0xff);
-    }
-    format!("{}-{:016x}", identity.handler, hasher.finish())
-}
-
 /// Locks and reads the checkpoint. Logs the reason if it cannot be used.
 fn open(checkpoint: &Checkpoint, identity: &Identity, name: &str) -> (Option<Storage>, Option<Decoded>) {
     let folder = Escaped(checkpoint.folder.to_string_lossy());
-    let storage = match Storage::lock(&checkpoint.folder, &file_name(identity), checkpoint.max_bytes) {
+    let texts = [identity.path.as_str(), &identity.selection, &identity.object_type];
+    let storage = match Storage::lock(
+        &checkpoint.folder,
+        &file_name(&identity.handler, &texts),
+        checkpoint.max_bytes,
+    ) {
         Ok(storage) => storage,
         Err(reason) => {
             tracing::warn!(handler = name, %folder, %reason, "checkpoint is not used and not written; the handler starts cold");
@@ -203,20 +198,6 @@ fn read(storage: &Storage, identity: &Identity) -> Result<Option<Decoded>, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_paths_of_core_secrets_are_secrets() {
-        for (path, expected) in [
-            ("/api/v1/secrets", true),
-            ("/api/v1/namespaces/shop/secrets", true),
-            ("/prefix/api/v1/secrets", true),
-            ("/api/v1/namespaces/secrets/pods", false),
-            ("/apis/example.com/v1/secrets", false),
-            ("/api/v1/configmaps", false),
-        ] {
-            assert_eq!(is_secrets(path), expected, "{path}");
-        }
-    }
 
     #[test]
     fn name_is_safe_in_a_path() {

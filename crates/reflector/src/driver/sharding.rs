@@ -74,9 +74,10 @@ impl<T> Sharding<T> {
 impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
     /// Starts the requests. A sharded reflector without slots sends none.
     pub(super) fn start(&mut self) {
-        match self.sharding {
-            None => self.step(Input::Start, || None),
-            Some(_) => self.slots(SlotsInput::Start),
+        match (&self.sharding, self.reflector.resume.take()) {
+            (None, None) => self.step(Input::Start, || None),
+            (None, Some(version)) => self.step(Input::Resume(&version), || None),
+            (Some(_), _) => self.slots(SlotsInput::Start),
         }
     }
 

@@ -1,11 +1,14 @@
 //! Transitions before the first request and during a backoff.
 
 use super::{Step, ignore, list, watch};
-use crate::{AfterBackoff, Deadline, Input, ListPlan, ReflectorOptions, RelistCause, State, Waiting};
+use crate::{
+    AfterBackoff, Deadline, Input, ListPlan, Position, ReflectorOptions, RelistCause, State, Waiting,
+};
 
 pub(crate) fn start(input: Input<'_>, options: &ReflectorOptions) -> Step {
     match input {
         Input::Start => list::begin(ListPlan::first(options), RelistCause::Start, options),
+        Input::Resume(version) => watch::begin(Position::resumed(version.clone())),
         other => ignore(State::Idle, other),
     }
 }

@@ -84,6 +84,7 @@ fn listed(at: &str) -> Position {
         stall_weight: 0,
         check_version: false,
         disordered: false,
+        resumed: false,
         limits: ServerLimits::default(),
     }
 }

@@ -28,6 +28,7 @@ impl ParsedInput {
         let event = |kind| Input::Event { kind, version: &self.version };
         match word(0) {
             "start" => Input::Start,
+            "resume" => Input::Resume(&self.version),
             "items" => Input::Items { complete: word(1).is_empty() },
             "page" => Input::PageEnd { version: &self.version, next: word(2).strip_prefix("next=") },
             "added" => event(EventKind::Added),
@@ -177,6 +178,7 @@ fn plan(plan: &ListPlan) -> String {
 fn position(position: &Position, more: &[&str]) -> String {
     let stall_weight = (position.stall_weight > 0).then(|| format!("stalled {}", position.stall_weight));
     let mut facts = vec![
+        flag(position.resumed, "resumed"),
         flag(position.moved, "moved"),
         flag(position.unstable, "unstable"),
         flag(position.check_version, "check version"),

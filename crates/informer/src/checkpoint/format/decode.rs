@@ -4,10 +4,10 @@ use kube_object::{Digest, DigestSeed, ObjectKey, ResourceVersion, Uid};
 
 use super::{
     Decoded, FORMAT_VERSION, Finished, Header, Identity, Known, MAGIC, MAX_BLOCK, Unusable,
-    bytes::{Reader, as_text},
     encode::{DIGEST, FINISHED, NUMBER, UNFINISHED, UUID},
-    frame::{Tag, hash, take_frame},
+    tag,
 };
+use crate::files::{Reader, hash, read_key, take_frame};
 
 /// Reads a file.
 ///
@@ -17,7 +17,7 @@ use super::{
 pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     let mut rest = file;
     header_start(&mut rest)?;
-    let (Tag::Header, payload) = take_frame(&mut rest)? else {
+    let (tag::HEADER, payload) = take_frame(&mut rest)? else {
         return Err(Unusable::Damaged("the header is missing"));
     };
     let header = read_header(Reader(payload))?;
@@ -25,8 +25,8 @@ pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     loop {
         let before = file.len() - rest.len();
         match take_frame(&mut rest)? {
-            (Tag::Block, payload) if payload.len() <= MAX_BLOCK => read_block(Reader(payload), &mut entries)?,
-            (Tag::Footer, payload) => {
+            (tag::BLOCK, payload) if payload.len() <= MAX_BLOCK => read_block(Reader(payload), &mut entries)?,
+            (tag::FOOTER, payload) => {
                 check_footer(Reader(payload), blocks, &entries, hash(&file[..before]))?;
                 break;
             }
@@ -37,7 +37,7 @@ pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     let mut told = Vec::new();
     loop {
         match take_frame(&mut rest) {
-            Ok((Tag::Told, payload)) => read_told(Reader(payload), &mut told)?,
+            Ok((tag::TOLD, payload)) => read_told(Reader(payload), &mut told)?,
             Ok(_) => return Err(Unusable::Damaged("a frame has an unexpected tag")),
             Err(Unusable::Truncated) => break,
             Err(damaged) => return Err(damaged),
@@ -50,11 +50,11 @@ fn header_start(rest: &mut &[u8]) -> Result<(), Unusable> {
     let mut reader = Reader(rest);
     let magic = reader.array().map_err(|_| Unusable::Truncated)?;
     if magic != MAGIC {
-        return Err(Unusable::Magic);
+        return Err(Unusable::Magic("checkpoint"));
     }
     let version = u32::from_le_bytes(reader.array().map_err(|_| Unusable::Truncated)?);
     if version != FORMAT_VERSION {
-        return Err(Unusable::FormatVersion(version));
+        return Err(Unusable::FormatVersion { found: version, supported: FORMAT_VERSION });
     }
     *rest = reader.0;
     Ok(())
@@ -104,7 +104,7 @@ fn read_told(mut reader: Reader<'_>, told: &mut Vec<(ObjectKey, Uid)>) -> Result
 }
 
 fn read_entry(reader: &mut Reader<'_>, before: Option<&ObjectKey>) -> Result<(ObjectKey, Known), Unusable> {
-    let key = read_key(reader, before.map_or("", ObjectKey::as_str))?;
+    let key = read_key(reader, before)?;
     let flags = reader.byte()?;
     let is_set = |flag| flags & flag != 0;
     let uid = if is_set(UUID) { Uid::from(reader.array::<16>()?) } else { Uid::new(reader.text()?) };
@@ -118,23 +118,6 @@ fn read_entry(reader: &mut Reader<'_>, before: Option<&ObjectKey>) -> Result<(Ob
     let digest = if is_set(DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
     let finished = Some(Finished { version, digest });
     Ok((key, Known { uid, finished, is_unfinished: is_set(UNFINISHED), is_in_journal: false }))
-}
-
-fn read_key(reader: &mut Reader<'_>, before: &str) -> Result<ObjectKey, Unusable> {
-    let malformed = Unusable::Damaged("a key is malformed");
-    let (namespace, shared) = (reader.number()?, reader.number()?);
-    let shared = usize::try_from(shared).ok().and_then(|shared| before.as_bytes().get(..shared));
-    let text = [shared.ok_or(malformed.clone())?, reader.bytes()?].concat();
-    let text = as_text(&text)?;
-    if namespace == 0 {
-        return Ok(ObjectKey::new(None, text));
-    }
-    let (namespace, name) = usize::try_from(namespace)
-        .ok()
-        .and_then(|len| text.split_at_checked(len))
-        .and_then(|(namespace, rest)| Some((namespace, rest.strip_prefix('/')?)))
-        .ok_or(malformed)?;
-    Ok(ObjectKey::new(Some(namespace), name))
 }
 
 fn check_footer(

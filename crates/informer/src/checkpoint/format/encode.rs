@@ -5,14 +5,11 @@ use std::{
     io::{self, Write},
 };
 
-use kube_object::{DigestSeed, ObjectKey, ResourceVersion, Uid};
+use kube_object::{DigestSeed, ObjectKey, Uid};
 use siphasher::sip::SipHasher13;
 
-use super::{
-    FORMAT_VERSION, Header, Known, MAGIC, MAX_BLOCK,
-    bytes::{put_number, put_text},
-    frame::{Tag, put_frame},
-};
+use super::{FORMAT_VERSION, Header, Known, MAGIC, MAX_BLOCK, tag};
+use crate::files::{as_number, put_frame, put_key, put_number, put_text};
 
 pub(super) const UUID: u8 = 1;
 pub(super) const FINISHED: u8 = 2;
@@ -32,7 +29,7 @@ pub(crate) fn encode(
     let mut out = HashingWriter { out, hasher: SipHasher13::new() };
     out.put(&MAGIC)?;
     out.put(&FORMAT_VERSION.to_le_bytes())?;
-    out.put_frame(Tag::Header, &header_payload(header))?;
+    out.put_frame(tag::HEADER, &header_payload(header))?;
     let (mut blocks, mut block, mut entry, mut before) = (0, Vec::new(), Vec::new(), None);
     for (key, known) in entries {
         put_entry(&mut entry, key, before, known);
@@ -51,7 +48,7 @@ pub(crate) fn encode(
     put_number(&mut footer, blocks);
     put_number(&mut footer, entries.len() as u64);
     footer.extend_from_slice(&out.hasher.finish().to_le_bytes());
-    out.put_frame(Tag::Footer, &footer)
+    out.put_frame(tag::FOOTER, &footer)
 }
 
 /// Returns a frame of the journal.
@@ -60,7 +57,7 @@ pub(crate) fn encode_told<'a>(told: impl IntoIterator<Item = (&'a ObjectKey, &'a
     for (key, uid) in told {
         put_entry(&mut payload, key, None, &Known::told(uid.clone()));
     }
-    put_frame(&mut frame, Tag::Told, &payload);
+    put_frame(&mut frame, tag::TOLD, &payload);
     frame
 }
 
@@ -82,12 +79,7 @@ fn header_payload(header: &Header) -> Vec<u8> {
 
 /// Appends an entry: the key, flags, the uid, the version and the digest.
 fn put_entry(out: &mut Vec<u8>, key: &ObjectKey, before: Option<&ObjectKey>, known: &Known) {
-    let (text, before) = (key.as_str().as_bytes(), before.map_or("", ObjectKey::as_str).as_bytes());
-    let shared = text.iter().zip(before).take_while(|(a, b)| a == b).count();
-    put_number(out, key.namespace().map_or(0, str::len) as u64);
-    put_number(out, shared as u64);
-    put_number(out, (text.len() - shared) as u64);
-    out.extend_from_slice(&text[shared..]);
+    put_key(out, key, before);
     let uuid = known.uid.as_uuid();
     let number = known.finished.as_ref().and_then(|finished| as_number(&finished.version));
     let digest = known.finished.as_ref().and_then(|finished| finished.digest);
@@ -113,12 +105,6 @@ fn put_entry(out: &mut Vec<u8>, key: &ObjectKey, before: Option<&ObjectKey>, kno
     }
 }
 
-/// Returns the number whose version is exactly this version.
-fn as_number(version: &ResourceVersion) -> Option<u64> {
-    let number: u64 = version.as_str().parse().ok()?;
-    (ResourceVersion::from(number) == *version).then_some(number)
-}
-
 /// Hashes all written bytes.
 struct HashingWriter<'a, W> {
     out: &'a mut W,
@@ -131,7 +117,7 @@ impl<W: Write> HashingWriter<'_, W> {
         self.out.write_all(bytes)
     }
 
-    fn put_frame(&mut self, tag: Tag, payload: &[u8]) -> Result<(), io::Error> {
+    fn put_frame(&mut self, tag: u8, payload: &[u8]) -> Result<(), io::Error> {
         let mut frame = Vec::with_capacity(payload.len() + 32);
         put_frame(&mut frame, tag, payload);
         self.put(&frame)
@@ -143,7 +129,7 @@ impl<W: Write> HashingWriter<'_, W> {
             return Err(io::Error::other("an object has a key, uid or version of more than 64 KiB"));
         }
         if !block.is_empty() {
-            self.put_frame(Tag::Block, block)?;
+            self.put_frame(tag::BLOCK, block)?;
             block.clear();
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use proptest::prelude::*;
 
 use super::*;
+use crate::files::{Reader, hash, put_frame, take_frame};
 
 fn header() -> Header {
     let texts = ["cluster", "/api/v1/pods", "app=web", "Pod", "audit", "v1"].map(str::to_owned);
@@ -100,11 +101,11 @@ proptest! {
     #[test]
     fn any_payload_never_panics(header: Vec<u8>, block: Vec<u8>, told: Vec<u8>) {
         let mut bytes = [&MAGIC[..], &FORMAT_VERSION.to_le_bytes()].concat();
-        frame::put_frame(&mut bytes, frame::Tag::Header, &header);
+        put_frame(&mut bytes, tag::HEADER, &header);
         prop_assert!(decode(&bytes).is_err());
-        let _block = decode::read_block(bytes::Reader(&block), &mut Vec::new());
+        let _block = decode::read_block(Reader(&block), &mut Vec::new());
         let mut bytes = file(&[], &[]);
-        frame::put_frame(&mut bytes, frame::Tag::Told, &told);
+        put_frame(&mut bytes, tag::TOLD, &told);
         let _told = decode(&bytes);
     }
 }
@@ -116,9 +117,9 @@ fn blocks_have_at_most_64_kib() {
     let file = file(&entries, &[]);
     let mut rest = &file[12..];
     let mut blocks = 0;
-    while let Ok((tag, payload)) = frame::take_frame(&mut rest) {
+    while let Ok((tag, payload)) = take_frame(&mut rest) {
         assert!(payload.len() <= MAX_BLOCK);
-        blocks += usize::from(tag == frame::Tag::Block);
+        blocks += usize::from(tag == tag::BLOCK);
     }
     assert!(blocks > 5, "{blocks} blocks in {} bytes", file.len());
     assert_eq!(decode(&file).unwrap().entries, entries);
@@ -163,9 +164,9 @@ fn removed_or_moved_block_makes_file_unusable() {
     let file = file(&small_entries(), &[]);
     let mut rest = &file[12..];
     let at = |rest: &[u8]| file.len() - rest.len();
-    frame::take_frame(&mut rest).unwrap();
+    take_frame(&mut rest).unwrap();
     let start = at(rest);
-    frame::take_frame(&mut rest).unwrap();
+    take_frame(&mut rest).unwrap();
     let end = at(rest);
     let (before, block, after) = (&file[..start], &file[start..end], &file[end..]);
     assert!(decode(&[before, after].concat()).is_err(), "a removed block");
@@ -177,10 +178,10 @@ fn removed_or_moved_block_makes_file_unusable() {
 #[test]
 fn other_formats_are_named() {
     assert_eq!(decode(b""), Err(Unusable::Truncated));
-    assert_eq!(decode(b"{\"kind\":\"Pod\"}"), Err(Unusable::Magic));
+    assert_eq!(decode(b"{\"kind\":\"Pod\"}"), Err(Unusable::Magic("checkpoint")));
     let mut newer = file(&[], &[]);
     newer[8] = 2;
-    assert_eq!(decode(&newer), Err(Unusable::FormatVersion(2)));
+    assert_eq!(decode(&newer), Err(Unusable::FormatVersion { found: 2, supported: 1 }));
 }
 
 /// Fails after some bytes, like a full disk.
@@ -218,7 +219,7 @@ fn entry_above_64_kib_is_an_error() {
 /// A typical object of a Deployment.
 fn pod(at: u64) -> (ObjectKey, Known) {
     let name = format!("web-{:03}-7d4b9c6f5d-{:05x}", at / 20, at.wrapping_mul(0x9e37_79b9) & 0xf_ffff);
-    let id = frame::hash(&at.to_le_bytes());
+    let id = hash(&at.to_le_bytes());
     let uid = Uid::new(&format!(
         "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
         id as u32,

@@ -1,5 +1,7 @@
 //! Tests the files of a checkpoint, also on a full disk.
 
+use std::fs;
+
 use kube_object::ResourceVersion;
 
 use super::*;
@@ -95,7 +97,7 @@ fn full_disk_at_any_byte_keeps_old_checkpoint() {
         let error = storage.replace(&header(2), &entries(3), &[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull, "byte {byte}");
         assert_eq!(contents(&storage), Some(("1".to_owned(), 2, 1)), "byte {byte}");
-        assert!(!storage.temporary.exists());
+        assert!(!storage.files.temporary().exists());
     }
     storage.max_bytes = larger.len() as u64;
     storage.replace(&header(2), &entries(3), &[]).unwrap();

@@ -10,8 +10,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 /// The server then sends only the metadata of the namespace.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// Identifies the cluster of a [`Checkpoint`](crate::Checkpoint). A checkpoint of another cluster is not
-/// used.
+/// Identifies the cluster of a [`Checkpoint`](crate::Checkpoint) or of a snapshot. A file of another cluster
+/// is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClusterId(String);
 
@@ -36,7 +36,7 @@ impl ClusterId {
     ///
     /// # Errors
     /// Returns an error if the request fails, or if the namespace has no uid. A program that can also run
-    /// without a checkpoint of this cluster can then use [`ClusterId::from_url`].
+    /// without the files of this cluster can then use [`ClusterId::from_url`].
     ///
     /// # Cancel safety
     /// If you drop the future, the request is cancelled.

@@ -1,0 +1,162 @@
+//! The cost of a restart with a snapshot, as a part of the cost of a start without one.
+//!
+//! Each start is a process of its own, so its CPU time does not contain the server. The server is
+//! kube-testserver in this process, and counts the bytes of all connections.
+
+mod program;
+
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
+use kube_client::Client;
+use kube_testserver::Server;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::cli::positive;
+use crate::http_server::{RequestCounter, serve};
+use crate::pods::Pod;
+use crate::process::{Process, REST_INTERVAL};
+use crate::record::create as create_pods;
+
+pub use program::RestartProgramArgs;
+pub(crate) use program::run_program;
+
+/// Contains the options of `kube-bench restart`.
+#[derive(Debug, Args)]
+pub struct RestartArgs {
+    /// The number of Pods.
+    #[arg(long, default_value_t = 20_000, value_parser = positive)]
+    pods: usize,
+    /// Measure only this representation. Can be used several times.
+    #[arg(long, value_enum)]
+    representation: Vec<Representation>,
+    /// Verify each snapshot with a list, as after a longer time, in place of a watch.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Selects how an object is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Representation {
+    /// `Pod`.
+    Typed,
+    /// `Lazy<Pod>`.
+    Lazy,
+    /// `Compressed<Pod>`.
+    Compressed,
+}
+
+/// The line of a program whose cache is synced.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Synced {
+    objects: usize,
+    /// Whether the cache was restored from a file.
+    restored: bool,
+}
+
+/// The figures of a start.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    /// The seconds of CPU time until the cache was synced, and the handler had received all objects.
+    cpu: f64,
+    /// The bytes from and to the server.
+    bytes: u64,
+}
+
+impl fmt::Display for Representation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Measures the starts, and prints a table.
+///
+/// # Errors
+///
+/// Fails if a process cannot be started, stops early, or does not have the expected number of objects.
+///
+/// # Cancel safety
+///
+/// Dropping the future kills all processes.
+pub(crate) async fn restart(args: &RestartArgs, out: &mut impl Write) -> Result<()> {
+    let server = Server::builder().field_ownership(true).build();
+    let pods: Vec<Pod> = (0..args.pods).map(Pod::new).collect();
+    create_pods(&Client::new(server.service(), "default"), &pods).await?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let counter = RequestCounter::default();
+    let serving = tokio::spawn(serve(listener, server.service(), counter.clone()));
+    let all = [Representation::Typed, Representation::Lazy, Representation::Compressed];
+    let wanted = if args.representation.is_empty() { all.to_vec() } else { args.representation.clone() };
+    writeln!(out, "| {} Pods | CPU, s | bytes | file, bytes |", args.pods)?;
+    writeln!(out, "|---|--:|--:|--:|")?;
+    for representation in wanted {
+        let folder = tempfile::tempdir()?;
+        let program = Program { representation, url: &url, folder: folder.path(), list: args.list };
+        let cold = program.measure(args.pods, false, &counter).await?;
+        let warm = program.measure(args.pods, true, &counter).await?;
+        print(out, representation, cold, warm, file_bytes(folder.path())?)?;
+    }
+    serving.abort();
+    Ok(())
+}
+
+fn print(
+    out: &mut impl Write,
+    representation: Representation,
+    cold: Figures,
+    warm: Figures,
+    file: u64,
+) -> Result<()> {
+    writeln!(out, "| {representation}, without a snapshot | {:.2} | {} | |", cold.cpu, cold.bytes)?;
+    writeln!(out, "| {representation}, with a snapshot | {:.2} | {} | {file} |", warm.cpu, warm.bytes)?;
+    let (cpu, bytes) = (warm.cpu / cold.cpu, warm.bytes as f64 / cold.bytes as f64);
+    writeln!(out, "| ratio | {cpu:.2} | {bytes:.4} | |")?;
+    Ok(())
+}
+
+fn file_bytes(folder: &Path) -> Result<u64> {
+    let mut largest = 0;
+    for file in fs::read_dir(folder)? {
+        largest = largest.max(file?.metadata()?.len());
+    }
+    Ok(largest)
+}
+
+/// The program whose starts are measured.
+struct Program<'a> {
+    representation: Representation,
+    url: &'a str,
+    folder: &'a Path,
+    list: bool,
+}
+
+impl Program<'_> {
+    /// Starts the program, and stops it when its cache is synced.
+    async fn measure(&self, pods: usize, restored: bool, counter: &RequestCounter) -> Result<Figures> {
+        let before = counter.total();
+        let mut command = Command::new(std::env::current_exe().context("the program has no path")?);
+        command.args(["restart-program", "--server", self.url, "--folder"]).arg(self.folder);
+        command.args(["--representation", &self.representation.to_string()]);
+        if self.list {
+            command.arg("--list");
+        }
+        let logs = std::env::temp_dir().join("kube-bench-restart");
+        let mut program = Process::spawn("a program", command, &logs)?;
+        let synced: Synced = program.receive().await?;
+        ensure!(synced.objects == pods, "the program has {} of {pods} Pods", synced.objects);
+        ensure!(synced.restored == restored, "the program has no snapshot, or an unexpected one");
+        program.rest(REST_INTERVAL).await?;
+        let cpu = program.cpu()?.as_secs_f64();
+        let bytes = counter.total().since(&before).bytes;
+        program.stop().await?;
+        Ok(Figures { cpu, bytes })
+    }
+}

@@ -1,0 +1,35 @@
+//! The files of checkpoints and snapshots: cluster identity, frames with checksums, locks, and atomic writes.
+
+mod bytes;
+mod cluster;
+mod folder;
+mod frame;
+
+pub(crate) use bytes::{Reader, as_number, put_key, put_number, put_text, read_key};
+pub use cluster::{ClusterId, ClusterIdError};
+pub(crate) use folder::{Limited, LockedFolder, StorageError, file_name, is_secrets};
+#[cfg(feature = "snapshots")]
+pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, parse_head};
+pub(crate) use frame::{hash, put_frame, take_frame};
+
+/// The reason for which a file is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("it is not a {0}")]
+    Magic(&'static str),
+    #[error("its format has version {found}, and this program reads version {supported}")]
+    FormatVersion { found: u32, supported: u32 },
+    #[error("it is truncated")]
+    Truncated,
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+/// Returns the name and the saved value of the first text in which a saved identity differs.
+pub(crate) fn difference<'a>(
+    current: impl IntoIterator<Item = (&'static str, &'a str)>,
+    saved: impl IntoIterator<Item = (&'static str, &'a str)>,
+) -> Option<(&'static str, &'a str)> {
+    let mut fields = current.into_iter().zip(saved);
+    fields.find(|((_, current), (_, saved))| current != saved).map(|(_, saved)| saved)
+}

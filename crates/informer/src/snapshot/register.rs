@@ -1,0 +1,232 @@
+//! Reads the snapshot of an informer, and fills its store.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use kube_object::{DigestSeed, Escaped, Persist};
+use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
+
+use super::{
+    SnapshotFile,
+    identity::Identity,
+    storage::{Loaded, Storage},
+    task::SnapshotTask,
+};
+use crate::{
+    Informer,
+    files::{StorageError, is_secrets},
+    restored::{Restored, SavedState},
+    shared::Shared,
+};
+
+/// Reports that an informer has no snapshot. A problem with the file never causes this error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The informer was started or stopped before, or already has a snapshot.
+    #[error(
+        "cannot restore a snapshot of {}: the informer is already started or has a snapshot; restore the snapshot once, before the start",
+        Escaped(informer)
+    )]
+    AlreadyStarted {
+        /// The name of the informer.
+        informer: String,
+    },
+    /// The informer caches Secrets, and a snapshot is not encrypted.
+    #[error("cannot restore a snapshot of {}: a file must not contain Secrets", Escaped(informer))]
+    Secrets {
+        /// The name of the informer.
+        informer: String,
+    },
+    /// The informer caches only the objects of some slots. After a restart it may have other slots.
+    #[error("cannot restore a snapshot of {}: the informer is sharded", Escaped(informer))]
+    Sharded {
+        /// The name of the informer.
+        informer: String,
+    },
+    /// The source is not a `ListWatch` of an `Api`. The states of two processes cannot be compared.
+    #[error("cannot restore a snapshot of {}: the source is not a ListWatch of an Api", Escaped(informer))]
+    Source {
+        /// The name of the informer.
+        informer: String,
+    },
+}
+
+impl<T: Persist> Informer<T> {
+    /// Fills the cache from the file of an earlier process, and keeps the file up to date. Returns the
+    /// restored contents, or `None` if the cache stays empty.
+    ///
+    /// Call this method once, before [`Informer::start`]. When it returns, listers and indexes contain the
+    /// restored objects. The informer is not synced, and handlers receive no calls, until the informer has
+    /// verified the contents:
+    ///
+    /// 1. It compares the version of the file with the current resourceVersion of the server. If the server
+    ///    has a lower version, it has another history. The contents are then discarded.
+    /// 2. If the file is younger than 5 minutes, the informer watches from the version of the file. Handlers
+    ///    then receive the contents as initial adds, and the changes since as usual events.
+    /// 3. Otherwise, it lists. Unchanged objects are neither decoded nor replaced.
+    ///
+    /// If the file is missing, damaged, locked, or belongs to something else, the informer starts cold. The
+    /// log contains the reason. A problem with the file never stops the informer.
+    ///
+    /// The informer writes the file when it stops, and at intervals if enough objects have changed. The
+    /// method reads the file on a thread for blocking work.
+    ///
+    /// # Errors
+    /// Returns an error if the informer was started before or already has a snapshot, if it caches Secrets,
+    /// if it is sharded, or if its source is not a [`ListWatch`](crate::ListWatch) of an `Api`.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the file can still be read. The cache is then filled or stays empty.
+    pub async fn restore_snapshot(&self, file: &SnapshotFile) -> Result<Option<Restored>, SnapshotError> {
+        let informer = self.name().to_owned();
+        let source = &self.shared.config.source;
+        if is_secrets(&source.path()) {
+            return Err(SnapshotError::Secrets { informer });
+        }
+        if self.shared.slots.is_some() {
+            return Err(SnapshotError::Sharded { informer });
+        }
+        if source.decode_context().is_none() {
+            return Err(SnapshotError::Source { informer });
+        }
+        if !self.shared.is_not_started() || !self.shared.restored.reserve() {
+            return Err(SnapshotError::AlreadyStarted { informer });
+        }
+        let (shared, file) = (Arc::clone(&self.shared), file.clone());
+        match spawn_blocking(move || restore(&shared, &file)).await {
+            Ok(Some(outcome)) => Ok(outcome.log(&informer)),
+            Ok(None) => Err(SnapshotError::AlreadyStarted { informer }),
+            Err(_) => Ok(None), // The runtime shuts down.
+        }
+    }
+}
+
+/// The result of an attempt to use a file.
+struct Outcome {
+    path: PathBuf,
+    contents: Contents,
+}
+
+enum Contents {
+    Restored(Restored),
+    /// The file does not exist.
+    Missing,
+    /// The file is not used, for this reason.
+    Unusable(String),
+    /// The file is neither used nor written, for this reason.
+    NotWritten(StorageError),
+}
+
+impl Outcome {
+    /// Logs the outcome, and returns the restored contents.
+    fn log(self, informer: &str) -> Option<Restored> {
+        let (informer, file) = (Escaped(informer), Escaped(self.path.to_string_lossy()));
+        match self.contents {
+            Contents::Restored(restored) => {
+                let Restored { age, objects, .. } = restored;
+                tracing::info!(%informer, %file, objects, ?age, "snapshot is restored, and not verified yet");
+                return Some(restored);
+            }
+            Contents::Missing => {
+                tracing::info!(%informer, %file, "no snapshot exists; the informer starts cold");
+            }
+            Contents::Unusable(reason) => {
+                tracing::warn!(%informer, %file, reason, "snapshot is not used; the informer starts cold");
+            }
+            Contents::NotWritten(reason) => {
+                tracing::warn!(%informer, %file, %reason, "snapshot is not used and not written; the informer starts cold");
+            }
+        }
+        None
+    }
+}
+
+/// Reads the file and fills the store. Returns `None` if the informer was started before.
+fn restore<T: Persist>(shared: &Arc<Shared<T>>, file: &SnapshotFile) -> Option<Outcome> {
+    let context = shared.config.source.decode_context()?;
+    let identity = Identity::of(&*shared.config.source, context, file);
+    let storage = match Storage::lock(file, &identity) {
+        Ok(storage) => storage,
+        Err(reason) => {
+            return Some(Outcome { path: file.folder.clone(), contents: Contents::NotWritten(reason) });
+        }
+    };
+    let path = storage.path().to_owned();
+    // A `Deserialize` implementation can panic.
+    let read = catch_unwind(AssertUnwindSafe(|| storage.read::<T>(&identity, context)));
+    let read = read.unwrap_or_else(|_| Err("a Deserialize implementation panicked".to_owned()));
+    let saved_seed = read.as_ref().ok().and_then(Option::as_ref).and_then(|loaded| loaded.header.seed);
+    let seed = || saved_seed.map_or_else(DigestSeed::random, DigestSeed::new);
+    let seed = context.digest_seed.get_or_init(seed).get();
+    let storage = Arc::new(Mutex::new(storage));
+    let task = task(shared, Arc::clone(&storage), identity, seed, file);
+    let contents = shared.before_start(|| {
+        let contents = match read {
+            Ok(None) => Contents::Missing,
+            Err(reason) => Contents::Unusable(reason),
+            Ok(Some(mut loaded)) => {
+                if saved_seed != Some(seed) {
+                    loaded.entries.iter_mut().for_each(|entry| entry.digest = None);
+                }
+                let discard = move || storage.lock().discard();
+                Contents::Restored(fill(shared, loaded, file.resume_within, discard))
+            }
+        };
+        (task.run().boxed(), contents)
+    })?;
+    Some(Outcome { path, contents })
+}
+
+fn task<T: Persist>(
+    shared: &Shared<T>,
+    storage: Arc<Mutex<Storage>>,
+    identity: Identity,
+    seed: u64,
+    file: &SnapshotFile,
+) -> SnapshotTask<T> {
+    let rng = shared.config.settings.reflector.seed;
+    SnapshotTask {
+        store: shared.store.clone(),
+        storage,
+        identity,
+        seed,
+        stopping: shared.stopping.clone(),
+        changes: shared.restored.changes(),
+        interval: file.interval,
+        rng: rng.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed),
+        failing: false,
+    }
+}
+
+/// Fills the store, which is empty because the informer was not started.
+fn fill<T: Persist>(
+    shared: &Shared<T>,
+    loaded: Loaded<T>,
+    resume_within: Duration,
+    discard: impl Fn() -> Result<(), io::Error> + Send + Sync + 'static,
+) -> Restored {
+    let Loaded { header, entries } = loaded;
+    let saved = SavedState {
+        version: header.version,
+        saved_at: header.saved_at,
+        resume_within,
+        complete: header.complete,
+        objects: entries.len(),
+    };
+    let restored = saved.restored();
+    if shared.store.restore(entries) {
+        shared.restored.set(saved, Arc::new(discard));
+    }
+    restored
+}
