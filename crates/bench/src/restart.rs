@@ -25,8 +25,7 @@ use crate::pods::Pod;
 use crate::process::{Process, REST_INTERVAL};
 use crate::record::create as create_pods;
 
-pub use program::RestartProgramArgs;
-pub(crate) use program::run_program;
+pub(crate) use program::{RestartProgramArgs, run_program};
 
 /// Contains the options of `kube-bench restart`.
 #[derive(Debug, Args)]

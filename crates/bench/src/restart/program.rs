@@ -66,7 +66,9 @@ where
     let restored = pods.restore_snapshot(&file).await?.is_some();
     let received = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&received);
-    let handler = pods.on_event(move |_| drop(count.fetch_add(1, Relaxed)));
+    let handler = pods.on_event(move |_| {
+        count.fetch_add(1, Relaxed);
+    });
     pods.start();
     pods.wait_for_sync(TIMEOUT).await?;
     ensure!(handler.wait_for_sync(TIMEOUT).await, "the handler did not receive all Pods in time");
