@@ -33,6 +33,7 @@ async fn check(name: &str, caches: Caches, gate: bool) -> Result<()> {
         retry_millis: 500,
         settle_millis: 500,
         work_millis: 20,
+        lag_millis: 500,
     };
     let program = env!("CARGO_BIN_EXE_sharded").into();
     let settings = Settings { program, objects: 2000, namespaces: 200, operator, gate };

@@ -1,19 +1,16 @@
-//! The writes of the replicas, and the tables of the group, from the audit log.
+//! The writes of the replicas, from the audit log, and the tables of the group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::GROUP;
-use crate::audit::{AuditEvent, AuditLog};
+use crate::audit::{AuditEvent, AuditLog, ObjectRef};
 
 /// The time for which a request of a replica can arrive after the replica continued.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
-const TABLE: &str = "kube-informer.dev/shard-table";
 
 /// Everything that happened. The order is that of the log, not of the versions.
 #[derive(Debug, Default)]
@@ -41,8 +38,8 @@ pub(super) struct Pause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) version: u64,
-    /// When the server sent the response to the write.
-    pub(super) at: String,
+    /// When the watch delivered the state.
+    pub(super) at: Timestamp,
     /// The member that owns each slot.
     pub(super) owners: Vec<Option<String>>,
 }
@@ -63,16 +60,6 @@ pub(super) struct Write {
     pub(super) writes: u64,
 }
 
-#[derive(Deserialize)]
-struct TableText {
-    slots: Vec<EntryText>,
-}
-
-#[derive(Deserialize)]
-struct EntryText {
-    owner: Option<String>,
-}
-
 /// Creates the log of the writes that [`History::read`] needs.
 pub(super) fn audit_log() -> Result<AuditLog> {
     AuditLog::new(&[("", &["configmaps"]), ("coordination.k8s.io", &["leases"])])
@@ -81,34 +68,28 @@ pub(super) fn audit_log() -> Result<AuditLog> {
 impl History {
     /// Adds the new events of the log.
     pub(super) fn read(&mut self, log: &mut AuditLog) -> Result<()> {
-        log.read()?.iter().try_for_each(|event| self.add(event))
+        log.read()?.iter().for_each(|event| self.add(event));
+        Ok(())
     }
 
-    fn add(&mut self, event: &AuditEvent) -> Result<()> {
-        let Some(user) = event.user() else { return Ok(()) };
+    fn add(&mut self, event: &AuditEvent) {
+        let Some(user) = event.user() else { return };
         let resource = event.object_ref.resource.as_str();
-        let Some((object, version)) = event.written() else {
-            if resource == "configmaps" && event.is_uncertain() {
-                self.uncertain.push(Write::new(event, user, &event.object_ref.name, &event.request, 0));
-            }
-            return Ok(());
-        };
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        match (resource, event.verb.as_str()) {
-            ("leases", _) if name == GROUP.1 => {
-                let text = object["metadata"]["annotations"][TABLE].as_str().context("no table")?;
-                let TableText { slots } = serde_json::from_str(text)?;
-                let owners = slots.into_iter().map(|slot| slot.owner).collect();
-                self.tables.push(Table { version, at: event.completed.clone(), owners });
-            }
-            // Later, other members also write the Lease, to mark a dead member.
-            ("leases", "create" | "patch") => {
-                self.members.entry(name.to_owned()).or_insert_with(|| user.to_owned());
-            }
-            ("configmaps", _) => self.writes.push(Write::new(event, user, name, object, version)),
-            _ => {}
+        if resource == "leases" && event.verb == "create" {
+            // The table has the name of the group, and is no member.
+            let name = event.request["metadata"]["name"].as_str().unwrap_or_default();
+            self.members.insert(name.to_owned(), user.to_owned());
         }
-        Ok(())
+        if resource != "configmaps" {
+            return;
+        }
+        match event.written() {
+            Some((object, version)) => self.writes.push(Write::new(event, user, object, version)),
+            None if event.is_uncertain() => {
+                self.uncertain.push(Write::new(event, user, &event.request, 0));
+            }
+            None => {}
+        }
     }
 
     /// Records that a replica continues now.
@@ -117,6 +98,12 @@ impl History {
         let now = Timestamp::now();
         let pause = Pause { of: of.to_owned(), from: text(now), until: text(now + LATE) };
         self.pauses.push(pause);
+    }
+
+    /// Returns whether the current table has no owners.
+    pub(super) fn is_released(&self) -> bool {
+        let table = self.tables.iter().max_by_key(|table| table.version);
+        table.is_some_and(|table| table.owners.iter().all(Option::is_none))
     }
 
     /// Returns the version of the current table, and the number of slots of each replica. Returns `None` if
@@ -151,8 +138,8 @@ impl History {
 }
 
 impl Write {
-    fn new(event: &AuditEvent, by: &str, name: &str, object: &Value, version: u64) -> Self {
-        let namespace = &event.object_ref.namespace;
+    fn new(event: &AuditEvent, by: &str, object: &Value, version: u64) -> Self {
+        let ObjectRef { namespace, name, .. } = &event.object_ref;
         let number = |field: &str| object["data"][field].as_str()?.parse().ok();
         Self {
             by: by.to_owned(),

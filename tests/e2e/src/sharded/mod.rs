@@ -7,6 +7,7 @@ mod judge;
 mod objects;
 mod operator;
 mod suite;
+mod tables;
 
 pub use operator::{Caches, OperatorOptions, run_operator};
 pub use suite::{Settings, run};

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use futures_util::StreamExt as _;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::Patch;
+use kube_client::client::Body;
 use kube_client::{Client, Config};
 use kube_operator::{
     Action, CachedClient, CachedSlots, Controller, Failure, LeaseTimes, Manager, ManagerOptions, Request,
     ShardOptions, shutdown_signal, with_context,
 };
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+use tower::BoxError;
 
 use super::GROUP;
 
@@ -38,6 +43,10 @@ pub struct OperatorOptions {
     /// The time between the read and the write of a reconcile in milliseconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub work_millis: u64,
+    /// The watch of ConfigMaps delivers events only in the second half of each period of this time, in
+    /// milliseconds. The cache is therefore often older than the table of slots.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub lag_millis: u64,
 }
 
 /// The objects that a replica caches.
@@ -52,7 +61,15 @@ pub enum Caches {
 impl OperatorOptions {
     /// Returns the command-line arguments with these options.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let Self { caches, lease_seconds, renew_millis, retry_millis, settle_millis, work_millis } = self;
+        let Self {
+            caches,
+            lease_seconds,
+            renew_millis,
+            retry_millis,
+            settle_millis,
+            work_millis,
+            lag_millis,
+        } = self;
         let caches = match caches {
             Caches::All => "all",
             Caches::Own => "own",
@@ -64,6 +81,7 @@ impl OperatorOptions {
             format!("--retry-millis={retry_millis}"),
             format!("--settle-millis={settle_millis}"),
             format!("--work-millis={work_millis}"),
+            format!("--lag-millis={lag_millis}"),
         ]
     }
 
@@ -95,13 +113,47 @@ pub async fn run_operator(options: OperatorOptions) -> Result<()> {
     let mut config = Config::infer().await?;
     config.default_retry = false;
     let (shards, work_time) = (Some(options.shards()), Duration::from_millis(options.work_millis));
+    let lag = Duration::from_millis(options.lag_millis);
     let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };
-    let mut manager = Manager::new(Client::try_from(config)?, options)?;
+    let client = lagging_client(Client::try_from(config)?, lag);
+    let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("sharded");
     let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(8);
     manager.add_controller(controller, with_context((client, work_time), reconcile));
     std::thread::spawn(exit_with_parent);
     Ok(manager.run(shutdown_signal()).await?)
+}
+
+/// Returns a client whose watches of ConfigMaps deliver events only in the second half of each `lag`. The
+/// cache can therefore be older than the table, unless the operator waits for it.
+fn lagging_client(client: Client, lag: Duration) -> Client {
+    let (start, namespace) = (Instant::now(), client.default_namespace().to_owned());
+    let wait = move || async move {
+        let phase = start.elapsed().as_micros().checked_rem(lag.as_micros()).unwrap_or_default();
+        let opens = (lag / 2).as_micros();
+        if let Some(closed) = opens.checked_sub(phase) {
+            sleep(Duration::from_micros(u64::try_from(closed).unwrap_or_default())).await;
+        }
+    };
+    let send = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let lags = is_watch && request.uri().path().ends_with("/configmaps");
+            let response = client.send(request).await.map_err(BoxError::from)?;
+            Ok::<_, BoxError>(response.map(|body| {
+                if !lags {
+                    return body.map_err(BoxError::from).boxed_unsync();
+                }
+                let frames = body.into_data_stream().then(move |frame| async move {
+                    wait().await;
+                    frame.map(Frame::data).map_err(BoxError::from)
+                });
+                StreamBody::new(frames).boxed_unsync()
+            }))
+        }
+    });
+    Client::new(send, namespace)
 }
 
 /// Exits when stdin is closed, so that no replica outlives the test.

@@ -16,6 +16,7 @@ use super::history::{History, audit_log};
 use super::judge::{Report, idle, judge};
 use super::objects::{self, Changes, Values, Wanted};
 use super::operator::OperatorOptions;
+use super::tables::TableWatch;
 use crate::audit::AuditLog;
 use crate::proxy::Proxy;
 use crate::real::{RealServer, Source};
@@ -62,6 +63,7 @@ struct Suite<'a> {
     dir: TempDir,
     log: AuditLog,
     history: History,
+    tables: TableWatch,
     replicas: Vec<Replica>,
     started: Vec<String>,
     say: &'a dyn Fn(&str),
@@ -82,19 +84,23 @@ pub async fn run(settings: &Settings, source: Source, say: &dyn Fn(&str)) -> Res
     let mut options = log.options();
     options.apiserver_flags.push(format!("--feature-gates=ShardedListAndWatch={}", settings.gate));
     let server = RealServer::start_from(source, options).await?;
+    let tables = TableWatch::start(server.client().await?);
     let mut suite = Suite {
         settings,
         server,
         dir: tempfile::tempdir()?,
         log,
         history: History::default(),
+        tables,
         replicas: Vec::new(),
         started: Vec::new(),
         say,
     };
     if let Err(error) = suite.run().await {
         let logs: Vec<String> = suite.replicas.iter().map(Replica::last_lines).collect();
-        bail!("{error:#}\n{}", logs.join("\n"));
+        // The logs of replicas that have exited are also there.
+        let folder = suite.dir.keep();
+        bail!("{error:#}\n{}\nall logs: {}", logs.join("\n"), folder.display());
     }
     suite.server.stop().await
 }
@@ -124,10 +130,24 @@ impl Suite<'_> {
         while !self.replicas.is_empty() {
             self.stop(0).await?;
         }
-        self.history.read(&mut self.log)?;
+        let released = async {
+            while !self.history.is_released() {
+                sleep(LOOK).await;
+                self.observe().await?;
+            }
+            anyhow::Ok(())
+        };
+        timeout(DEADLINE, released).await.context("the replicas stopped and did not release all slots")??;
         let report = judge(&self.history)?;
         check_objects(&objects::read(&client).await?, &wanted, &self.history)?;
         self.check_report(&report)
+    }
+
+    /// Reads the new events of the log and of the watch.
+    async fn observe(&mut self) -> Result<()> {
+        self.history.read(&mut self.log)?;
+        self.history.tables.extend(self.tables.take().await?);
+        Ok(())
     }
 
     async fn start(&mut self) -> Result<()> {
@@ -199,7 +219,7 @@ impl Suite<'_> {
         let share = usize::from(SlotCount::default().get()).div_ceil(names.len());
         let mut shared = None;
         loop {
-            self.history.read(&mut self.log)?;
+            self.observe().await?;
             self.replicas.iter_mut().try_for_each(|replica| replica.process.check_alive())?;
             let shares = self.history.shares();
             let is_shared = shares.as_ref().is_some_and(|(_, shares)| {
@@ -228,7 +248,7 @@ impl Suite<'_> {
     async fn wait_until_done(&mut self, client: &Client, wanted: &Wanted) -> Result<()> {
         let since = Instant::now();
         loop {
-            self.history.read(&mut self.log)?;
+            self.observe().await?;
             let done = self.history.done();
             let missing = wanted.iter().filter(|(key, value)| done.get(key.as_str()) != Some(value));
             let missing: Vec<&String> = missing.map(|(key, _)| key).collect();
@@ -254,9 +274,9 @@ impl Suite<'_> {
     }
 
     fn check_report(&self, report: &Report) -> Result<()> {
-        let Report { writes, late, moves, handovers, longest_unowned } = report;
+        let Report { writes, late, repeated, moves, handovers, longest_unowned } = report;
         let line = format!(
-            "writes: {writes:?}, {late} of them after a pause; {moves} moves of slots, {handovers} changes of \
+            "writes: {writes:?}, {late} of them after a pause, {repeated} repeated; {moves} moves of slots, {handovers} changes of \
              the writer of a slot; longest time without an owner: {:.1} s",
             longest_unowned.as_secs_f64()
         );
