@@ -159,8 +159,8 @@ fn checkpoint_and_snapshot_work_together() {
     life.stop();
 }
 
-/// The checkpoint has another seed, so the hashes of the snapshot cannot be compared. An equal version does not
-/// prove an equal object.
+/// The checkpoint has another seed, so the hashes of the snapshot cannot be compared. An equal version does
+/// not prove an equal object.
 #[test]
 fn snapshot_with_other_seed_than_checkpoint_is_not_wrong() {
     let world = World::with_objects(1);

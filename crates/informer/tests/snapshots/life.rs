@@ -101,8 +101,8 @@ impl World {
         requests.iter().map(request).collect()
     }
 
-    /// Asserts that a process has no restored contents, and logs this reason. Also asserts that the cache then
-    /// equals the server.
+    /// Asserts that a process has no restored contents, and logs this reason. Also asserts that the cache
+    /// then equals the server.
     pub(crate) fn assert_cold(&self, file: &SnapshotFile, reason: &str) {
         let logged = Logged::begin();
         let life = self.restore(file);

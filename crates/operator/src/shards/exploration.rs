@@ -158,8 +158,8 @@ impl Start {
     }
 }
 
-/// After a restored backup, the mark of a killed Lease can have the version that its owner has read before. The
-/// next renewal then does not fail, but must not remove the mark.
+/// After a restored backup, the mark of a killed Lease can have a version that the member has read before.
+/// The next renewal then does not fail, but must not remove the mark.
 #[test]
 fn mark_with_known_version_is_permanent() {
     let mut world = Start::Settled.world(2, true);
