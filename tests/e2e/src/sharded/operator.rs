@@ -41,7 +41,7 @@ pub struct OperatorOptions {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub settle_millis: u64,
     /// The time between the read and the write of a reconcile in milliseconds.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub work_millis: u64,
     /// The watch of ConfigMaps delivers events only in the second half of each period of this time, in
     /// milliseconds. The cache is therefore often older than the table of slots.
@@ -176,7 +176,9 @@ async fn reconcile(
     };
     let writes = number("writes").unwrap_or_default() + 1;
     sleep(work_time).await; // a slot can move in this time
-    let data = json!({"done": wanted.to_string(), "writes": writes.to_string()});
+    // With the process, each write changes the object.
+    let process = std::process::id().to_string();
+    let data = json!({"done": wanted.to_string(), "writes": writes.to_string(), "process": process});
     client.patch::<ConfigMap>(&request.key, &Patch::Merge(json!({"data": data}))).await?;
     Ok(Action::AwaitChange)
 }
