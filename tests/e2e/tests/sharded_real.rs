@@ -32,7 +32,7 @@ async fn check(name: &str, caches: Caches, gate: bool) -> Result<()> {
         renew_millis: 2000,
         retry_millis: 500,
         settle_millis: 500,
-        work_millis: 100,
+        work_millis: 500,
         lag_millis: 500,
     };
     let program = env!("CARGO_BIN_EXE_sharded").into();

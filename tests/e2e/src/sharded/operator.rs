@@ -41,7 +41,7 @@ pub struct OperatorOptions {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub settle_millis: u64,
     /// The time between the read and the write of a reconcile in milliseconds.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub work_millis: u64,
     /// The watch of ConfigMaps delivers events only in the second half of each period of this time, in
     /// milliseconds. The cache is therefore often older than the table of slots.
@@ -118,7 +118,7 @@ pub async fn run_operator(options: OperatorOptions) -> Result<()> {
     let client = lagging_client(Client::try_from(config)?, lag);
     let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("sharded");
-    let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(8);
+    let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(32);
     manager.add_controller(controller, with_context((client, work_time), reconcile));
     std::thread::spawn(exit_with_parent);
     Ok(manager.run(shutdown_signal()).await?)
