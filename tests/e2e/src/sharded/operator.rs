@@ -29,13 +29,13 @@ pub struct OperatorOptions {
     #[arg(long, value_enum, default_value_t = Caches::All)]
     pub caches: Caches,
     /// The lease duration in seconds.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub lease_seconds: u64,
     /// The renew deadline in milliseconds.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub renew_millis: u64,
     /// The time between two renewals in milliseconds.
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub retry_millis: u64,
     /// The settle time in milliseconds.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
