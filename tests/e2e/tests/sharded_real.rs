@@ -28,11 +28,11 @@ async fn check(name: &str, caches: Caches, gate: bool) -> Result<()> {
     };
     let operator = OperatorOptions {
         caches,
-        lease_seconds: 4,
-        renew_millis: 2000,
-        retry_millis: 500,
+        lease_seconds: 6,
+        renew_millis: 4000,
+        retry_millis: 1000,
         settle_millis: 500,
-        work_millis: 20,
+        work_millis: 500,
         lag_millis: 500,
     };
     let program = env!("CARGO_BIN_EXE_sharded").into();

@@ -29,19 +29,19 @@ pub struct OperatorOptions {
     #[arg(long, value_enum, default_value_t = Caches::All)]
     pub caches: Caches,
     /// The lease duration in seconds.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub lease_seconds: u64,
     /// The renew deadline in milliseconds.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub renew_millis: u64,
     /// The time between two renewals in milliseconds.
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub retry_millis: u64,
     /// The settle time in milliseconds.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub settle_millis: u64,
     /// The time between the read and the write of a reconcile in milliseconds.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     pub work_millis: u64,
     /// The watch of ConfigMaps delivers events only in the second half of each period of this time, in
     /// milliseconds. The cache is therefore often older than the table of slots.
@@ -118,7 +118,7 @@ pub async fn run_operator(options: OperatorOptions) -> Result<()> {
     let client = lagging_client(Client::try_from(config)?, lag);
     let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("sharded");
-    let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(8);
+    let controller = Controller::new(&client.informer::<ConfigMap>()?).concurrency(32);
     manager.add_controller(controller, with_context((client, work_time), reconcile));
     std::thread::spawn(exit_with_parent);
     Ok(manager.run(shutdown_signal()).await?)
@@ -176,7 +176,9 @@ async fn reconcile(
     };
     let writes = number("writes").unwrap_or_default() + 1;
     sleep(work_time).await; // a slot can move in this time
-    let data = json!({"done": wanted.to_string(), "writes": writes.to_string()});
+    // With the process, each write changes the object.
+    let process = std::process::id().to_string();
+    let data = json!({"done": wanted.to_string(), "writes": writes.to_string(), "process": process});
     client.patch::<ConfigMap>(&request.key, &Patch::Merge(json!({"data": data}))).await?;
     Ok(Action::AwaitChange)
 }
