@@ -1,8 +1,8 @@
 //! Simulation of several members and a server. Clocks run at different speeds, processes pause, crash, drain
 //! and start, requests are lost or arrive after their timeout, watch events are old, users delete Leases and
 //! the table, and backups are restored. In some runs, the members have two versions. Two members must never
-//! act for one slot at the same time. After the faults, each slot has an owner, and no member has more than its
-//! share.
+//! act for one slot at the same time. After the faults, each slot has an owner, and no member has more than
+//! its share.
 
 mod changes;
 
