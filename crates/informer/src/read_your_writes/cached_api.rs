@@ -38,7 +38,9 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace,
 /// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
 /// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
-/// [`Lister::covers`] before you trust that an object is absent.
+/// [`Lister::covers`] before you trust that an object is absent. With
+/// [`ShardKey::Name`](kube_object::ShardKey::Name), a list of a namespace contains only the objects of the
+/// cached slots, and does not fail.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;

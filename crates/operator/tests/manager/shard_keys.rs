@@ -110,7 +110,7 @@ async fn standby_slots_are_cached_before_their_owner_crashes() {
     let sizes: Vec<usize> = processes.iter().map(|(.., lister)| lister.len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 2 * NAMESPACES, "each object is in two caches: {sizes:?}");
 
-    // The lists of objects fail, but the claims do not need them.
+    // When the survivors own all slots, their caches contain all objects.
     let [first, second, third] = processes.try_into().unwrap_or_else(|_| panic!("three processes"));
     first.0.task.abort();
     let survivors = [&second, &third];
