@@ -28,6 +28,7 @@ use crate::{
     sync,
 };
 use registry::Registry;
+use selection::SelectedSlots;
 
 pub(crate) use registry::FactoryLink;
 
@@ -204,7 +205,7 @@ impl InformerFactory {
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
         options: ListOptions,
-        is_sharded: bool,
+        slots: SelectedSlots,
         link: FactoryLink,
     ) -> Informer<T> {
         let name = link.informer_name();
@@ -220,6 +221,9 @@ impl InformerFactory {
         if config.gzip_lists {
             source = source.gzip_lists();
         }
+        if let SelectedSlots::Labelled(label) = &slots {
+            source = source.slot_label(label);
+        }
         let transform = config.transforms.get(&TypeId::of::<T>());
         let transform = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()).cloned();
         if let Some(transform) = transform {
@@ -227,7 +231,7 @@ impl InformerFactory {
         }
         let mut builder = Informer::from_source(source).name(name);
         builder.settings = config.settings;
-        builder.settings.division = builder.settings.division.filter(|_| is_sharded);
+        builder.settings.division = builder.settings.division.filter(|_| slots != SelectedSlots::All);
         builder.factory = Some(link);
         builder.build()
     }

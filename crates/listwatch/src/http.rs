@@ -50,6 +50,8 @@ pub(crate) struct Http<T> {
     pub(crate) modifiers: Vec<Modifier>,
     /// The part of the objects that requests select. `None` for all objects.
     pub(crate) shard: Option<Shard>,
+    /// The key of the label that contains the slot of each object.
+    pub(crate) slot_label: Option<String>,
 }
 
 impl<T> Clone for Http<T> {
@@ -65,6 +67,7 @@ impl<T> Clone for Http<T> {
             options: self.options.clone(),
             modifiers: self.modifiers.clone(),
             shard: self.shard,
+            slot_label: self.slot_label.clone(),
         }
     }
 }
@@ -76,14 +79,22 @@ impl<T> Http<T> {
         for modifier in &self.modifiers {
             modifier(&mut options);
         }
+        if let Some(label) = &self.slot_label {
+            require_label(&mut options, label);
+        }
         options
     }
 
-    /// Adds the shard selector to the options of one request. Errors and logs do not contain it, because
+    /// Adds the selection of slots to the options of one request. Errors and logs do not contain it, because
     /// it can be long.
-    pub(crate) fn with_selector(&self, mut options: ListOptions) -> ListOptions {
-        let selector = self.shard.and_then(|shard| shard.selector());
+    pub(crate) fn with_slots(&self, mut options: ListOptions) -> ListOptions {
+        let Some(shard) = self.shard else { return options };
+        let selector = shard.selector();
         options.parameters.extend(selector.map(|selector| (SHARD_SELECTOR.to_owned(), selector)));
+        let slot_label = self.slot_label.as_deref();
+        if let Some(labels) = slot_label.and_then(|label| shard.label_selector(label)) {
+            require_label(&mut options, &labels);
+        }
         options
     }
 }
@@ -100,7 +111,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<ListPart<T>, ListWatchError>> {
         let options = self.options();
         let target = Target { verb: Verb::List, url: request.redacted().url(&self.path, &options) };
-        let url = request.url(&self.path, &self.with_selector(options));
+        let url = request.url(&self.path, &self.with_slots(options));
         batches::<T, ListReader<T>>(self, Opening { target, url, gzip: self.requests_gzip() }, None, known)
     }
 
@@ -111,7 +122,7 @@ impl<T: Send + Sync + 'static> Http<T> {
     ) -> BoxStream<'static, Result<Vec<WatchEvent<T>>, ListWatchError>> {
         let options = self.options();
         let target = Target { verb: Verb::Watch, url: request.url(&self.path, &options) };
-        let url = request.url(&self.path, &self.with_selector(options));
+        let url = request.url(&self.path, &self.with_slots(options));
         let gzip = self.requests_gzip() && matches!(request.from, WatchFrom::InitialEvents(_));
         let opened = Some(vec![WatchEvent::Opened]);
         batches::<T, EventReader<T>>(self, Opening { target, url, gzip }, opened, known)
@@ -155,6 +166,15 @@ impl<T: Send + Sync + 'static> Http<T> {
             (true, Verb::Watch) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         })
     }
+}
+
+/// Adds a requirement to the label selector.
+fn require_label(options: &mut ListOptions, requirement: &str) {
+    let selector = options.label_selector.get_or_insert_default();
+    if !selector.is_empty() {
+        selector.push(',');
+    }
+    selector.push_str(requirement);
 }
 
 /// Returns the error of a response other than 2xx. The error contains the body only if it is a `Status`.

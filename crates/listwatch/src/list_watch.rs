@@ -95,6 +95,7 @@ impl<T: Cached> ListWatch<T> {
             options: ListOptions::default(),
             modifiers: Vec::new(),
             shard: None,
+            slot_label: None,
         };
         Self { source: Source::Http(Arc::new(http)), chunking: true }
     }
@@ -115,6 +116,16 @@ impl<T: 'static> ListWatch<T> {
     #[must_use]
     pub fn fields(self, selector: &str) -> Self {
         self.modify(|http| http.options.field_selector = Some(selector.to_owned()))
+    }
+
+    /// Selects objects whose label with this key contains the number of their slot. If a sharded informer uses
+    /// this source, the server then sends only the objects of its slots, with any version of Kubernetes.
+    ///
+    /// Objects without the label are not selected. The client also checks the slot of each object, so an
+    /// object whose label contains another slot is not cached.
+    #[must_use]
+    pub fn slot_label(self, label: &str) -> Self {
+        self.modify(|http| http.slot_label = Some(label.to_owned()))
     }
 
     /// Adds a function that can change the options of each LIST and WATCH, like client-go's
@@ -219,7 +230,7 @@ impl<T: 'static> ListWatch<T> {
     pub fn list_url(&self, request: &ListRequest) -> Option<String> {
         match &self.source {
             Source::Http(http) => {
-                Some(self.chunked(request.clone()).url(&http.path, &http.with_selector(http.options())))
+                Some(self.chunked(request.clone()).url(&http.path, &http.with_slots(http.options())))
             }
             Source::Functions(_) => None,
         }
@@ -229,7 +240,7 @@ impl<T: 'static> ListWatch<T> {
     /// [`ListWatch::from_functions`].
     pub fn watch_url(&self, request: &WatchRequest) -> Option<String> {
         match &self.source {
-            Source::Http(http) => Some(request.url(&http.path, &http.with_selector(http.options()))),
+            Source::Http(http) => Some(request.url(&http.path, &http.with_slots(http.options()))),
             Source::Functions(_) => None,
         }
     }
@@ -264,7 +275,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         }
     }
 
-    /// Returns a source that sends the shard selector and skips the objects of other slots before they
+    /// Returns a source that sends the selection of slots and skips the objects of other slots before they
     /// are decoded. Returns `None` for a source from two functions.
     fn for_shard(&self, shard: &Shard) -> Option<Arc<dyn ListerWatcher<T>>> {
         let Source::Http(http) = &self.source else { return None };

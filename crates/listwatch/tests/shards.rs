@@ -9,7 +9,7 @@ use kube_client::{Api, Client};
 use kube_listwatch::{
     Decoded, ListAt, ListPart, ListRequest, ListWatch, ListerWatcher, WatchEvent, WatchFrom, WatchRequest,
 };
-use kube_object::{NoCache, Shard, ShardKey, Slot, SlotCount};
+use kube_object::{KeyRef, NoCache, Shard, ShardKey, Slot, SlotCount};
 use kube_testserver::Server;
 use serde_json::json;
 
@@ -94,6 +94,46 @@ async fn requests_contain_selector() {
     let range = "shardSelector=shardRange%28object.metadata.uid%2C+%270x4000000000000000%27%2C+%270xc000000000000000%27%29";
     assert!(urls[0].contains(range) && urls[1].contains(range), "{urls:?}");
     assert!(!urls[2].contains("shardSelector"), "each slot is in the shard: {urls:?}");
+}
+
+/// A server of any version filters by labels.
+#[tokio::test]
+async fn slot_label_selects_objects_on_the_server() {
+    let server = Server::builder().sharded_lists(false).build();
+    let count = SlotCount::new(4).unwrap();
+    let mut expected = Vec::new();
+    for number in 0..40 {
+        let name = format!("map-{number}");
+        let slot = count.slot_of_key(ShardKey::Name, KeyRef::new(Some("default"), &name)).unwrap();
+        // The labels of some objects are wrong or missing, or another selector excludes the object.
+        let labels = match number % 8 {
+            0 => json!({"app": "web"}),
+            1 => json!({"app": "web", "slot": (slot.0 + 1).to_string()}),
+            2 => json!({"app": "other", "slot": slot.to_string()}),
+            _ => json!({"app": "web", "slot": slot.to_string()}),
+        };
+        if number % 8 > 2 {
+            expected.push(name.clone());
+        }
+        let metadata = json!({"name": name, "namespace": "default", "labels": labels});
+        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    }
+    let whole = source(&server).slot_label("slot").options(|options| {
+        options.label_selector = Some("app=web".to_owned());
+    });
+    assert_eq!(listed(&whole, None).await.0.len(), 30, "objects without the label are not selected");
+    let mut seen = Vec::new();
+    for slots in [[0, 2], [1, 3]] {
+        let part = whole.for_shard(&shard(ShardKey::Name, &slots)).unwrap();
+        seen.extend(listed(&*part, None).await.0);
+    }
+    seen.sort();
+    expected.sort();
+    assert_eq!(seen, expected, "objects with a wrong label are not returned");
+    let queries: Vec<String> =
+        server.journal().requests().iter().map(|request| request.query.clone()).collect();
+    assert_eq!(queries[0], "labelSelector=app%3Dweb%2Cslot");
+    assert_eq!(queries[1], "labelSelector=app%3Dweb%2Cslot%2Cslot+in+%280%2C2%29");
 }
 
 #[tokio::test]

@@ -59,6 +59,19 @@ impl SlotCount {
         1 << self.bits
     }
 
+    /// Returns the slot of the object with this key. Returns `None` for [`ShardKey::Uid`], because a key does
+    /// not contain the uid.
+    pub fn slot_of_key<'k>(self, shard_key: ShardKey, key: impl Into<KeyRef<'k>>) -> Option<Slot> {
+        let key = key.into();
+        let hash = match (shard_key, key.namespace()) {
+            (ShardKey::Uid, _) => return None,
+            (ShardKey::Namespace, Some(namespace)) => fnv1a(namespace),
+            (ShardKey::Name, Some(namespace)) => add(add(fnv1a(namespace), "/"), key.name()),
+            (ShardKey::Namespace | ShardKey::Name, None) => fnv1a(key.name()),
+        };
+        Some(self.slot_of(mix(hash)))
+    }
+
     /// Returns the slot of a hash: its first bits.
     fn slot_of(self, hash: u64) -> Slot {
         let slot = hash.checked_shr(u64::BITS - self.bits).unwrap_or(0);
@@ -230,21 +243,8 @@ pub struct Shard {
 impl Shard {
     /// Returns the slot of an object, also if it is not in this part.
     pub fn slot_of(&self, id: &ObjectIdRef<'_>) -> Slot {
-        match self.key {
-            ShardKey::Uid => self.count.slot_of(fnv1a(&id.uid.as_str())),
-            ShardKey::Namespace | ShardKey::Name => self.slot_of_key(id.key),
-        }
-    }
-
-    /// Returns the slot of the object with this key. Without a uid, [`ShardKey::Uid`] selects the slot of an
-    /// empty uid.
-    fn slot_of_key(&self, key: KeyRef<'_>) -> Slot {
-        self.count.slot_of(match (self.key, key.namespace()) {
-            (ShardKey::Namespace, Some(namespace)) => mix(fnv1a(namespace)),
-            (ShardKey::Name, Some(namespace)) => mix(add(add(fnv1a(namespace), "/"), key.name())),
-            (ShardKey::Namespace | ShardKey::Name, None) => mix(fnv1a(key.name())),
-            (ShardKey::Uid, _) => fnv1a(""),
-        })
+        let by_key = self.count.slot_of_key(self.key, id.key);
+        by_key.unwrap_or_else(|| self.count.slot_of(fnv1a(&id.uid.as_str())))
     }
 
     /// Returns whether an object is in this part.
@@ -258,9 +258,18 @@ impl Shard {
         match self.key {
             _ if self.slots.is_empty() => Some(false),
             _ if self.slots == SlotSet::all(self.count) => Some(true),
-            ShardKey::Namespace | ShardKey::Name => Some(self.slots.contains(self.slot_of_key(key.into()))),
-            ShardKey::Uid => None,
+            _ => self.count.slot_of_key(self.key, key).map(|slot| self.slots.contains(slot)),
         }
+    }
+
+    /// Returns a label selector for the objects of this part, if a label with this key contains the slot of
+    /// each object. Returns `None` if each slot is in the set.
+    pub fn label_selector(&self, label: &str) -> Option<String> {
+        if self.slots == SlotSet::all(self.count) {
+            return None;
+        }
+        let slots: Vec<String> = self.slots.iter().map(|slot| slot.to_string()).collect();
+        Some(format!("{label} in ({})", slots.join(",")))
     }
 
     /// Returns the value of the query parameter `shardSelector`, which requests only the objects of this

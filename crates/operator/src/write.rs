@@ -11,5 +11,6 @@ mod records;
 mod repairs;
 pub(crate) mod requests;
 pub(crate) mod retry;
+mod slot_label;
 pub(crate) mod update;
 pub(crate) mod written;

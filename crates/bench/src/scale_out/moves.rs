@@ -36,9 +36,9 @@ pub(crate) struct MoveArgs {
     /// The numbers of ConfigMaps. The writes of the group must not depend on them.
     #[arg(long, default_values_t = [400, 4_000])]
     move_objects: Vec<usize>,
-    /// The numbers of managers.
-    #[arg(long, default_values_t = [2, 4, 8])]
-    managers: Vec<usize>,
+    /// The numbers of managers, at least 2.
+    #[arg(long, default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u16).range(2..=64))]
+    managers: Vec<u16>,
 }
 
 /// The time of the first reconcile of each namespace after the last reset.
@@ -57,8 +57,10 @@ struct Moved {
     unowned: Duration,
     /// The time from the release of the last slot to the first reconcile in each of its namespaces.
     first_reconcile: Duration,
-    /// The time from the crash to the first reconcile in each of its namespaces.
+    /// The time from a crash to the first reconcile in each namespace of the crashed manager.
     crash: Duration,
+    /// The same if each manager also caches its standby slots.
+    crash_with_standby: Duration,
     /// The writes of Leases for a manager that joins, without renewals.
     writes_of_join: usize,
     /// The writes of Leases for a manager that stops, without renewals.
@@ -77,20 +79,21 @@ struct Moved {
 pub(super) async fn measure_moves(args: &MoveArgs, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
-        "\n| managers | objects | stop: without an owner, ms | stop: until the first reconciles, ms | crash: until the first reconciles, s | writes of a join | writes of a stop |"
+        "\n| managers | objects | stop: without an owner, ms | stop: until the first reconciles, ms | crash: until the first reconciles, s | the same with standby slots, s | writes of a join | writes of a stop |"
     )?;
-    writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for managers in &args.managers {
         for objects in &args.move_objects {
-            let moved = moves(*managers, *objects)
+            let moved = moves(usize::from(*managers), *objects)
                 .await
                 .with_context(|| format!("{managers} managers with {objects} objects"))?;
             writeln!(
                 out,
-                "| {managers} | {objects} | {:.0} | {:.0} | {:.1} | {} | {} |",
+                "| {managers} | {objects} | {:.0} | {:.0} | {:.1} | {:.1} | {} | {} |",
                 moved.unowned.as_secs_f64() * 1e3,
                 moved.first_reconcile.as_secs_f64() * 1e3,
                 moved.crash.as_secs_f64(),
+                moved.crash_with_standby.as_secs_f64(),
                 moved.writes_of_join,
                 moved.writes_of_stop,
             )?;
@@ -102,18 +105,39 @@ pub(super) async fn measure_moves(args: &MoveArgs, out: &mut impl Write) -> Resu
 async fn moves(managers: usize, objects: usize) -> Result<Moved> {
     let server = Server::new();
     fill(&server, objects)?;
-    let mut replicas: Vec<Replica> =
-        (0..managers).map(|number| start(&server, number)).collect::<Result<_>>()?;
-    balanced(&replicas).await?;
+    let mut replicas = start_all(&server, managers, false).await?;
 
     let before = server.journal().mark();
-    replicas.push(start(&server, managers)?);
+    replicas.push(start(&server, managers, false)?);
     balanced(&replicas).await?;
     let writes_of_join = group_writes(&server, before);
 
     let before = server.journal().mark();
+    let (unowned, first_reconcile) = stop_first(&mut replicas).await?;
+    let writes_of_stop = group_writes(&server, before);
+
+    balanced(&replicas).await?;
+    let crash = kill_first(replicas).await?;
+
+    let server = Server::new();
+    fill(&server, objects)?;
+    let replicas = start_all(&server, managers, true).await?;
+    let crash_with_standby = kill_first(replicas).await?;
+    Ok(Moved { unowned, first_reconcile, crash, crash_with_standby, writes_of_join, writes_of_stop })
+}
+
+async fn start_all(server: &Server, managers: usize, standby: bool) -> Result<Vec<Replica>> {
+    let replicas: Vec<Replica> =
+        (0..managers).map(|number| start(server, number, standby)).collect::<Result<_>>()?;
+    balanced(&replicas).await?;
+    Ok(replicas)
+}
+
+/// Stops the first manager. Returns the longest time for which a slot had no owner, and the time from the
+/// release of the last slot to the first reconcile in each of its namespaces.
+async fn stop_first(replicas: &mut Vec<Replica>) -> Result<(Duration, Duration)> {
     let stopped = replicas.remove(0);
-    reset(&replicas);
+    reset(replicas);
     let moving = stopped.slots.get();
     stopped.stop.cancel();
     let (mut released, mut longest) = (Instant::now(), Duration::ZERO);
@@ -138,26 +162,24 @@ async fn moves(managers: usize, objects: usize) -> Result<Moved> {
     }
     stopped.task.await??;
     let moved = namespaces_of(&stopped.reconciled);
-    let first_reconcile = all_reconciled(&replicas, &moved).await?.saturating_duration_since(released);
-    let writes_of_stop = group_writes(&server, before);
+    let first_reconcile = all_reconciled(replicas, &moved).await?.saturating_duration_since(released);
+    Ok((longest, first_reconcile))
+}
 
-    balanced(&replicas).await?;
+/// Kills the first manager, and stops the others. Returns the time from the crash to the first reconcile in
+/// each namespace of the killed manager.
+async fn kill_first(mut replicas: Vec<Replica>) -> Result<Duration> {
     let killed = replicas.remove(0);
     reset(&replicas);
     let started = Instant::now();
     killed.task.abort();
-    let crash = match replicas.is_empty() {
-        true => Duration::ZERO,
-        false => {
-            let moved = namespaces_of(&killed.reconciled);
-            all_reconciled(&replicas, &moved).await?.saturating_duration_since(started)
-        }
-    };
+    let moved = namespaces_of(&killed.reconciled);
+    let crash = all_reconciled(&replicas, &moved).await?.saturating_duration_since(started);
     for replica in replicas {
         replica.stop.cancel();
         replica.task.await??;
     }
-    Ok(Moved { unowned: longest, first_reconcile, crash, writes_of_join, writes_of_stop })
+    Ok(crash)
 }
 
 fn fill(server: &Server, objects: usize) -> Result<()> {
@@ -181,9 +203,9 @@ fn namespace(number: usize) -> String {
 }
 
 /// Starts a manager that writes each object once.
-fn start(server: &Server, number: usize) -> Result<Replica> {
+fn start(server: &Server, number: usize, standby: bool) -> Result<Replica> {
     let client = Client::new(server.service(), "default");
-    let shards = ShardOptions { caches: CachedSlots::Own, ..ShardOptions::new("default", "bench") };
+    let shards = ShardOptions { caches: CachedSlots::Own, standby, ..ShardOptions::new("default", "bench") };
     let options = ManagerOptions { bind_address: None, shards: Some(shards), ..ManagerOptions::default() };
     let mut manager = Manager::new(client, options)?;
     let (maps, client) = (manager.factory().informer::<ConfigMap>()?, manager.client());

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::task::TaskTracker;
 
-use super::{AnyInformer, FactoryError};
+use super::{AnyInformer, FactoryError, selection::SelectedSlots};
 use crate::{
     Informer, InformerId, InformerStatus, SlotsError, UnsyncedInformer, WaitForLatestError,
     informer::WeakInformer, tasks::InformerTasks,
@@ -86,7 +86,7 @@ pub(super) struct InformerKey {
     pub(super) kind_and_path: String,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
-    pub(super) is_sharded: bool,
+    pub(super) slots: SelectedSlots,
 }
 
 impl InformerKey {
@@ -99,10 +99,7 @@ impl InformerKey {
                 name.push_str(&format!(" {word} {selector}"));
             }
         }
-        if self.is_sharded {
-            name.push_str(" of some slots");
-        }
-        name
+        name + &self.slots.name()
     }
 }
 

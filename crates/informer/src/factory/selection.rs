@@ -32,7 +32,7 @@ pub struct Selection<T: Cached> {
     scope: Scope,
     namespace: Option<String>,
     options: ListOptions,
-    is_sharded: bool,
+    slots: SelectedSlots,
 }
 
 impl<T: Cached> Clone for Selection<T> {
@@ -43,7 +43,29 @@ impl<T: Cached> Clone for Selection<T> {
             scope: self.scope,
             namespace: self.namespace.clone(),
             options: self.options.clone(),
-            is_sharded: self.is_sharded,
+            slots: self.slots.clone(),
+        }
+    }
+}
+
+/// The slots whose objects an informer of a factory caches.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum SelectedSlots {
+    /// All slots. The informer is not sharded.
+    All,
+    /// The slots that the program sets.
+    Own,
+    /// Like `Own`, but only objects whose label with this key contains their slot.
+    Labelled(String),
+}
+
+impl SelectedSlots {
+    /// Returns the part of the informer's name that describes the slots.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::All => String::new(),
+            Self::Own => " of some slots".to_owned(),
+            Self::Labelled(label) => format!(" of some slots in label {label}"),
         }
     }
 }
@@ -114,7 +136,10 @@ impl<T: Cached> Selection<T> {
         let config = &factory.config;
         let divides = |division: &Division| scope == Scope::Namespaced || division.divides_cluster_scoped();
         Self {
-            is_sharded: config.settings.division.as_ref().is_some_and(divides),
+            slots: match config.settings.division.as_ref().is_some_and(divides) {
+                true => SelectedSlots::Own,
+                false => SelectedSlots::All,
+            },
             factory: factory.clone(),
             resource,
             scope,
@@ -134,7 +159,20 @@ impl<T: Cached> Selection<T> {
 
     /// Selects the objects of all slots, also if the factory is [sharded](InformerFactory::sharded).
     pub fn all_slots(mut self) -> Self {
-        self.is_sharded = false;
+        self.slots = SelectedSlots::All;
+        self
+    }
+
+    /// Selects only objects whose label with this key contains the number of their slot. The server then
+    /// sends only the objects of the slots of the process, with any version of Kubernetes.
+    ///
+    /// Objects without the label are not cached. Use this method for types whose objects are all created by
+    /// this program, for example with `Applier::slot_label` of kube-operator. If the informer is not
+    /// sharded, the method has no effect.
+    pub fn slot_label(mut self, label: impl Into<String>) -> Self {
+        if self.slots != SelectedSlots::All {
+            self.slots = SelectedSlots::Labelled(label.into());
+        }
         self
     }
 
@@ -166,6 +204,9 @@ impl<T: Cached> Selection<T> {
         };
         if let Some(labels) = &self.options.label_selector {
             selectors::check_labels(labels).map_err(|reason| invalid(labels, reason))?;
+        }
+        if let SelectedSlots::Labelled(label) = &self.slots {
+            selectors::check_label_key(label).map_err(|reason| invalid(label, reason))?;
         }
         if let Some(fields) = &self.options.field_selector {
             selectors::check_fields(fields).map_err(|reason| invalid(fields, reason))?;
@@ -234,8 +275,8 @@ impl<T: Cached> Selection<T> {
     fn get(self, ownership: Ownership) -> Result<Informer<T>, FactoryError> {
         self.check()?;
         let key = self.key();
-        let Self { factory, resource, namespace, options, is_sharded, .. } = self;
-        let build = |link| factory.build(&*resource, namespace.as_deref(), options, is_sharded, link);
+        let Self { factory, resource, namespace, options, slots, .. } = self;
+        let build = |link| factory.build(&*resource, namespace.as_deref(), options, slots, link);
         Registry::get_or_insert(&factory.registry, &key, ownership, build)
     }
 
@@ -246,7 +287,7 @@ impl<T: Cached> Selection<T> {
             kind_and_path: format!("{} {path}", T::Resource::kind(&self.resource)),
             labels: self.options.label_selector.clone(),
             fields: self.options.field_selector.clone(),
-            is_sharded: self.is_sharded,
+            slots: self.slots.clone(),
         }
     }
 }

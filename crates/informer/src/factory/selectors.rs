@@ -16,6 +16,11 @@ pub(super) fn check_labels(selector: &str) -> Result<(), String> {
     selector.parse::<LabelSelector>().map(drop).map_err(|error| error.to_string())
 }
 
+/// Checks the syntax of the key of a label.
+pub(super) fn check_label_key(key: &str) -> Result<(), String> {
+    check_labels(&format!("{key} in (0)"))
+}
+
 /// Checks the syntax of a field selector: `path=value`, `path==value` and `path!=value`, separated by
 /// commas. In a value, a backslash precedes a comma, an equals sign and a backslash. The server decides
 /// which paths exist.
@@ -82,6 +87,14 @@ mod tests {
         }
         for invalid in ["a>", "a>b", "a>-1", "a>=1", "a gt 1", "a in", "a=b c"] {
             assert!(check_labels(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn label_key_is_no_selector() {
+        assert_eq!(check_label_key("example.com/slot"), Ok(()));
+        for invalid in ["", "a=b", "a,b", "a in (1)", "a b"] {
+            assert!(check_label_key(invalid).is_err(), "{invalid}");
         }
     }
 

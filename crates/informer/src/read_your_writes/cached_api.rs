@@ -9,7 +9,7 @@ use kube_client::{
     api::{DeleteParams, Patch, PatchParams, PostParams, ValidationDirective},
     core::{NamespaceResourceScope, Request as RequestBuilder, Status, request as core_request},
 };
-use kube_object::{Cached, Object, ObjectId, ObjectKey, ShardKey, Uid};
+use kube_object::{Cached, Object, ObjectId, ObjectKey, ShardKey, SlotSet, Uid};
 use kube_store::{LabelSelector, Lister, Snapshot};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -293,22 +293,38 @@ impl<T: Cached> CachedApi<T> {
     /// recorded writes within the read timeout. Also returns an error if the informer is stopped,
     /// or if the server may have lost a recorded write.
     ///
+    /// Returns [`CachedReadError::OtherSlot`] or [`CachedReadError::IncompleteList`] if the informer is
+    /// [sharded](crate::InformerBuilder::sharded), and the objects can belong to slots that it does not cache.
+    /// Use a [`Lister`] to list only the cached objects.
+    ///
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, CachedReadError> {
-        let lister = self.lister().await?;
-        let Some(namespace) = self.api.namespace() else { return Ok(lister.list(selector)) };
-        // One state of the cache, so that the result is complete if the slot is cached.
-        let cache = lister.snapshot();
-        if cache.shard().is_some_and(|shard| shard.key == ShardKey::Namespace) {
-            self.check_slot(&cache, &ObjectKey::new(Some(namespace), ""))?;
-        }
-        Ok(cache.namespace_list(namespace, selector))
+        // One state of the cache, so that the result is complete if the slots are cached.
+        let cache = self.lister().await?.snapshot();
+        self.check_list(&cache)?;
+        Ok(match self.api.namespace() {
+            None => cache.list(selector),
+            Some(namespace) => cache.namespace_list(namespace, selector),
+        })
     }
 
-    /// Returns an error if the cache does not contain the slot of this key.
+    /// Returns an error if a list of the `Api` may lack objects of other slots.
+    fn check_list(&self, cache: &Snapshot<T>) -> Result<(), CachedReadError> {
+        match (cache.shard(), self.api.namespace()) {
+            (Some(shard), Some(namespace)) if shard.key == ShardKey::Namespace => {
+                self.check_slot(cache, &ObjectKey::new(Some(namespace), ""))
+            }
+            (Some(shard), _) if shard.slots != SlotSet::all(shard.count) => {
+                Err(CachedReadError::IncompleteList { informer: self.informer.name().to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an error if the cache may not contain the slot of this key.
     fn check_slot(&self, cache: &Snapshot<T>, key: &ObjectKey) -> Result<(), CachedReadError> {
-        if cache.covers(key) != Some(false) {
+        if cache.covers(key) == Some(true) {
             return Ok(());
         }
         let (informer, namespace) = (self.informer.name().to_owned(), key.namespace().unwrap_or_default());

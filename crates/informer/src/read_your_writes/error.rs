@@ -96,10 +96,10 @@ pub enum CachedReadError {
         /// The requested name.
         name: String,
     },
-    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of this
-    /// namespace.
+    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of the object or
+    /// namespace. With [`ShardKey::Uid`](crate::ShardKey::Uid), an absent object may belong to another slot.
     #[error(
-        "cannot read objects of the namespace {namespace:?}: {} does not cache its slot; \
+        "cannot read objects of the namespace {namespace:?}: {} may not cache their slot; \
          use an informer of all slots, or read from the server",
         Escaped(informer)
     )]
@@ -108,6 +108,17 @@ pub enum CachedReadError {
         informer: String,
         /// The namespace. Empty for cluster-scoped objects.
         namespace: String,
+    },
+    /// The informer is [sharded](crate::InformerBuilder::sharded), and a list can contain objects of slots
+    /// that it does not cache.
+    #[error(
+        "cannot list all objects: {} caches only some slots; \
+         use an informer of all slots, a lister, or a request to the server",
+        Escaped(informer)
+    )]
+    IncompleteList {
+        /// The name of the informer.
+        informer: String,
     },
     /// The cache does not contain a write yet, and the read was called outside of a tokio runtime,
     /// so it cannot wait.

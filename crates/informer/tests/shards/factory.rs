@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::Client;
-use kube_informer::{AnyInformer, InformerFactory, Lazy, ShardKey, SlotCount, SlotSet};
+use kube_informer::{AnyInformer, FactoryError, InformerFactory, KeyRef, Lazy, ShardKey, SlotCount, SlotSet};
 use kube_testserver::Server;
 use serde_json::json;
 
@@ -76,6 +76,48 @@ async fn selection_of_all_slots_is_another_informer() {
     factory.start();
     factory.wait_for_sync(TIMEOUT).await.unwrap();
     assert_eq!((some.lister().len(), all.lister().len()), (0, NAMESPACES.len()));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_label_is_part_of_the_requests_of_sharded_informers() {
+    let server = server();
+    let count = SlotCount::new(COUNT).unwrap();
+    for name in NAMESPACES {
+        let slot = count.slot_of_key(ShardKey::Namespace, KeyRef::new(Some(name), "b")).unwrap();
+        let metadata =
+            json!({"name": "b", "namespace": name, "labels": {"example.com/slot": slot.to_string()}});
+        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    }
+    let factory = factory(&server, ShardKey::Namespace);
+    let labelled = || factory.select::<ConfigMap>().slot_label("example.com/slot");
+    let informer = labelled().informer().unwrap();
+    assert_ne!(informer.id(), factory.informer::<ConfigMap>().unwrap().id());
+    assert!(informer.name().ends_with(" of some slots in label example.com/slot"), "{}", informer.name());
+    let error = factory.select::<ConfigMap>().slot_label("a=b").informer().err();
+    assert!(matches!(error, Some(FactoryError::InvalidSelector { .. })), "{error:?}");
+    let all = labelled().all_slots().informer().unwrap();
+    assert_eq!(all.id(), factory.select::<ConfigMap>().all_slots().informer().unwrap().id(), "not sharded");
+
+    factory.start();
+    let mut total = 0;
+    for slots in [set([0, 1]), set([2, 3])] {
+        for informer in factory.informers().iter().filter(|informer| informer.shard().is_some()) {
+            informer.set_slots(slots).unwrap();
+            filled(informer, slots).await;
+        }
+        assert!(informer.lister().keys().iter().all(|key| key.name() == "b"));
+        total += informer.lister().len();
+    }
+    let expected = NAMESPACES.iter().filter(|name| {
+        set([0, 1, 2, 3])
+            .contains(count.slot_of_key(ShardKey::Namespace, KeyRef::new(Some(name), "b")).unwrap())
+    });
+    assert_eq!(total, expected.count());
+    let queries: Vec<String> =
+        server.journal().requests().iter().map(|request| request.query.clone()).collect();
+    let has_slots = |slots: &str| queries.iter().any(|query| query.contains(slots));
+    assert!(has_slots("slot+in+%280%2C1%29") && has_slots("slot+in+%282%2C3%29"), "{queries:?}");
     factory.shutdown().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, api::PostParams};
-use kube_informer::{CachedApi, CachedReadError, ObjectKey, ShardKey};
+use kube_informer::{CachedApi, CachedReadError, LabelSelector, ObjectKey, ShardKey};
 use kube_testserver::{Fault, RequestMatch, Verb};
 use tokio::time::{Instant, timeout};
 
@@ -145,4 +145,25 @@ async fn read_does_not_wait_for_write_to_lost_slot() {
     let is_other = |error| matches!(error, CachedReadError::OtherSlot { .. });
     assert!(read.is_err_and(is_other) && all.is_ok());
     assert!(api.get("new").await.is_err_and(is_other));
+}
+
+/// An empty result would say that no other object exists.
+#[tokio::test(start_paused = true)]
+async fn list_of_several_slots_is_an_error() {
+    let incomplete = |error| matches!(error, CachedReadError::IncompleteList { .. });
+    let selector = LabelSelector::default();
+    for key in [ShardKey::Namespace, ShardKey::Name, ShardKey::Uid] {
+        let stack = watching(false, key).await;
+        let api = api(&stack, 1);
+        let all = api.with_api(Api::all(Client::new(stack.server.service(), "default")));
+        assert!(all.list(&selector).await.is_err_and(incomplete), "{key:?}");
+        assert_eq!(api.list(&selector).await.is_err_and(incomplete), key != ShardKey::Namespace, "{key:?}");
+        stack.set(0..8);
+        stack.filled(set(0..8)).await;
+        assert!(
+            !all.list(&selector).await.unwrap().is_empty() && api.list(&selector).await.is_ok(),
+            "{key:?}"
+        );
+        assert_eq!(api.get("absent").await.unwrap(), None, "each slot is cached");
+    }
 }

@@ -22,9 +22,10 @@ use super::{
     owner::{check_controller, set_controller_reference},
     repairs::{Repairs, UnusualRepairs},
     requests::{self, ObjectPart, plural},
+    slot_label::SlotLabel,
     written::{OperationResult, WriteError, Written},
 };
-use crate::Failure;
+use crate::{Failure, ShardOptions};
 
 /// Applies objects as one field manager, and skips applies that would not change the object.
 ///
@@ -90,6 +91,7 @@ pub struct Applier {
     manager: String,
     force: bool,
     adds_annotation: bool,
+    slot_label: Option<SlotLabel>,
     hasher: RandomState,
     applied: Mutex<AppliedObjects>,
     repairs: Mutex<Repairs>,
@@ -121,6 +123,7 @@ impl Applier {
             manager: manager.into(),
             force: false,
             adds_annotation: true,
+            slot_label: None,
             hasher: RandomState::new(),
             applied: Mutex::default(),
             repairs: Mutex::default(),
@@ -143,6 +146,19 @@ impl Applier {
     #[must_use]
     pub fn without_annotation(self) -> Self {
         Self { adds_annotation: false, ..self }
+    }
+
+    /// Adds a label with the slot of the object to each applied object. An informer with
+    /// [`Selection::slot_label`](kube_informer::Selection::slot_label) then receives only the objects of the
+    /// slots of its process.
+    ///
+    /// If you change [`ShardOptions::key`] or [`ShardOptions::count`], use another label. With
+    /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is
+    /// not known.
+    #[must_use]
+    pub fn slot_label(self, label: impl Into<String>, shards: &ShardOptions) -> Self {
+        let slot_label = SlotLabel { label: label.into(), key: shards.key, count: shards.count };
+        Self { slot_label: Some(slot_label), ..self }
     }
 
     /// Applies an object, or sends no request if the object is up to date.
@@ -278,6 +294,9 @@ impl Applier {
         // With the `preserve_order` feature of serde_json, the order of a `HashMap` would change the digest.
         requested.sort_all_objects();
         let key = key(api, &requested)?;
+        if let (ObjectPart::Main, Some(slot_label)) = (part, &self.slot_label) {
+            slot_label.add(&mut requested, &key);
+        }
         if part == ObjectPart::Main && self.adds_annotation {
             applied::annotate(&mut requested, &self.manager);
         }

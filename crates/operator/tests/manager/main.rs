@@ -11,6 +11,7 @@ mod pages;
 mod secure;
 mod shard_caches;
 mod shard_keys;
+mod shard_labels;
 mod shard_versions;
 mod shards;
 mod shutdown;

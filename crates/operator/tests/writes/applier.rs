@@ -52,6 +52,33 @@ async fn apply_after_a_restart_is_sent_only_if_fields_differ() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slot_label_is_applied_with_the_object() {
+    let mut world = World::new().await;
+    let shards = ShardOptions { key: ShardKey::Name, ..ShardOptions::new("default", "shards") };
+    let applier = || Applier::new("site-operator").slot_label("example.com/slot", &shards);
+    let mut requested = desired("1");
+    requested["metadata"]["labels"] = json!({"app": "web"});
+    let key = ObjectKey::new(Some("default"), requested["metadata"]["name"].as_str().unwrap());
+    let slot = shards.count.slot_of_key(shards.key, &key).unwrap().to_string();
+    for (result, requests) in [(Created, 1), (Unchanged, 0)] {
+        let written = applier().apply(&world.maps, &requested).await.unwrap();
+        assert_eq!((written.result, world.requests()), (result, requests));
+        assert_eq!(world.on_server()["metadata"]["labels"], json!({"app": "web", "example.com/slot": slot}));
+    }
+    // Another client removes the label, and the same apply adds it again.
+    world.patch_as_other_client(json!({"metadata": {"labels": {"example.com/slot": null}}})).await;
+    let written = applier().apply(&world.maps, &requested).await.unwrap();
+    assert_eq!((written.result, world.requests()), (Updated, 1));
+    assert_eq!(world.on_server()["metadata"]["labels"]["example.com/slot"], json!(slot));
+
+    let by_uid = ShardOptions { key: ShardKey::Uid, ..shards.clone() };
+    let applier = Applier::new("other").without_annotation().slot_label("example.com/uid", &by_uid);
+    applier.apply(&world.maps, &desired("1")).await.unwrap();
+    assert_eq!(world.on_server()["metadata"]["labels"]["example.com/uid"], Value::Null);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn object_of_another_manager_is_applied_after_a_restart() {
     let mut world = World::new().await;
     world.server.create(desired("1")).unwrap();

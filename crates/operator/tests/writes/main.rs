@@ -8,10 +8,10 @@ use kube_client::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
-use kube_informer::{CachedApi, InformerFactory, Scope};
+use kube_informer::{CachedApi, InformerFactory, ObjectKey, Scope, ShardKey};
 use kube_operator::{
-    Action, Applier, Cleanup, Failure, Finalizer, OperationResult, OwnerError, WriteError, Written,
-    create_or_update, set_controller_reference, update_status,
+    Action, Applier, Cleanup, Failure, Finalizer, OperationResult, OwnerError, ShardOptions, WriteError,
+    Written, create_or_update, set_controller_reference, update_status,
 };
 use kube_testserver::{Fault, JournalMark, Lag, RequestMatch, Server, Verb};
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ fn informer_dropped_during_lock_leaves_no_slot() {
         kind_and_path: "ConfigMap".to_owned(),
         labels: None,
         fields: None,
-        is_sharded: false,
+        slots: SelectedSlots::All,
     };
     let list = |_: ListRequest| std::future::pending();
     let watch = |_: WatchRequest| stream::pending();
