@@ -205,7 +205,7 @@ impl InformerFactory {
         resource: &<T::Resource as Resource>::DynamicType,
         namespace: Option<&str>,
         options: ListOptions,
-        slots: SelectedSlots,
+        slots: &SelectedSlots,
         link: FactoryLink,
     ) -> Informer<T> {
         let name = link.informer_name();
@@ -221,7 +221,7 @@ impl InformerFactory {
         if config.gzip_lists {
             source = source.gzip_lists();
         }
-        if let SelectedSlots::Labelled(label) = &slots {
+        if let SelectedSlots::Labelled(label) = slots {
             source = source.slot_label(label);
         }
         let transform = config.transforms.get(&TypeId::of::<T>());
@@ -231,7 +231,7 @@ impl InformerFactory {
         }
         let mut builder = Informer::from_source(source).name(name);
         builder.settings = config.settings;
-        builder.settings.division = builder.settings.division.filter(|_| slots != SelectedSlots::All);
+        builder.settings.division = builder.settings.division.filter(|_| *slots != SelectedSlots::All);
         builder.factory = Some(link);
         builder.build()
     }

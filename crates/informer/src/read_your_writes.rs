@@ -12,6 +12,7 @@ mod cached_api;
 mod coverage;
 mod decoded;
 mod error;
+mod own_slots;
 mod pending_writes;
 mod tracker;
 mod wait;

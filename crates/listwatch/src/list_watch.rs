@@ -118,8 +118,8 @@ impl<T: 'static> ListWatch<T> {
         self.modify(|http| http.options.field_selector = Some(selector.to_owned()))
     }
 
-    /// Selects objects whose label with this key contains the number of their slot. If a sharded informer uses
-    /// this source, the server then sends only the objects of its slots, with any version of Kubernetes.
+    /// Selects objects whose label with this key contains the number of their slot. If a sharded informer
+    /// uses this source, the server then sends only the objects of its slots, with any version of Kubernetes.
     ///
     /// Objects without the label are not selected. The client also checks the slot of each object, so an
     /// object whose label contains another slot is not cached.

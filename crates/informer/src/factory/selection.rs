@@ -276,7 +276,7 @@ impl<T: Cached> Selection<T> {
         self.check()?;
         let key = self.key();
         let Self { factory, resource, namespace, options, slots, .. } = self;
-        let build = |link| factory.build(&*resource, namespace.as_deref(), options, slots, link);
+        let build = |link| factory.build(&*resource, namespace.as_deref(), options, &slots, link);
         Registry::get_or_insert(&factory.registry, &key, ownership, build)
     }
 

@@ -9,8 +9,8 @@ use kube_client::{
     api::{DeleteParams, Patch, PatchParams, PostParams, ValidationDirective},
     core::{NamespaceResourceScope, Request as RequestBuilder, Status, request as core_request},
 };
-use kube_object::{Cached, Object, ObjectId, ObjectKey, ShardKey, SlotSet, Uid};
-use kube_store::{LabelSelector, Lister, Snapshot};
+use kube_object::{Cached, Object, ObjectId, ObjectKey, Uid};
+use kube_store::{LabelSelector, Lister};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{api_object::ApiObject, coverage::covers, error::CachedReadError, write_settings::WriteSettings};
@@ -277,13 +277,6 @@ impl<T: Cached> CachedApi<T> {
         Ok(found)
     }
 
-    /// Reads from one state of the cache, so that the absence of an object is proved.
-    fn get_of_own_slot(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, CachedReadError> {
-        let cache = self.informer.shared.store.snapshot();
-        self.check_slot(&cache, key)?;
-        Ok(cache.get(key).map(|entry| Arc::clone(&entry.object)))
-    }
-
     /// Returns the objects that match this selector. First, the method waits until all recorded
     /// writes are visible in the cache. If the `Api` has a namespace, the result contains only
     /// objects of this namespace.
@@ -294,8 +287,8 @@ impl<T: Cached> CachedApi<T> {
     /// or if the server may have lost a recorded write.
     ///
     /// Returns [`CachedReadError::OtherSlot`] or [`CachedReadError::IncompleteList`] if the informer is
-    /// [sharded](crate::InformerBuilder::sharded), and the objects can belong to slots that it does not cache.
-    /// Use a [`Lister`] to list only the cached objects.
+    /// [sharded](crate::InformerBuilder::sharded), and the objects can belong to slots that it does not
+    /// cache. Use a [`Lister`] to list only the cached objects.
     ///
     /// # Cancel safety
     /// This method is cancel safe, because it only waits and does not change any state.
@@ -307,28 +300,6 @@ impl<T: Cached> CachedApi<T> {
             None => cache.list(selector),
             Some(namespace) => cache.namespace_list(namespace, selector),
         })
-    }
-
-    /// Returns an error if a list of the `Api` may lack objects of other slots.
-    fn check_list(&self, cache: &Snapshot<T>) -> Result<(), CachedReadError> {
-        match (cache.shard(), self.api.namespace()) {
-            (Some(shard), Some(namespace)) if shard.key == ShardKey::Namespace => {
-                self.check_slot(cache, &ObjectKey::new(Some(namespace), ""))
-            }
-            (Some(shard), _) if shard.slots != SlotSet::all(shard.count) => {
-                Err(CachedReadError::IncompleteList { informer: self.informer.name().to_owned() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns an error if the cache may not contain the slot of this key.
-    fn check_slot(&self, cache: &Snapshot<T>, key: &ObjectKey) -> Result<(), CachedReadError> {
-        if cache.covers(key) == Some(true) {
-            return Ok(());
-        }
-        let (informer, namespace) = (self.informer.name().to_owned(), key.namespace().unwrap_or_default());
-        Err(CachedReadError::OtherSlot { informer, namespace: namespace.to_owned() })
     }
 
     /// Returns whether the type is namespaced. A dynamic type counts as namespaced if the cache contains

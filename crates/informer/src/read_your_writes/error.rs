@@ -96,8 +96,8 @@ pub enum CachedReadError {
         /// The requested name.
         name: String,
     },
-    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of the object or
-    /// namespace. With [`ShardKey::Uid`](crate::ShardKey::Uid), an absent object may belong to another slot.
+    /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of the object
+    /// or namespace. With [`ShardKey::Uid`](crate::ShardKey::Uid), an absent object may belong to another slot.
     #[error(
         "cannot read objects of the namespace {namespace:?}: {} may not cache their slot; \
          use an informer of all slots, or read from the server",
