@@ -27,10 +27,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use process::{CrashPoint, Process, STEPS, Side};
-use world::{Ends, World};
+use world::{Ends, Sharing, World};
 
 /// Number of worlds, and number of user actions in each world.
 const SEEDS: u64 = 32;
+/// The number of worlds with shards.
+const SEEDS_OF_SHARDS: u64 = 12;
 const USER_ACTIONS: usize = 120;
 
 /// Runs one process after the other, until `end` is cancelled.
@@ -72,14 +74,14 @@ async fn run_last_processes(world: &Arc<World>, seed: u64, stop: &CancellationTo
 }
 
 /// Runs a world on a separate clock. The result therefore does not depend on other worlds.
-fn simulate(seed: u64) -> Arc<World> {
+fn simulate(seed: u64, sharing: Sharing) -> Arc<World> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(run_world(seed))
+    runtime.block_on(run_world(seed, sharing))
 }
 
 /// Runs a world with faults, and then without faults.
-async fn run_world(seed: u64) -> Arc<World> {
-    let (world, mut rng) = (World::new(seed), Rng::with_seed(seed));
+async fn run_world(seed: u64, sharing: Sharing) -> Arc<World> {
+    let (world, mut rng) = (World::new(seed, sharing), Rng::with_seed(seed));
     // Processes do not share a replica. Otherwise the order of deliveries to two processes would be random.
     let replicas =
         [world.server.primary_replica(), world.server.replica(Lag::None), world.server.replica(Lag::None)];
@@ -92,7 +94,7 @@ async fn run_world(seed: u64) -> Arc<World> {
         end.cancel();
     };
     let standby = async {
-        if rng.u8(..3) == 0 {
+        if sharing == Sharing::Shards || rng.u8(..3) == 0 {
             run_processes(&world, standby_replicas, ("other", first + STEPS.len()), standby_rng, &end).await;
         }
     };
@@ -123,11 +125,11 @@ async fn run_world(seed: u64) -> Arc<World> {
     world
 }
 
-#[test]
-fn crashes_never_orphan_or_skip_resources() {
+/// Runs worlds, and returns the ends of processes and the number of sites that were cleaned up.
+fn simulate_all(seeds: u64, sharing: Sharing) -> (Ends, usize) {
     let (mut ends, mut cleaned_up) = (Ends::new(), 0);
-    for seed in 0..SEEDS {
-        let world = simulate(seed);
+    for seed in 0..seeds {
+        let world = simulate(seed, sharing);
         let (violations, history) = (world.violations(), world.history().join("\n"));
         assert!(violations.is_empty(), "{history}\nseed {seed}:\n{}", violations.join("\n"));
         cleaned_up += world.cleaned_up();
@@ -136,6 +138,12 @@ fn crashes_never_orphan_or_skip_resources() {
         }
     }
     println!("{ends:#?}");
+    (ends, cleaned_up)
+}
+
+#[test]
+fn crashes_never_orphan_or_skip_resources() {
+    let (ends, cleaned_up) = simulate_all(SEEDS, Sharing::Election);
     let other_points = ["in a reconcile", "waiting as leader", "waiting as follower", operator::LOST_LEASE];
     let sides = [Side::Before, Side::After];
     let steps = STEPS.iter().flat_map(|step| sides.map(|side| format!("{side:?} {step:?}")));
@@ -151,16 +159,27 @@ fn crashes_never_orphan_or_skip_resources() {
     assert!(crashes > 300 && cleaned_up > 150, "too few events: {crashes} crashes, {cleaned_up} cleanups");
 }
 
+/// No site is reconciled by two processes at the same time, and each process observes the writes of the
+/// earlier owners. The points at which processes crash depend on the random names of their Leases.
+#[test]
+fn crashes_never_orphan_or_skip_resources_of_shards() {
+    let (ends, cleaned_up) = simulate_all(SEEDS_OF_SHARDS, Sharing::Shards);
+    let in_steps: usize =
+        ends.iter().filter(|(place, _)| !place.starts_with("waiting")).map(|(_, count)| count).sum();
+    assert!(in_steps > 25 && cleaned_up > 50, "too few events: {in_steps} crashes, {cleaned_up} cleanups");
+}
+
 #[test]
 fn same_seed_produces_same_history() {
     for seed in 0..2 {
         // Events at the same time have no fixed order, because tokio wakes the waiters of a channel in
         // any order.
-        let [one, other] = [simulate(seed), simulate(seed)].map(|world| {
-            let mut history = world.history();
-            history.sort();
-            history
-        });
+        let [one, other] =
+            [simulate(seed, Sharing::Election), simulate(seed, Sharing::Election)].map(|world| {
+                let mut history = world.history();
+                history.sort();
+                history
+            });
         let differs = one.iter().zip(&other).position(|(one, other)| one != other);
         let until = differs.unwrap_or(0);
         assert_eq!(one[..=until], other[..=until], "seed {seed}");

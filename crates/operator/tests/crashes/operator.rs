@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
-use kube_informer::{CachedApi, InformerFactory, ReflectorOptions};
+use kube_informer::{CachedApi, InformerFactory, ReflectorOptions, ShardKey};
 use kube_operator::{
     Action, Applier, Cleanup, Controller, ElectionOptions, EventRecorder, EventType, Failure, Finalizer,
-    LeaseTimes, Manager, ManagerError, ManagerOptions, OperationResult, Reconciler, create_or_update,
-    set_controller_reference, update_status,
+    LeaseTimes, Manager, ManagerError, ManagerOptions, OperationResult, Reconciler, ShardOptions,
+    create_or_update, set_controller_reference, update_status,
 };
 use kube_testserver::ApiService;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::{
     process::{CrashPoint, Process, Step},
     support::{Site, SiteStatus},
-    world::{FINALIZER, LEASE, SECOND},
+    world::{FINALIZER, LEASE, SECOND, Sharing},
 };
 
 /// Shorter than the default, because a world runs many processes. The usual faults delay a request by 2
@@ -52,6 +52,10 @@ struct Operator {
 
 impl Reconciler<Site> for Operator {
     async fn reconcile(&self, request: kube_operator::Request<Site>) -> Result<Action, Failure> {
+        let site = request.key.name().to_owned();
+        let version =
+            request.object.clone().present().and_then(|site| site.metadata.resource_version.clone());
+        let _running = self.process.world.start_reconcile(&self.process, &site, version.as_deref());
         self.process.run_reconcile(self.reconcile_site(request)).await
     }
 }
@@ -128,8 +132,12 @@ fn map(site: &Site, kind: &str) -> ConfigMap {
 
 /// Runs a process from its start to its crash or stop.
 pub(crate) async fn run(process: &Process, service: ApiService, mut rng: Rng) {
-    // In most cases, this is long enough to reach the crash point.
-    let minimum = if matches!(process.crash_point, CrashPoint::At(..)) { 20_000 } else { 0 };
+    // In most cases, this is long enough to reach the crash point. Slots move only after a lease duration.
+    let minimum = match (process.crash_point, process.world.sharing) {
+        (_, Sharing::Shards) => 25_000,
+        (CrashPoint::At(..), Sharing::Election) => 20_000,
+        _ => 0,
+    };
     let duration = Duration::from_millis(minimum + rng.u64(..15_000));
     let time = async {
         match process.crash_point {
@@ -151,14 +159,14 @@ pub(crate) async fn run(process: &Process, service: ApiService, mut rng: Rng) {
     let options = ReflectorOptions { seed: Some(rng.u64(..)), ..ReflectorOptions::default() };
     let factory = InformerFactory::new(client.clone()).namespace("default").reflector_options(options);
     let manager = manager(process, client, &factory, rng);
-    process.world.add_process(&process.identity, manager.leadership());
+    process.world.add_process(&process.identity, manager.leadership(), manager.owned_slots());
     process.world.log(format_args!("{} starts: {:?}", process.identity, process.crash_point));
     tokio::select! {
         biased;
         () = process.ended.cancelled() => {}
         result = manager.run(process.stop.cancelled()) => check_end(process, result),
         () = time => {
-            let is_leader = process.world.is_leader(&process.identity);
+            let is_leader = process.world.has_work(&process.identity);
             process.crash(if is_leader { "waiting as leader" } else { "waiting as follower" });
         }
     }
@@ -169,14 +177,18 @@ pub(crate) async fn run(process: &Process, service: ApiService, mut rng: Rng) {
 }
 
 fn manager(process: &Process, client: Client, factory: &InformerFactory, mut rng: Rng) -> Manager {
-    let election = ElectionOptions {
-        namespace: "default".to_owned(),
-        name: LEASE.to_owned(),
-        identity: process.identity.to_string(),
-        times: TIMES,
+    let options = match process.world.sharing {
+        Sharing::Election => {
+            ManagerOptions { election: Some(election(process)), ..ManagerOptions::default() }
+        }
+        // All sites are in one namespace.
+        Sharing::Shards => {
+            let shards =
+                ShardOptions { key: ShardKey::Name, times: TIMES, ..ShardOptions::new("default", LEASE) };
+            ManagerOptions { shards: Some(shards), ..ManagerOptions::default() }
+        }
     };
-    let options =
-        ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
+    let options = ManagerOptions { bind_address: None, ..options };
     let mut manager = Manager::with_factory(client, factory.clone(), options).unwrap();
     let (sites, maps) = (factory.informer::<Site>().unwrap(), factory.informer::<ConfigMap>().unwrap());
     let operator = Operator {
@@ -191,6 +203,15 @@ fn manager(process: &Process, client: Client, factory: &InformerFactory, mut rng
     };
     manager.add_controller(Controller::new(&sites).owns(&maps).concurrency(2), operator);
     manager
+}
+
+fn election(process: &Process) -> ElectionOptions {
+    ElectionOptions {
+        namespace: "default".to_owned(),
+        name: LEASE.to_owned(),
+        identity: process.identity.to_string(),
+        times: TIMES,
+    }
 }
 
 /// Checks the result of a manager. After an error, a new process starts, as after a crash.

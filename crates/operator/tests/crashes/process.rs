@@ -15,14 +15,15 @@ use std::{
 
 use fastrand::Rng;
 use http::{Method, Request};
+use http_body_util::BodyExt as _;
 use kube_client::{Client, client::Body};
 use kube_testserver::ApiService;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
+use tower::{BoxError, ServiceExt};
 
-use crate::world::World;
+use crate::world::{Sharing, World};
 
 /// An action of a process outside of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +92,11 @@ impl Step {
                 }
             }
         }
+    }
+
+    /// Returns whether the response to this step contains a site.
+    fn writes_site(self) -> bool {
+        matches!(self, Self::AddFinalizer | Self::RemoveFinalizer | Self::UpdateStatus)
     }
 
     fn is_election(self) -> bool {
@@ -188,7 +194,15 @@ impl Process {
             async move {
                 sleep(process.latency(&request)).await;
                 let step = Step::of(&request, &process.world);
-                process.take_step(step, service.oneshot(request)).await
+                let site = step.writes_site().then(|| request.uri().path().to_owned());
+                let response = process.take_step(step, service.oneshot(request)).await?;
+                Ok::<_, BoxError>(match site {
+                    None => response.map(|body| body.map_err(BoxError::from).boxed_unsync()),
+                    Some(path) => {
+                        let response = process.world.record_write(&process, &path, response).await?;
+                        response.map(|body| body.map_err(BoxError::from).boxed_unsync())
+                    }
+                })
             }
         });
         Client::new(send, "default")
@@ -214,7 +228,10 @@ impl Process {
             *count - 1
         };
         self.reach(step, Side::Before, number).await;
-        let is_blocked = self.crash_point == CrashPoint::Disconnected && step == Step::WatchLease;
+        // An election does not need the watch. A process with shards cannot join without it.
+        let is_blocked = self.crash_point == CrashPoint::Disconnected
+            && step == Step::WatchLease
+            && self.world.sharing == Sharing::Election;
         if is_blocked || (self.disconnected.is_cancelled() && step.is_election()) {
             std::future::pending::<()>().await;
         }
@@ -229,7 +246,7 @@ impl Process {
             if step.is_leader_only() {
                 self.world.check_writer(&self.identity, step, side);
             }
-            self.world.check_leaders();
+            self.world.check_owners();
             if (step, side) == (Step::RemoveFinalizer, Side::After) {
                 self.world.check_resources();
             }

@@ -6,14 +6,19 @@ use std::{
     time::Duration,
 };
 
-use kube_operator::Leadership;
+use http::Response;
+use http_body_util::BodyExt as _;
+use kube_client::client::Body;
+use kube_object::SlotSet;
+use kube_operator::{Leadership, OwnedSlots};
 use kube_testserver::{FaultPlan, Server, StreamingLists};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use tower::BoxError;
 
 use crate::{
-    process::{Side, Step},
+    process::{Process, Side, Step},
     support::{self, Site, VERSION},
 };
 
@@ -26,6 +31,38 @@ const MAX_CONVERGENCE_SECONDS: usize = 900;
 /// Crash points of processes, with counts.
 pub(crate) type Ends = BTreeMap<String, usize>;
 
+/// How the processes share their work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// One process reconciles all sites.
+    Election,
+    /// Each process reconciles the sites in its slots.
+    Shards,
+}
+
+/// What a running process may do.
+struct Owner {
+    leadership: Leadership,
+    slots: Option<OwnedSlots>,
+    /// The sites that the process reconciles.
+    running: BTreeSet<String>,
+}
+
+/// A running reconcile. Its drop ends the reconcile.
+pub(crate) struct RunningReconcile {
+    world: Arc<World>,
+    process: Arc<str>,
+    site: String,
+}
+
+impl Drop for RunningReconcile {
+    fn drop(&mut self) {
+        if let Some(owner) = self.world.processes.lock().get_mut(&*self.process) {
+            owner.running.remove(&self.site);
+        }
+    }
+}
+
 pub(crate) struct World {
     pub(crate) server: Server,
     /// Resources outside of the cluster, by the uid of their site. The garbage collector does not
@@ -33,7 +70,10 @@ pub(crate) struct World {
     external: Mutex<BTreeMap<String, External>>,
     records: Mutex<Records>,
     /// The running processes.
-    processes: Mutex<BTreeMap<String, Leadership>>,
+    processes: Mutex<BTreeMap<String, Owner>>,
+    /// The last version of each site that a process has written and received.
+    written: Mutex<BTreeMap<String, u64>>,
+    pub(crate) sharing: Sharing,
     start: Instant,
 }
 
@@ -52,14 +92,14 @@ struct Records {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, sharing: Sharing) -> Arc<Self> {
         let server = support::server(Some(FaultPlan::common_faults(seed).rate(0.04)));
         // Without streaming lists, a list may be as old as the cache of the replica.
         if seed.is_multiple_of(2) {
             server.set_streaming_lists(StreamingLists::Refused);
         }
-        let (external, records, processes) = Default::default();
-        Arc::new(Self { server, external, records, processes, start: Instant::now() })
+        let (external, records, processes, written) = Default::default();
+        Arc::new(Self { server, external, records, processes, written, sharing, start: Instant::now() })
     }
 
     pub(crate) fn log(&self, event: impl std::fmt::Display) {
@@ -72,26 +112,90 @@ impl World {
         self.records.lock().violations.insert(text);
     }
 
-    pub(crate) fn add_process(&self, identity: &str, leadership: Leadership) {
-        self.processes.lock().insert(identity.to_owned(), leadership);
+    pub(crate) fn add_process(&self, identity: &str, leadership: Leadership, slots: Option<OwnedSlots>) {
+        let owner = Owner { leadership, slots, running: BTreeSet::new() };
+        self.processes.lock().insert(identity.to_owned(), owner);
     }
 
     pub(crate) fn remove_process(&self, identity: &str) {
         self.processes.lock().remove(identity);
     }
 
-    /// Checks that at most one process is leader.
-    pub(crate) fn check_leaders(&self) {
-        let processes = self.processes.lock();
-        let leaders: Vec<String> = processes
-            .iter()
-            .filter(|(_, leads)| leads.is_leader())
-            .map(|(identity, _)| identity.clone())
-            .collect();
-        drop(processes);
-        if leaders.len() > 1 {
-            self.violation(format!("{leaders:?} are leaders at the same time"));
+    /// Checks that at most one process is leader, or that each slot has at most one owner.
+    pub(crate) fn check_owners(&self) {
+        let violation = {
+            let processes = self.processes.lock();
+            match self.sharing {
+                Sharing::Election => {
+                    let leaders = processes.iter().filter(|(_, owner)| owner.leadership.is_leader());
+                    let leaders: Vec<&String> = leaders.map(|(identity, _)| identity).collect();
+                    (leaders.len() > 1).then(|| format!("{leaders:?} are leaders at the same time"))
+                }
+                Sharing::Shards => {
+                    let owned = processes.values().filter_map(|owner| Some(owner.slots.as_ref()?.get()));
+                    let owned: Vec<SlotSet> = owned.collect();
+                    let all = owned.iter().fold(SlotSet::default(), |all, slots| all.union(slots));
+                    let count: usize = owned.iter().map(SlotSet::len).sum();
+                    (count > all.len()).then(|| format!("a slot has two owners: {owned:?}"))
+                }
+            }
+        };
+        if let Some(violation) = violation {
+            self.violation(violation);
         }
+    }
+
+    /// Checks that no other process reconciles this site. With shards, also checks that the process observes
+    /// the earlier writes of all processes.
+    pub(crate) fn start_reconcile(
+        self: &Arc<Self>,
+        process: &Process,
+        site: &str,
+        version: Option<&str>,
+    ) -> RunningReconcile {
+        let others: Vec<String> = {
+            let mut processes = self.processes.lock();
+            let runs = |(_, owner): &(&String, &Owner)| owner.running.contains(site);
+            let others = processes.iter().filter(runs).map(|(identity, _)| identity.clone()).collect();
+            if let Some(owner) = processes.get_mut(&*process.identity) {
+                owner.running.insert(site.to_owned());
+            }
+            others
+        };
+        if !others.is_empty() {
+            self.violation(format!("{} reconciles {site}, and {others:?} do too", process.identity));
+        }
+        let written = self.written.lock().get(site).copied();
+        let observed = version.and_then(|version| version.parse::<u64>().ok());
+        // An election does not promise this: the caches of a new leader can be older.
+        if let (Some(written), Some(observed), Sharing::Shards) = (written, observed, self.sharing)
+            && observed < written
+        {
+            self.violation(format!("{} reconciles {site} at {observed} after {written}", process.identity));
+        }
+        let (world, process) = (Arc::clone(self), Arc::clone(&process.identity));
+        RunningReconcile { world, process, site: site.to_owned() }
+    }
+
+    /// Records the version of a written site, and returns the response.
+    pub(crate) async fn record_write(
+        &self,
+        process: &Process,
+        path: &str,
+        response: Response<kube_testserver::Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let written: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let site = path.trim_end_matches("/status").rsplit('/').next().unwrap_or_default();
+        let version = written["metadata"]["resourceVersion"].as_str();
+        let version = version.and_then(|text| text.parse::<u64>().ok());
+        if let Some(version) = version.filter(|_| head.status.is_success() && !process.ended.is_cancelled()) {
+            let mut versions = self.written.lock();
+            let last: &mut u64 = versions.entry(site.to_owned()).or_default();
+            *last = version.max(*last);
+        }
+        Ok(Response::from_parts(head, Body::from(body)))
     }
 
     /// Records the end of a process.
@@ -114,9 +218,22 @@ impl World {
         self.leader().as_deref() == Some(identity)
     }
 
-    /// Checks that a writer holds the Lease, before and after the write.
+    /// Returns whether the process is the leader, or owns a slot.
+    pub(crate) fn has_work(&self, identity: &str) -> bool {
+        match self.sharing {
+            Sharing::Election => self.is_leader(identity),
+            Sharing::Shards => {
+                let processes = self.processes.lock();
+                let slots = processes.get(identity).and_then(|owner| owner.slots.as_ref());
+                slots.is_some_and(|slots| !slots.get().is_empty())
+            }
+        }
+    }
+
+    /// Checks that a writer holds the Lease, before and after the write. With shards, the checks of
+    /// reconciles are sufficient.
     pub(crate) fn check_writer(&self, identity: &str, step: Step, side: Side) {
-        if !self.is_leader(identity) {
+        if self.sharing == Sharing::Election && !self.is_leader(identity) {
             self.violation(format!(
                 "{identity} does not hold the Lease ({:?} does): {side:?} {step:?}",
                 self.leader()
