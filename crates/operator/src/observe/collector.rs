@@ -156,7 +156,24 @@ fn encode_shards(encoder: &mut DescriptorEncoder<'_>, shards: &OwnedSlots) -> fm
     gauges(encoder, "shard_slots_stopping", help, value(view.stopping.len()))?;
     let help = "Slots without an owner, as this process observes them";
     gauges(encoder, "shard_slots_unowned", help, value(view.unowned.len()))?;
-    gauges(encoder, "shard_members", "Processes that own slots", value(view.members.len()))
+    let help = "Slots of this process whose caches do not contain all writes of earlier owners yet";
+    gauges(encoder, "shard_slots_waiting", help, value(view.moves.waiting.len()))?;
+    gauges(encoder, "shard_members", "Processes that own slots", value(view.members.len()))?;
+    let moves =
+        [("claimed", view.moves.claimed), ("released", view.moves.released), ("lost", view.moves.lost)];
+    let moves = moves.map(|(result, slots)| ([("group", shards.group()), ("move", result)], slots));
+    counters(encoder, "shard_moves", "Slots that this process claimed, released or lost", moves)?;
+    let group = [("group", shards.group())];
+    let help = "Claimed slots whose caches contain all writes of earlier owners";
+    counters(encoder, "shard_slots_ready", help, [(group, view.moves.ready)])?;
+    let mut wait = encoder.encode_descriptor(
+        "shard_slots_wait_seconds",
+        "Total time from claims of slots until their caches contain all writes of earlier owners",
+        None,
+        MetricType::Counter,
+    )?;
+    let seconds = view.moves.wait.as_secs_f64();
+    wait.encode_family(&group)?.encode_counter::<[(&str, &str); 0], f64, f64>(&seconds, None)
 }
 
 /// Assigns a unique name to each informer. Informers that hold the same objects in different

@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use kube_informer::{Escaped, InformerStatus};
+use kube_informer::{Escaped, InformerStatus, SlotSet};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
@@ -127,13 +127,20 @@ pub(crate) async fn shards(State(state): State<Arc<PageState>>) -> Response {
         return (StatusCode::NOT_FOUND, "this operator has no shards\n").into_response();
     };
     let view = shards.view();
+    let moves = &view.moves;
+    let waiting: SlotSet = moves.waiting.keys().copied().collect();
     json_page(&json!({
         "self": view.name,
         "owned": shards.get().to_string(),
         "stopping": view.stopping.to_string(),
+        "waiting": waiting.to_string(),
         "wanted": view.wanted.to_string(),
         "unowned": view.unowned.to_string(),
         "members": view.members,
+        "moves": {
+            "claimed": moves.claimed, "released": moves.released, "lost": moves.lost,
+            "ready": moves.ready, "waitSeconds": seconds(moves.wait),
+        },
         "refusal": view.refusal,
     }))
 }

@@ -147,8 +147,9 @@ fn shards_line(shards: &OwnedSlots) -> String {
     match view.refusal {
         Some(refusal) => format!("this process takes no part: {refusal}"),
         None => format!(
-            "owned slots: {}; slots without an owner: {}; processes: {}",
+            "owned slots: {}; waiting for caches: {}; slots without an owner: {}; processes: {}",
             shards.get().len(),
+            view.moves.waiting.len(),
             view.unowned.len(),
             view.members.len()
         ),

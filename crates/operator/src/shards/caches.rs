@@ -50,6 +50,16 @@ pub(crate) struct Readiness {
     pub(crate) caches: BTreeMap<InformerId, CacheState>,
 }
 
+impl Readiness {
+    /// Returns whether all caches that all controllers need are ready for a slot.
+    fn is_ready(&self, slot: Slot) -> bool {
+        let Some(epoch) = self.owned.get(&slot) else { return false };
+        let epoch = Some(epoch);
+        let mut required = self.caches.values().filter(|cache| cache.is_required);
+        required.all(|cache| cache.ready.get(&slot) == epoch || cache.before.get(&slot) == epoch)
+    }
+}
+
 /// The slots for which a cache contains the writes of earlier owners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheState {
@@ -99,6 +109,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         loop {
             let owned = active_slots(&changes.borrow_and_update());
             self.ready.send_if_modified(|ready| std::mem::replace(&mut ready.owned, owned.clone()) != owned);
+            self.count_ready();
             // `owned` keeps the sender, so the channel is never closed.
             let _changed = changes.changed().await;
         }
@@ -243,6 +254,12 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                 cache.ready.extend(slots);
             }
         });
+        self.count_ready();
+    }
+
+    fn count_ready(&self) {
+        let ready = self.ready.borrow();
+        self.owned.become_ready(|slot| ready.is_ready(slot));
     }
 }
 

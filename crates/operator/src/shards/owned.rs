@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     member::{Held, Phase},
+    moves::Moves,
     table::TableError,
     written::{Term, Written, resource_of},
 };
@@ -50,6 +51,7 @@ pub(crate) struct ShardsView {
     /// The slots of each member, as text.
     pub(crate) members: BTreeMap<String, String>,
     pub(crate) refusal: Option<String>,
+    pub(crate) moves: Moves,
 }
 
 impl Ownership {
@@ -70,6 +72,7 @@ pub(super) struct Shared {
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
     /// What was written for the slots, by slot and epoch.
     terms: Mutex<BTreeMap<(Slot, u64), Term>>,
+    pub(super) moves: Mutex<Moves>,
     /// The slots in the caches.
     pub(super) filled: watch::Sender<SlotSet>,
     /// The process releases its slots as soon as other processes are ready.
@@ -85,6 +88,7 @@ impl Shared {
             ownership: watch::Sender::default(),
             running: Mutex::default(),
             terms: Mutex::default(),
+            moves: Mutex::default(),
             filled: watch::Sender::default(),
             draining: CancellationToken::new(),
             ended: Notify::new(),
@@ -189,7 +193,13 @@ impl OwnedSlots {
                 .map(|(name, slots)| (name.clone(), slots.to_string()))
                 .collect(),
             refusal: ownership.refusal.as_ref().map(ToString::to_string),
+            moves: self.shared.moves.lock().clone(),
         }
+    }
+
+    /// Records the claimed slots whose caches are ready.
+    pub(super) fn become_ready(&self, is_ready: impl Fn(Slot) -> bool) {
+        self.shared.moves.lock().become_ready(is_ready);
     }
 
     /// Returns the reason why this process does not take part: the table belongs to replicas with another

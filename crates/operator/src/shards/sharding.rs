@@ -161,7 +161,7 @@ impl Group {
         });
         if is_changed {
             self.shared.forget_terms(&next.slots);
-            moves::log(&self.options, &before, &next);
+            moves::record(&mut self.shared.moves.lock(), &self.options, &before, &next);
         }
     }
 

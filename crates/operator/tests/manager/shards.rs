@@ -366,10 +366,17 @@ async fn pages_contain_the_slots() {
         (&json!("0-63"), &json!(""), &[&json!("0-63")][..])
     );
     let (_, ready) = get(address, "/readyz").await;
-    let line = "[+] shards of operator: owned slots: 64; slots without an owner: 0; processes: 1\n";
+    let line = "[+] shards of operator: owned slots: 64; waiting for caches: 0; slots without an owner: 0; processes: 1\n";
     assert!(ready.contains(line), "{ready}");
+    assert_eq!((&page["waiting"], &page["moves"]["claimed"]), (&json!(""), &json!(64)), "{page}");
     let (_, metrics) = get(address, "/metrics").await;
-    for line in ["shard_slots_owned{group=\"operator\"} 64.0\n", "shard_members{group=\"operator\"} 1.0\n"] {
+    for line in [
+        "shard_slots_owned{group=\"operator\"} 64.0\n",
+        "shard_slots_waiting{group=\"operator\"} 0.0\n",
+        "shard_members{group=\"operator\"} 1.0\n",
+        "shard_moves_total{group=\"operator\",move=\"claimed\"} 64\n",
+        "shard_moves_total{group=\"operator\",move=\"lost\"} 0\n",
+    ] {
         assert!(metrics.contains(line), "{metrics}");
     }
     stop.send(()).unwrap();
