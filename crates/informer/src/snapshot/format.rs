@@ -41,8 +41,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The maximum size of the entries of a block, in bytes. It limits the size of an object.
 const MAX_BLOCK_BYTES: usize = 64 << 20;
 
-/// The maximum size of the entries of a compressed block, as a multiple of its compressed size. A block that
-/// compresses better is stored uncompressed.
+/// The maximum size of the entries of a compressed block, as a multiple of its compressed size. LZ4 cannot
+/// compress better.
 const MAX_RATIO: usize = 256;
 
 /// The tags of the frames.

@@ -1,8 +1,8 @@
 //! Reads the objects of a snapshot.
 //!
-//! A thread for blocking work reads the file. The task that restores the snapshot decodes the objects, in slices
-//! of one block. Most allocators have separate memory for each thread. Objects of a thread that is idle later
-//! are therefore more expensive than objects of a thread of the runtime, which allocates also later objects.
+//! A thread for blocking work reads the file. The task that restores the snapshot decodes the objects, one
+//! block at a time. Most allocators have separate memory for each thread, and an object is expensive if one
+//! thread allocates it and another thread frees it. Tasks of the runtime allocate and free all later objects.
 
 use std::{
     fs::File,
@@ -120,3 +120,6 @@ impl<T: Persist> Objects<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

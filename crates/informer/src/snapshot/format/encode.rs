@@ -10,7 +10,7 @@ use kube_object::{Digest, ObjectId, ObjectKey};
 use lz4_flex::block::compress;
 use siphasher::sip::SipHasher13;
 
-use super::{BLOCK_BYTES, FORMAT_VERSION, Header, MAGIC, MAX_BLOCK_BYTES, MAX_RATIO, flag, tag};
+use super::{BLOCK_BYTES, FORMAT_VERSION, Header, MAGIC, MAX_BLOCK_BYTES, flag, tag};
 use crate::files::{HASH_BYTES, as_number, footer, header_start, put_frame, put_key, put_number, put_text};
 
 /// Writes the parts of a file in order.
@@ -100,11 +100,10 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Returns the compressed block if the compression is useful, and not suspiciously high.
+    /// Returns the compressed block if the compression is useful.
     fn compress(&self, block: &[u8]) -> Option<Vec<u8>> {
         let compressed = self.is_compressing.then(|| compress(block))?;
-        let is_used = compressed.len() < block.len() && block.len() <= compressed.len() * MAX_RATIO;
-        is_used.then_some(compressed)
+        (compressed.len() < block.len()).then_some(compressed)
     }
 
     fn put(&mut self, tag: u8, payload: &[u8]) -> Result<(), io::Error> {

@@ -253,7 +253,7 @@ fn block_of_implausible_size_is_not_allocated() {
     let implausible = Err(Unusable::Damaged("a block has an implausible size"));
     let zeros = lz4_flex::block::compress(&vec![0; 1 << 20]);
     assert_eq!(block(u64::MAX, &zeros), implausible);
-    assert_eq!(block(1 << 20, &zeros), implausible, "{} bytes compress too well", zeros.len());
+    assert_eq!(block(2 << 20, &zeros), implausible, "{} bytes do not contain 2 MiB", zeros.len());
     let noise: Vec<u8> = (0..MAX_BLOCK_BYTES / 200).map(|at| (at * at) as u8).collect();
     assert_eq!(block(MAX_BLOCK_BYTES as u64 + 1, &noise), implausible);
     assert_eq!(
