@@ -14,8 +14,8 @@
 //! a larger object has a separate, larger block. The length of the file limits the size of each allocation of
 //! a reader.
 //!
-//! Blocks are compressed by LZ4. With zstd, the file would have half the size, but its decompression would be
-//! a large part of the time of a restart.
+//! Blocks are compressed by LZ4. With zstd, the file would be smaller, but its decompression would need more
+//! than twice the time.
 
 mod decode;
 mod encode;
