@@ -1,29 +1,24 @@
 //! The cost of a restart with a snapshot, as a part of the cost of a start without one.
 //!
 //! Each start is a process of its own, so its CPU time does not contain the server. The server is
-//! kube-testserver in this process, and counts the bytes of all connections.
+//! kube-testserver in this process, or a real kube-apiserver, whose CPU time is then measured too.
 
 mod program;
+mod source;
 
 use std::fmt;
 use std::fs;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use kube_client::Client;
-use kube_testserver::Server;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::cli::positive;
-use crate::http_server::{RequestCounter, serve};
-use crate::pods::Pod;
 use crate::process::{Process, REST_INTERVAL};
-use crate::record::create as create_pods;
+use source::{ServerCost, Source};
 
 pub(crate) use program::{RestartProgramArgs, run_program};
 
@@ -39,6 +34,9 @@ pub struct RestartArgs {
     /// Verify each snapshot with a list, as after a longer time, in place of a watch.
     #[arg(long)]
     list: bool,
+    /// Start a real kube-apiserver in place of kube-testserver, and also measure its CPU time.
+    #[arg(long)]
+    real: bool,
 }
 
 /// Selects how an object is stored.
@@ -65,8 +63,7 @@ struct Synced {
 struct Figures {
     /// The seconds of CPU time until the cache was synced, and the handler had received all objects.
     cpu: f64,
-    /// The bytes from and to the server.
-    bytes: u64,
+    server: ServerCost,
 }
 
 impl fmt::Display for Representation {
@@ -85,26 +82,19 @@ impl fmt::Display for Representation {
 ///
 /// Dropping the future kills all processes.
 pub(crate) async fn restart(args: &RestartArgs, out: &mut impl Write) -> Result<()> {
-    let server = Server::builder().field_ownership(true).build();
-    let pods: Vec<Pod> = (0..args.pods).map(Pod::new).collect();
-    create_pods(&Client::new(server.service(), "default"), &pods).await?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let url = format!("http://{}", listener.local_addr()?);
-    let counter = RequestCounter::default();
-    let serving = tokio::spawn(serve(listener, server.service(), counter.clone()));
+    let source = if args.real { Source::real(args.pods).await? } else { Source::embedded(args.pods).await? };
     let all = [Representation::Typed, Representation::Lazy, Representation::Compressed];
     let wanted = if args.representation.is_empty() { all.to_vec() } else { args.representation.clone() };
-    writeln!(out, "| {} Pods | CPU, s | bytes | file, bytes |", args.pods)?;
-    writeln!(out, "|---|--:|--:|--:|")?;
+    writeln!(out, "| {} Pods | CPU, s | server CPU, s | bytes | file, bytes |", args.pods)?;
+    writeln!(out, "|---|--:|--:|--:|--:|")?;
     for representation in wanted {
         let folder = tempfile::tempdir()?;
-        let program = Program { representation, url: &url, folder: folder.path(), list: args.list };
-        let cold = program.measure(args.pods, false, &counter).await?;
-        let warm = program.measure(args.pods, true, &counter).await?;
+        let program = Program { representation, source: &source, folder: folder.path(), list: args.list };
+        let cold = program.measure(args.pods, false).await?;
+        let warm = program.measure(args.pods, true).await?;
         print(out, representation, cold, warm, file_bytes(folder.path())?)?;
     }
-    serving.abort();
-    Ok(())
+    source.stop().await
 }
 
 fn print(
@@ -114,10 +104,25 @@ fn print(
     warm: Figures,
     file: u64,
 ) -> Result<()> {
-    writeln!(out, "| {representation}, without a snapshot | {:.2} | {} | |", cold.cpu, cold.bytes)?;
-    writeln!(out, "| {representation}, with a snapshot | {:.2} | {} | {file} |", warm.cpu, warm.bytes)?;
-    let (cpu, bytes) = (warm.cpu / cold.cpu, warm.bytes as f64 / cold.bytes as f64);
-    writeln!(out, "| ratio | {cpu:.2} | {bytes:.4} | |")?;
+    let server = |figures: Figures| figures.server.cpu.map_or(String::new(), |cpu| format!("{cpu:.3}"));
+    let (before, after) = (cold.server, warm.server);
+    writeln!(
+        out,
+        "| {representation}, without a snapshot | {:.2} | {} | {} | |",
+        cold.cpu,
+        server(cold),
+        before.bytes
+    )?;
+    writeln!(
+        out,
+        "| {representation}, with a snapshot | {:.2} | {} | {} | {file} |",
+        warm.cpu,
+        server(warm),
+        after.bytes
+    )?;
+    let (cpu, bytes) = (warm.cpu / cold.cpu, after.bytes as f64 / before.bytes as f64);
+    let server = before.cpu.zip(after.cpu).map(|(cold, warm)| format!("{:.3}", warm / cold));
+    writeln!(out, "| ratio | {cpu:.2} | {} | {bytes:.4} | |", server.unwrap_or_default())?;
     Ok(())
 }
 
@@ -132,17 +137,18 @@ fn file_bytes(folder: &Path) -> Result<u64> {
 /// The program whose starts are measured.
 struct Program<'a> {
     representation: Representation,
-    url: &'a str,
+    source: &'a Source,
     folder: &'a Path,
     list: bool,
 }
 
 impl Program<'_> {
     /// Starts the program, and stops it when its cache is synced.
-    async fn measure(&self, pods: usize, restored: bool, counter: &RequestCounter) -> Result<Figures> {
-        let before = counter.total();
+    async fn measure(&self, pods: usize, restored: bool) -> Result<Figures> {
+        let before = self.source.begin().await?;
         let mut command = Command::new(std::env::current_exe().context("the program has no path")?);
-        command.args(["restart-program", "--server", self.url, "--folder"]).arg(self.folder);
+        command.args(["restart-program", "--folder"]).arg(self.folder);
+        self.source.add_arguments(&mut command);
         command.args(["--representation", &self.representation.to_string()]);
         if self.list {
             command.arg("--list");
@@ -154,8 +160,8 @@ impl Program<'_> {
         ensure!(synced.restored == restored, "the program has no snapshot, or an unexpected one");
         program.rest(REST_INTERVAL).await?;
         let cpu = program.cpu()?.as_secs_f64();
-        let bytes = counter.total().since(&before).bytes;
+        let server = self.source.end(before)?;
         program.stop().await?;
-        Ok(Figures { cpu, bytes })
+        Ok(Figures { cpu, server })
     }
 }

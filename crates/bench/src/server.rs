@@ -28,8 +28,9 @@ use crate::cli::positive;
 use crate::compare::Paths;
 use crate::contenders::{self, Field};
 use crate::report::{page, write_json};
-use cluster::Cluster;
+pub(crate) use cluster::{Cluster, Meter, ServerCpu};
 use numbers::ServerNumbers;
+pub(crate) use relay::Relay;
 
 /// Contains the options of `kube-bench server`, `kube-bench lists` and `kube-bench link`.
 #[derive(Debug, Args)]

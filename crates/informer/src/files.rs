@@ -4,6 +4,7 @@ mod bytes;
 mod cluster;
 mod folder;
 mod frame;
+mod header;
 
 pub(crate) use bytes::{Reader, as_number, put_key, put_number, put_text, read_key};
 pub use cluster::{ClusterId, ClusterIdError};
@@ -11,6 +12,7 @@ pub(crate) use folder::{Limited, LockedFolder, StorageError, file_name, is_secre
 #[cfg(feature = "snapshots")]
 pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, parse_head};
 pub(crate) use frame::{hash, put_frame, take_frame};
+pub(crate) use header::{HeaderStart, footer, header_start, read_footer, read_header_start};
 
 /// The reason for which a file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +25,10 @@ pub(crate) enum Unusable {
     Truncated,
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
+}
+
+impl Unusable {
+    pub(crate) const OTHER_COUNTS: Self = Self::Damaged("the footer has other counts");
 }
 
 /// Returns the name and the saved value of the first text in which a saved identity differs.

@@ -4,6 +4,9 @@
 //! of the snapshot with the version of the server. Either the first watch then resumes after the version of
 //! the snapshot, or a list replaces the contents.
 
+// Without the feature, no informer restores contents.
+#![cfg_attr(not(feature = "snapshots"), allow(dead_code))]
+
 use std::{
     io,
     sync::{
@@ -119,13 +122,11 @@ impl FirstRequest {
 
 impl RestoredCache {
     /// Returns false if the informer already has a snapshot.
-    #[cfg_attr(not(feature = "snapshots"), allow(dead_code))]
     pub(crate) fn reserve(&self) -> bool {
         !self.is_reserved.swap(true, Ordering::AcqRel)
     }
 
     /// Records the restored contents. Called before the informer starts.
-    #[cfg_attr(not(feature = "snapshots"), allow(dead_code))]
     pub(crate) fn set(&self, saved: SavedState, discard: Discard) {
         *self.unverified.lock() = Some(saved.clone());
         *self.position.lock() = Some((saved, discard));
@@ -147,7 +148,6 @@ impl RestoredCache {
         self.changes.fetch_add(changes as u64, Ordering::Relaxed);
     }
 
-    #[cfg_attr(not(feature = "snapshots"), allow(dead_code))]
     pub(crate) fn changes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.changes)
     }
@@ -251,14 +251,12 @@ impl<T: Object> Shared<T> {
     }
 
     /// Returns whether the informer was neither started nor stopped.
-    #[cfg_attr(not(feature = "snapshots"), allow(dead_code))]
     pub(crate) fn is_not_started(&self) -> bool {
         self.lock_subscribers().not_started().is_some()
     }
 
     /// Runs `register` if the informer was not started or stopped. Adds the task that it returns to the
     /// tasks that start with the informer.
-    #[cfg_attr(not(feature = "snapshots"), allow(dead_code))]
     pub(crate) fn before_start<R>(
         &self,
         register: impl FnOnce() -> (BoxFuture<'static, ()>, R),

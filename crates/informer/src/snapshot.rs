@@ -5,6 +5,7 @@
 
 mod format;
 mod identity;
+mod load;
 mod register;
 mod storage;
 mod task;

@@ -13,7 +13,7 @@ use kube_informer::{ClusterId, Compressed, Informer, Lazy, Persist, SnapshotFile
 use tokio::io::{AsyncReadExt as _, stdin};
 
 use super::{Representation, Synced};
-use crate::client::config_of_url;
+use crate::client::{config_of_kubeconfig, config_of_url};
 use crate::scale_out::print_json;
 
 /// The time limit of the first list.
@@ -23,8 +23,11 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug, Args)]
 pub struct RestartProgramArgs {
     /// The URL of the server.
-    #[arg(long)]
-    server: String,
+    #[arg(long, required_unless_present = "kubeconfig")]
+    server: Option<String>,
+    /// The kubeconfig of the server.
+    #[arg(long, conflicts_with = "server")]
+    kubeconfig: Option<PathBuf>,
     /// The folder of the snapshot.
     #[arg(long)]
     folder: PathBuf,
@@ -57,7 +60,11 @@ async fn cache<T: Persist>(args: &RestartProgramArgs) -> Result<()>
 where
     T::Resource: Resource<DynamicType = ()>,
 {
-    let client = Client::try_from(config_of_url(&args.server)?)?;
+    let config = match &args.kubeconfig {
+        Some(file) => config_of_kubeconfig(file).await?,
+        None => config_of_url(args.server.as_deref().context("the program needs a server")?)?,
+    };
+    let client = Client::try_from(config)?;
     let mut file = SnapshotFile::in_folder(&args.folder, ClusterId::from_url("the server of the benchmark"));
     if args.list {
         file = file.resume_within(Duration::ZERO);

@@ -22,7 +22,7 @@ const WRITE_CONCURRENCY: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
 
 /// A kube-apiserver with Pods.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     server: RealServer,
     client: Client,
     version: String,
@@ -33,7 +33,7 @@ pub(super) struct Cluster {
 
 /// The CPU time of the server, and a time.
 #[derive(Clone, Copy)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     begun: Instant,
     apiserver: Duration,
     etcd: Duration,
@@ -41,15 +41,15 @@ pub(super) struct Meter {
 
 /// The CPU time of the server during a part, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ServerCpu {
-    pub(super) apiserver: f64,
-    pub(super) etcd: f64,
-    pub(super) wall: f64,
+pub(crate) struct ServerCpu {
+    pub(crate) apiserver: f64,
+    pub(crate) etcd: f64,
+    pub(crate) wall: f64,
 }
 
 impl ServerCpu {
     /// Removes the CPU time of an idle server.
-    pub(super) fn without(self, idle: ServerCpu) -> Self {
+    pub(crate) fn without(self, idle: ServerCpu) -> Self {
         let share = self.wall / idle.wall;
         Self {
             apiserver: self.apiserver - idle.apiserver * share,
@@ -61,7 +61,7 @@ impl ServerCpu {
 
 impl Cluster {
     /// Starts a server, and creates Pods.
-    pub(super) async fn start(objects: usize) -> Result<Self> {
+    pub(crate) async fn start(objects: usize) -> Result<Self> {
         let server = RealServer::start().await?;
         let client = server.client().await?;
         let version = client.apiserver_version().await?.git_version;
@@ -76,7 +76,7 @@ impl Cluster {
         &self.client
     }
 
-    pub(super) fn real(&self) -> &RealServer {
+    pub(crate) fn real(&self) -> &RealServer {
         &self.server
     }
 
@@ -92,14 +92,14 @@ impl Cluster {
     /// Starts a part, after a garbage collection of the server.
     ///
     /// A collection costs as much CPU time as some lists, and would fall into the same part in each round.
-    pub(super) async fn begin(&self) -> Result<Meter> {
+    pub(crate) async fn begin(&self) -> Result<Meter> {
         let collection = Request::get("/debug/pprof/heap?gc=1&debug=1").body(Vec::new())?;
         self.client.request_text(collection).await.context("cannot start a garbage collection")?;
         Ok(Meter { begun: Instant::now(), apiserver: self.apiserver.cpu()?, etcd: self.etcd.cpu()? })
     }
 
     /// Ends a part.
-    pub(super) fn end(&self, meter: Meter) -> Result<ServerCpu> {
+    pub(crate) fn end(&self, meter: Meter) -> Result<ServerCpu> {
         Ok(ServerCpu {
             apiserver: (self.apiserver.cpu()? - meter.apiserver).as_secs_f64(),
             etcd: (self.etcd.cpu()? - meter.etcd).as_secs_f64(),
@@ -108,7 +108,7 @@ impl Cluster {
     }
 
     /// Measures the server while no program uses it.
-    pub(super) async fn idle(&self) -> Result<ServerCpu> {
+    pub(crate) async fn idle(&self) -> Result<ServerCpu> {
         let meter = self.begin().await?;
         sleep(IDLE).await;
         self.end(meter)
@@ -134,7 +134,7 @@ impl Cluster {
     }
 
     /// Stops the server.
-    pub(super) async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         self.server.stop().await
     }
 }

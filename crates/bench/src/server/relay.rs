@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const MAX_CREDIT: Duration = Duration::from_millis(10);
 
 /// A running relay. It stops when this value is dropped.
-pub(super) struct Relay {
+pub(crate) struct Relay {
     address: SocketAddr,
     received: Arc<AtomicU64>,
     _serving: JoinSet<()>,
@@ -36,7 +36,7 @@ struct Link {
 
 impl Relay {
     /// Starts a relay to the server of a kubeconfig. `rate` is in bytes per second.
-    pub(super) async fn start(kubeconfig: &Path, rate: Option<u64>) -> Result<Self> {
+    pub(crate) async fn start(kubeconfig: &Path, rate: Option<u64>) -> Result<Self> {
         let server: SocketAddr = server(kubeconfig)?.parse().context("the server has no address")?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, received) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
@@ -54,7 +54,7 @@ impl Relay {
     }
 
     /// Writes a kubeconfig whose server is this relay.
-    pub(super) fn write_kubeconfig(&self, original: &Path, file: &Path) -> Result<()> {
+    pub(crate) fn write_kubeconfig(&self, original: &Path, file: &Path) -> Result<()> {
         let mut kubeconfig = Kubeconfig::read_from(original)?;
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
             cluster.server = Some(format!("https://{}", self.address));
@@ -63,7 +63,7 @@ impl Relay {
     }
 
     /// Returns the number of bytes that the server has sent, including TLS.
-    pub(super) fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
 }

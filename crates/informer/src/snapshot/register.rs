@@ -1,24 +1,13 @@
 //! Reads the snapshot of an informer, and fills its store.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use kube_object::{DigestSeed, Escaped, Persist};
+use kube_object::{DecodeContext, DigestSeed, Escaped, Persist};
 use parking_lot::Mutex;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
-use super::{
-    SnapshotFile,
-    identity::Identity,
-    storage::{Loaded, Storage},
-    task::SnapshotTask,
-};
+use super::{SnapshotFile, identity::Identity, load::Loaded, storage::Storage, task::SnapshotTask};
 use crate::{
     Informer,
     files::{StorageError, is_secrets},
@@ -77,7 +66,7 @@ impl<T: Persist> Informer<T> {
     /// log contains the reason. A problem with the file never stops the informer.
     ///
     /// The informer writes the file when it stops, and at intervals if enough objects have changed. The
-    /// method reads the file on a thread for blocking work.
+    /// method reads the file on a thread for blocking work, and decodes the objects on the calling task.
     ///
     /// # Errors
     /// Returns an error if the informer was started before or already has a snapshot, if it caches Secrets,
@@ -87,7 +76,8 @@ impl<T: Persist> Informer<T> {
     /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
-    /// If you drop the future, the file can still be read. The cache is then filled or stays empty.
+    /// If you drop the future, the cache usually stays empty, and the informer has no snapshot. If the cache
+    /// is already being filled, this continues. In both cases, do not call the method again.
     pub async fn restore_snapshot(&self, file: &SnapshotFile) -> Result<Option<Restored>, SnapshotError> {
         let informer = self.name().to_owned();
         let source = &self.shared.config.source;
@@ -97,14 +87,13 @@ impl<T: Persist> Informer<T> {
         if self.shared.slots.is_some() {
             return Err(SnapshotError::Sharded { informer });
         }
-        if source.decode_context().is_none() {
+        let Some(context) = source.decode_context() else {
             return Err(SnapshotError::Source { informer });
-        }
+        };
         if !self.shared.is_not_started() || !self.shared.restored.reserve() {
             return Err(SnapshotError::AlreadyStarted { informer });
         }
-        let (shared, file) = (Arc::clone(&self.shared), file.clone());
-        match spawn_blocking(move || restore(&shared, &file)).await {
+        match restore(&self.shared, context, file).await {
             Ok(Some(outcome)) => Ok(outcome.log(&informer)),
             Ok(None) => Err(SnapshotError::AlreadyStarted { informer }),
             Err(_) => Ok(None), // The runtime shuts down.
@@ -153,26 +142,55 @@ impl Outcome {
 }
 
 /// Reads the file and fills the store. Returns `None` if the informer was started before.
-fn restore<T: Persist>(shared: &Arc<Shared<T>>, file: &SnapshotFile) -> Option<Outcome> {
-    let context = shared.config.source.decode_context()?;
+///
+/// # Errors
+/// Returns an error if the runtime shuts down.
+async fn restore<T: Persist>(
+    shared: &Arc<Shared<T>>,
+    context: &DecodeContext,
+    file: &SnapshotFile,
+) -> Result<Option<Outcome>, JoinError> {
     let identity = Identity::of(&*shared.config.source, context, file);
-    let storage = match Storage::lock(file, &identity) {
-        Ok(storage) => storage,
+    let (options, expected) = (file.clone(), identity.clone());
+    let opened = spawn_blocking(move || {
+        let storage = Storage::lock(&options, &expected)?;
+        let file = storage.open(&expected);
+        Ok((storage, file))
+    });
+    let (storage, opened) = match opened.await? {
+        Ok(opened) => opened,
         Err(reason) => {
-            return Some(Outcome { path: file.folder.clone(), contents: Contents::NotWritten(reason) });
+            let contents = Contents::NotWritten(reason);
+            return Ok(Some(Outcome { path: file.folder.clone(), contents }));
         }
     };
-    let path = storage.path().to_owned();
-    // A `Deserialize` implementation can panic.
-    let read = catch_unwind(AssertUnwindSafe(|| storage.read::<T>(&identity, context)));
-    let read = read.unwrap_or_else(|_| Err("a Deserialize implementation panicked".to_owned()));
-    let saved_seed = read.as_ref().ok().and_then(Option::as_ref).and_then(|loaded| loaded.header.seed);
+    let loaded = match opened {
+        Ok(Some(open)) => open.load(&context.kind).await.map(Some),
+        Ok(None) => Ok(None),
+        Err(reason) => Err(reason),
+    };
+    let (shared, file) = (Arc::clone(shared), file.clone());
+    // The time depends on the number of objects.
+    spawn_blocking(move || publish(&shared, storage, loaded, identity, &file)).await
+}
+
+/// Fills the store, and registers the task that writes the file. Returns `None` if the informer was started
+/// before.
+fn publish<T: Persist>(
+    shared: &Arc<Shared<T>>,
+    storage: Storage,
+    loaded: Result<Option<Loaded<T>>, String>,
+    identity: Identity,
+    file: &SnapshotFile,
+) -> Option<Outcome> {
+    let saved_seed = loaded.as_ref().ok().and_then(Option::as_ref).and_then(|loaded| loaded.header.seed);
     let seed = || saved_seed.map_or_else(DigestSeed::random, DigestSeed::new);
-    let seed = context.digest_seed.get_or_init(seed).get();
+    let seed = shared.config.source.decode_context()?.digest_seed.get_or_init(seed).get();
+    let path = storage.path().to_owned();
     let storage = Arc::new(Mutex::new(storage));
     let task = task(shared, Arc::clone(&storage), identity, seed, file);
     let contents = shared.before_start(|| {
-        let contents = match read {
+        let contents = match loaded {
             Ok(None) => Contents::Missing,
             Err(reason) => Contents::Unusable(reason),
             Ok(Some(mut loaded)) => {

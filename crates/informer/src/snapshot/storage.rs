@@ -3,19 +3,17 @@
 use std::{
     io::{self, BufReader},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use kube_object::{DecodeContext, Entry, Escaped, ObjectId, Persist};
+use kube_object::{Entry, Escaped, Persist};
 use kube_store::Snapshot;
 
 use super::{
     DEFAULT_MAX_BYTES, SnapshotFile,
     format::{FileReader, FileWriter, Header, Unusable},
     identity::Identity,
+    load::OpenFile,
 };
 use crate::files::{LockedFolder, StorageError, file_name};
 
@@ -26,12 +24,6 @@ const NAME: &str = "informer.cache";
 pub(super) struct Storage {
     files: LockedFolder,
     max_bytes: u64,
-}
-
-/// The usable contents of a file.
-pub(super) struct Loaded<T> {
-    pub(super) header: Header,
-    pub(super) entries: Vec<Entry<T>>,
 }
 
 impl Storage {
@@ -45,15 +37,11 @@ impl Storage {
         self.files.path()
     }
 
-    /// Reads the file. Returns `None` if it does not exist.
+    /// Opens the file. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// Returns the reason for which the file is not used.
-    pub(super) fn read<T: Persist>(
-        &self,
-        identity: &Identity,
-        context: &DecodeContext,
-    ) -> Result<Option<Loaded<T>>, String> {
+    pub(super) fn open(&self, identity: &Identity) -> Result<Option<OpenFile>, String> {
         let open = self.files.open(self.max_bytes.max(DEFAULT_MAX_BYTES));
         let Some((file, len)) = open.map_err(|error| error.to_string())? else { return Ok(None) };
         let unusable = |unusable: Unusable| unusable.to_string();
@@ -64,20 +52,7 @@ impl Storage {
         if header.version.is_opaque() {
             return Err("the saved resourceVersion is not a number".to_owned());
         }
-        let (mut entries, mut shared, mut undecodable) = (Vec::new(), T::Shared::default(), None);
-        let read = reader.read(|id: ObjectId, digest, bytes| {
-            let object = T::restore(bytes, &id, &context.kind, &mut shared).map_err(|error| {
-                undecodable = Some(error);
-                Unusable::Damaged("an object cannot be decoded")
-            })?;
-            entries.push(Entry { id, object: Arc::new(object), digest });
-            Ok(())
-        });
-        match (read, undecodable) {
-            (Ok(()), _) => Ok(Some(Loaded { header, entries })),
-            (Err(_), Some(error)) => Err(error.to_string()),
-            (Err(error), None) => Err(error.to_string()),
-        }
+        Ok(Some(OpenFile { header, reader }))
     }
 
     /// Replaces the file. If the method fails, the old file remains, except if only the last step fails, the

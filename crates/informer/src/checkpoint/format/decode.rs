@@ -1,13 +1,13 @@
 //! Reads a checkpoint.
 
-use kube_object::{Digest, DigestSeed, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Digest, ObjectKey, ResourceVersion, Uid};
 
 use super::{
     Decoded, FORMAT_VERSION, Finished, Header, Identity, Known, MAGIC, MAX_BLOCK, Unusable,
     encode::{DIGEST, FINISHED, NUMBER, UNFINISHED, UUID},
     tag,
 };
-use crate::files::{Reader, hash, read_key, take_frame};
+use crate::files::{HeaderStart, Reader, hash, read_footer, read_header_start, read_key, take_frame};
 
 /// Reads a file.
 ///
@@ -16,7 +16,7 @@ use crate::files::{Reader, hash, read_key, take_frame};
 /// [`encode_told`](super::encode_told). The reader ignores a partial last frame of the journal.
 pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     let mut rest = file;
-    header_start(&mut rest)?;
+    check_start(&mut rest)?;
     let (tag::HEADER, payload) = take_frame(&mut rest)? else {
         return Err(Unusable::Damaged("the header is missing"));
     };
@@ -27,7 +27,10 @@ pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
         match take_frame(&mut rest)? {
             (tag::BLOCK, payload) if payload.len() <= MAX_BLOCK => read_block(Reader(payload), &mut entries)?,
             (tag::FOOTER, payload) => {
-                check_footer(Reader(payload), blocks, &entries, hash(&file[..before]))?;
+                let saved = read_footer(Reader(payload), blocks, hash(&file[..before]))?;
+                if saved != entries.len() as u64 {
+                    return Err(Unusable::OTHER_COUNTS);
+                }
                 break;
             }
             _ => return Err(Unusable::Damaged("a frame has an unexpected tag")),
@@ -46,7 +49,7 @@ pub(crate) fn decode(file: &[u8]) -> Result<Decoded, Unusable> {
     Ok(Decoded { header, entries, told, valid_len: (file.len() - rest.len()) as u64 })
 }
 
-fn header_start(rest: &mut &[u8]) -> Result<(), Unusable> {
+fn check_start(rest: &mut &[u8]) -> Result<(), Unusable> {
     let mut reader = Reader(rest);
     let magic = reader.array().map_err(|_| Unusable::Truncated)?;
     if magic != MAGIC {
@@ -61,19 +64,8 @@ fn header_start(rest: &mut &[u8]) -> Result<(), Unusable> {
 }
 
 fn read_header(mut reader: Reader<'_>) -> Result<Header, Unusable> {
-    let mut texts = Vec::new();
-    for _ in 0..reader.number()? {
-        texts.push(reader.text()?.to_owned());
-    }
+    let HeaderStart { texts, seed, version } = read_header_start(&mut reader)?;
     let identity = Identity::from_texts(texts).ok_or(Unusable::Damaged("the identity is incomplete"))?;
-    let seed = match reader.byte()? {
-        0 => None,
-        _ => {
-            let (seed, fingerprint) = (reader.u64()?, reader.u64()?);
-            Some(seed).filter(|seed| DigestSeed::new(*seed).fingerprint() == fingerprint)
-        }
-    };
-    let version = ResourceVersion::new(reader.text()?);
     reader.finish()?;
     Ok(Header { identity, seed, version })
 }
@@ -118,20 +110,4 @@ fn read_entry(reader: &mut Reader<'_>, before: Option<&ObjectKey>) -> Result<(Ob
     let digest = if is_set(DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
     let finished = Some(Finished { version, digest });
     Ok((key, Known { uid, finished, is_unfinished: is_set(UNFINISHED), is_in_journal: false }))
-}
-
-fn check_footer(
-    mut reader: Reader<'_>,
-    blocks: u64,
-    entries: &[(ObjectKey, Known)],
-    hash: u64,
-) -> Result<(), Unusable> {
-    let counts = (reader.number()?, reader.number()?);
-    if counts != (blocks, entries.len() as u64) {
-        return Err(Unusable::Damaged("the footer has other counts"));
-    }
-    if reader.u64()? != hash {
-        return Err(Unusable::Damaged("the file has another checksum"));
-    }
-    reader.finish()
 }

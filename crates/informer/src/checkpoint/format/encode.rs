@@ -5,11 +5,11 @@ use std::{
     io::{self, Write},
 };
 
-use kube_object::{DigestSeed, ObjectKey, Uid};
+use kube_object::{ObjectKey, Uid};
 use siphasher::sip::SipHasher13;
 
 use super::{FORMAT_VERSION, Header, Known, MAGIC, MAX_BLOCK, tag};
-use crate::files::{as_number, put_frame, put_key, put_number, put_text};
+use crate::files::{as_number, footer, header_start, put_frame, put_key, put_number, put_text};
 
 pub(super) const UUID: u8 = 1;
 pub(super) const FINISHED: u8 = 2;
@@ -29,7 +29,7 @@ pub(crate) fn encode(
     let mut out = HashingWriter { out, hasher: SipHasher13::new() };
     out.put(&MAGIC)?;
     out.put(&FORMAT_VERSION.to_le_bytes())?;
-    out.put_frame(tag::HEADER, &header_payload(header))?;
+    out.put_frame(tag::HEADER, &header_start(&header.identity.texts(), header.seed, &header.version))?;
     let (mut blocks, mut block, mut entry, mut before) = (0, Vec::new(), Vec::new(), None);
     for (key, known) in entries {
         put_entry(&mut entry, key, before, known);
@@ -44,10 +44,7 @@ pub(crate) fn encode(
     }
     blocks += u64::from(!block.is_empty());
     out.put_block(&mut block)?;
-    let mut footer = Vec::new();
-    put_number(&mut footer, blocks);
-    put_number(&mut footer, entries.len() as u64);
-    footer.extend_from_slice(&out.hasher.finish().to_le_bytes());
+    let footer = footer(blocks, entries.len() as u64, out.hasher.finish());
     out.put_frame(tag::FOOTER, &footer)
 }
 
@@ -59,22 +56,6 @@ pub(crate) fn encode_told<'a>(told: impl IntoIterator<Item = (&'a ObjectKey, &'a
     }
     put_frame(&mut frame, tag::TOLD, &payload);
     frame
-}
-
-fn header_payload(header: &Header) -> Vec<u8> {
-    let mut out = Vec::new();
-    let texts = header.identity.texts();
-    put_number(&mut out, texts.len() as u64);
-    for (_, text) in texts {
-        put_text(&mut out, text);
-    }
-    out.push(u8::from(header.seed.is_some()));
-    if let Some(seed) = header.seed {
-        out.extend_from_slice(&seed.to_le_bytes());
-        out.extend_from_slice(&DigestSeed::new(seed).fingerprint().to_le_bytes());
-    }
-    put_text(&mut out, &header.version.as_str());
-    out
 }
 
 /// Appends an entry: the key, flags, the uid, the version and the digest.

@@ -6,22 +6,34 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kube_object::{Digest, DigestSeed, ObjectId, ObjectKey, ResourceVersion, Uid};
+use kube_object::{Digest, ObjectId, ObjectKey, ResourceVersion, Uid};
+use lz4_flex::block::decompress_into;
 use siphasher::sip::SipHasher13;
-use zstd::bulk::Decompressor;
 
 use super::{FORMAT_VERSION, Header, Identity, MAGIC, MAX_BLOCK_BYTES, MAX_RATIO, Unusable, flag, tag};
-use crate::files::{HASH_BYTES, HEAD_BYTES, Reader, hash, parse_head, read_key};
+use crate::files::{
+    HASH_BYTES, HEAD_BYTES, HeaderStart, Reader, parse_head, read_footer, read_header_start, read_key,
+};
 
-/// Reads the parts of a file in order. Its memory is limited by the length of the file, and by the size of
-/// the largest block.
+/// Reads the frames of a file in order, and verifies their checksums. Its memory is limited by the length of
+/// the file.
 pub(crate) struct FileReader<R> {
     input: R,
     /// The number of bytes that are not read.
     left: u64,
     /// Hashes the hashes of all frames.
     hasher: SipHasher13,
-    frame: Vec<u8>,
+    /// The number of read blocks.
+    blocks: u64,
+}
+
+/// A frame after the header.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// The payload of a block. A [`BlockReader`] reads it.
+    Block(Vec<u8>),
+    /// The file is complete, and its blocks must contain this number of entries.
+    End { entries: u64 },
 }
 
 impl<R: Read> FileReader<R> {
@@ -30,7 +42,7 @@ impl<R: Read> FileReader<R> {
     /// # Errors
     /// Returns an error if it is not the beginning of a snapshot with the format of this program.
     pub(crate) fn new(input: R, len: u64) -> Result<(Self, Header), Unusable> {
-        let mut reader = Self { input, left: len, hasher: SipHasher13::new(), frame: Vec::new() };
+        let mut reader = Self { input, left: len, hasher: SipHasher13::new(), blocks: 0 };
         if reader.array()? != MAGIC {
             return Err(Unusable::Magic("snapshot"));
         }
@@ -39,71 +51,63 @@ impl<R: Read> FileReader<R> {
             return Err(Unusable::FormatVersion { found: version, supported: FORMAT_VERSION });
         }
         match reader.take_frame()? {
-            (tag::HEADER, payload) => {
-                let header = read_header(Reader(payload))?;
-                Ok((reader, header))
-            }
+            (tag::HEADER, payload) => Ok((reader, read_header(Reader(&payload))?)),
             _ => Err(Unusable::Damaged("the header is missing")),
         }
     }
 
-    /// Reads all objects, and the end of the file. Calls `object` with each object, in the order of their
-    /// keys. Do not use the objects if the method fails.
+    /// Reads the next frame. Do not call this method after [`Frame::End`] or an error.
     ///
     /// # Errors
-    /// Returns an error if the file differs from the output of a [`FileWriter`](super::FileWriter), and the
-    /// error of `object`.
-    pub(crate) fn read(
-        mut self,
-        mut object: impl FnMut(ObjectId, Option<Digest>, &[u8]) -> Result<(), Unusable>,
-    ) -> Result<(), Unusable> {
-        let damaged = |_| Unusable::Damaged("zstd failed");
-        let mut decompressor = Decompressor::new().map_err(damaged)?;
-        let (mut blocks, mut entries, mut last, mut plain) = (0, 0, None, Vec::new());
-        loop {
-            let hash = self.hasher.finish();
-            match self.take_frame()? {
-                (tag::BLOCK, payload) => {
-                    let block = unpack(&mut decompressor, payload, &mut plain)?;
-                    entries += read_block(Reader(block), &mut last, &mut object)?;
-                }
-                (tag::FOOTER, payload) => {
-                    check_footer(Reader(payload), blocks, entries, hash)?;
-                    break;
-                }
-                _ => return Err(Unusable::Damaged("a frame has an unexpected tag")),
+    /// Returns an error if the file differs from the output of a [`FileWriter`](super::FileWriter). Do not use
+    /// the blocks before.
+    pub(crate) fn next(&mut self) -> Result<Frame, Unusable> {
+        let hash = self.hasher.finish();
+        match self.take_frame()? {
+            (tag::BLOCK, payload) => {
+                self.blocks += 1;
+                Ok(Frame::Block(payload))
             }
-            blocks += 1;
+            (tag::FOOTER, payload) => {
+                let entries = read_footer(Reader(&payload), self.blocks, hash)?;
+                match self.left {
+                    0 => Ok(Frame::End { entries }),
+                    _ => Err(Unusable::Damaged("bytes follow the footer")),
+                }
+            }
+            _ => Err(Unusable::Damaged("a frame has an unexpected tag")),
         }
-        if self.left > 0 { Err(Unusable::Damaged("bytes follow the footer")) } else { Ok(()) }
     }
 
     /// Reads a frame. Returns its tag and its payload.
-    fn take_frame(&mut self) -> Result<(u8, &[u8]), Unusable> {
+    fn take_frame(&mut self) -> Result<(u8, Vec<u8>), Unusable> {
         let head = self.array::<HEAD_BYTES>()?;
         let (tag, len) = parse_head(&head)?;
-        let rest = len.saturating_add(HASH_BYTES);
-        if rest as u64 > self.left {
+        if len.saturating_add(HASH_BYTES) as u64 > self.left {
             return Err(Unusable::Truncated);
         }
-        self.frame.clear();
-        self.frame.extend_from_slice(&head);
-        self.frame.resize(HEAD_BYTES + rest, 0);
-        self.input.read_exact(&mut self.frame[HEAD_BYTES..]).map_err(|error| unreadable(&error))?;
-        self.left -= rest as u64;
-        let (hashed, stored) = self.frame.split_at(HEAD_BYTES + len);
-        if stored != hash(hashed).to_le_bytes() {
+        let mut payload = vec![0; len];
+        self.fill(&mut payload)?;
+        let stored = self.array::<HASH_BYTES>()?;
+        let mut hasher = SipHasher13::new();
+        hasher.write(&head);
+        hasher.write(&payload);
+        if stored != hasher.finish().to_le_bytes() {
             return Err(Unusable::Damaged("a frame has another checksum"));
         }
-        self.hasher.write(stored);
-        Ok((tag, &hashed[HEAD_BYTES..]))
+        self.hasher.write(&stored);
+        Ok((tag, payload))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Unusable> {
         let mut array = [0; N];
-        self.left = self.left.checked_sub(N as u64).ok_or(Unusable::Truncated)?;
-        self.input.read_exact(&mut array).map_err(|error| unreadable(&error))?;
+        self.fill(&mut array)?;
         Ok(array)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Unusable> {
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or(Unusable::Truncated)?;
+        self.input.read_exact(bytes).map_err(|error| unreadable(&error))
     }
 }
 
@@ -115,11 +119,7 @@ fn unreadable(error: &io::Error) -> Unusable {
 }
 
 /// Returns the entries of a block. `plain` is a buffer.
-fn unpack<'a>(
-    decompressor: &mut Decompressor<'_>,
-    payload: &'a [u8],
-    plain: &'a mut Vec<u8>,
-) -> Result<&'a [u8], Unusable> {
+fn unpack<'a>(payload: &'a [u8], plain: &'a mut Vec<u8>) -> Result<&'a [u8], Unusable> {
     let mut reader = Reader(payload);
     let len = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
     if len == 0 {
@@ -128,28 +128,20 @@ fn unpack<'a>(
     if len > MAX_BLOCK_BYTES || len / MAX_RATIO > reader.0.len() {
         return Err(Unusable::Damaged("a block has an implausible size"));
     }
-    plain.clear();
-    plain.try_reserve_exact(len).map_err(|_| Unusable::Damaged("a block does not fit into the memory"))?;
-    match decompressor.decompress_to_buffer(reader.0, plain) {
+    let missing = len.saturating_sub(plain.len());
+    plain
+        .try_reserve_exact(missing)
+        .map_err(|_| Unusable::Damaged("a block does not fit into the memory"))?;
+    plain.resize(len, 0);
+    match decompress_into(reader.0, plain) {
         Ok(unpacked) if unpacked == len => Ok(plain),
         Ok(_) | Err(_) => Err(Unusable::Damaged("a block cannot be decompressed")),
     }
 }
 
 fn read_header(mut reader: Reader<'_>) -> Result<Header, Unusable> {
-    let mut texts = Vec::new();
-    for _ in 0..reader.number()? {
-        texts.push(reader.text()?.to_owned());
-    }
+    let HeaderStart { texts, seed, version } = read_header_start(&mut reader)?;
     let identity = Identity::from_texts(texts).ok_or(Unusable::Damaged("the identity is incomplete"))?;
-    let seed = match reader.byte()? {
-        0 => None,
-        _ => {
-            let (seed, fingerprint) = (reader.u64()?, reader.u64()?);
-            Some(seed).filter(|seed| DigestSeed::new(*seed).fingerprint() == fingerprint)
-        }
-    };
-    let version = ResourceVersion::new(reader.text()?);
     let saved_at = SystemTime::UNIX_EPOCH
         .checked_add(Duration::from_millis(reader.number()?))
         .ok_or(Unusable::Damaged("the time is too large"))?;
@@ -158,44 +150,64 @@ fn read_header(mut reader: Reader<'_>) -> Result<Header, Unusable> {
     Ok(Header { identity, seed, version, saved_at, complete })
 }
 
-/// Reads the entries of a block. `last` is the last key of the blocks before. Returns the number of entries.
-fn read_block(
-    mut reader: Reader<'_>,
-    last: &mut Option<ObjectKey>,
-    object: &mut impl FnMut(ObjectId, Option<Digest>, &[u8]) -> Result<(), Unusable>,
-) -> Result<u64, Unusable> {
-    let mut entries = 0;
-    while !reader.is_empty() {
-        let key = read_key(&mut reader, last.as_ref().filter(|_| entries > 0))?;
-        if last.as_ref().is_some_and(|last| *last >= key) {
-            return Err(Unusable::Damaged("the keys have another order"));
-        }
-        let flags = reader.byte()?;
-        if flags & !flag::ALL != 0 {
-            return Err(Unusable::Damaged("an entry has unknown flags"));
-        }
-        let is_set = |flag| flags & flag != 0;
-        let uid =
-            if is_set(flag::UUID) { Uid::from(reader.array::<16>()?) } else { Uid::new(reader.text()?) };
-        let version = match is_set(flag::NUMBER) {
-            true => ResourceVersion::from(reader.number()?),
-            false => ResourceVersion::new(reader.text()?),
-        };
-        let digest = if is_set(flag::DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
-        let bytes = reader.bytes()?;
-        *last = Some(key.clone());
-        object(ObjectId { key, uid, version }, digest, bytes)?;
-        entries += 1;
-    }
-    Ok(entries)
+/// Reads the entries of blocks in order.
+#[derive(Default)]
+pub(crate) struct BlockReader {
+    /// The buffer for a decompressed block.
+    plain: Vec<u8>,
+    /// The last key of the blocks before.
+    last: Option<ObjectKey>,
+    /// The number of read entries.
+    entries: u64,
 }
 
-fn check_footer(mut reader: Reader<'_>, blocks: u64, entries: u64, hash: u64) -> Result<(), Unusable> {
-    if (reader.number()?, reader.number()?) != (blocks, entries) {
-        return Err(Unusable::Damaged("the footer has other counts"));
+impl BlockReader {
+    /// Reads the entries of the next block. Calls `object` with each object, in the order of their keys.
+    ///
+    /// # Errors
+    /// Returns an error if the payload is malformed or the keys have another order, and the error of `object`.
+    pub(crate) fn read(
+        &mut self,
+        payload: &[u8],
+        mut object: impl FnMut(ObjectId, Option<Digest>, &[u8]) -> Result<(), Unusable>,
+    ) -> Result<(), Unusable> {
+        let mut reader = Reader(unpack(payload, &mut self.plain)?);
+        let mut is_first = true;
+        while !reader.is_empty() {
+            let key = read_key(&mut reader, self.last.as_ref().filter(|_| !is_first))?;
+            if self.last.as_ref().is_some_and(|last| *last >= key) {
+                return Err(Unusable::Damaged("the keys have another order"));
+            }
+            self.last = Some(key.clone());
+            let (id, digest) = read_identity(&mut reader, key)?;
+            object(id, digest, reader.bytes()?)?;
+            self.entries += 1;
+            is_first = false;
+        }
+        Ok(())
     }
-    if reader.u64()? != hash {
-        return Err(Unusable::Damaged("the file has another checksum"));
+
+    /// Verifies that all entries of the file were read.
+    ///
+    /// # Errors
+    /// Returns an error if the blocks contained another number of entries.
+    pub(crate) fn end(&self, entries: u64) -> Result<(), Unusable> {
+        if self.entries == entries { Ok(()) } else { Err(Unusable::OTHER_COUNTS) }
     }
-    reader.finish()
+}
+
+/// Reads the entry of a key, without its object.
+fn read_identity(reader: &mut Reader<'_>, key: ObjectKey) -> Result<(ObjectId, Option<Digest>), Unusable> {
+    let flags = reader.byte()?;
+    if flags & !flag::ALL != 0 {
+        return Err(Unusable::Damaged("an entry has unknown flags"));
+    }
+    let is_set = |flag| flags & flag != 0;
+    let uid = if is_set(flag::UUID) { Uid::from(reader.array::<16>()?) } else { Uid::new(reader.text()?) };
+    let version = match is_set(flag::NUMBER) {
+        true => ResourceVersion::from(reader.number()?),
+        false => ResourceVersion::new(reader.text()?),
+    };
+    let digest = if is_set(flag::DIGEST) { Some(Digest::new(reader.u64()?)) } else { None };
+    Ok((ObjectId { key, uid, version }, digest))
 }

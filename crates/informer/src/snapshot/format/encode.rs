@@ -6,23 +6,20 @@ use std::{
     time::SystemTime,
 };
 
-use kube_object::{Digest, DigestSeed, ObjectId, ObjectKey};
+use kube_object::{Digest, ObjectId, ObjectKey};
+use lz4_flex::block::compress;
 use siphasher::sip::SipHasher13;
-use zstd::bulk::Compressor;
 
-use super::{BLOCK_BYTES, FORMAT_VERSION, Header, MAGIC, MAX_BLOCK_BYTES, MAX_RATIO, flag, tag};
-use crate::files::{HASH_BYTES, as_number, put_frame, put_key, put_number, put_text};
-
-/// The fastest compression level. Higher levels need much more CPU time and save little.
-const LEVEL: i32 = 1;
+use super::{BLOCK_BYTES, FORMAT_VERSION, Header, MAGIC, MAX_BLOCK_BYTES, flag, tag};
+use crate::files::{HASH_BYTES, as_number, footer, header_start, put_frame, put_key, put_number, put_text};
 
 /// Writes the parts of a file in order.
 pub(crate) struct FileWriter<W> {
     out: W,
     /// Hashes the hashes of all frames.
     hasher: SipHasher13,
-    /// `None` if the objects are already compressed.
-    compressor: Option<Compressor<'static>>,
+    /// False if the objects are already compressed.
+    is_compressing: bool,
     block: Vec<u8>,
     blocks: u64,
     entries: u64,
@@ -33,14 +30,13 @@ impl<W: Write> FileWriter<W> {
     /// Writes the beginning of a file.
     ///
     /// # Errors
-    /// Returns the error of `out`, and an error if the compressor cannot be created.
-    pub(crate) fn new(mut out: W, header: &Header, compress: bool) -> Result<Self, io::Error> {
+    /// Returns the error of `out`.
+    pub(crate) fn new(mut out: W, header: &Header, is_compressing: bool) -> Result<Self, io::Error> {
         out.write_all(&MAGIC)?;
         out.write_all(&FORMAT_VERSION.to_le_bytes())?;
-        let compressor = compress.then(|| Compressor::new(LEVEL)).transpose()?;
         let hasher = SipHasher13::new();
         let mut writer =
-            Self { out, hasher, compressor, block: Vec::new(), blocks: 0, entries: 0, before: None };
+            Self { out, hasher, is_compressing, block: Vec::new(), blocks: 0, entries: 0, before: None };
         writer.put(tag::HEADER, &header_payload(header))?;
         Ok(writer)
     }
@@ -78,17 +74,14 @@ impl<W: Write> FileWriter<W> {
         if !self.block.is_empty() {
             self.put_block()?;
         }
-        let mut footer = Vec::new();
-        put_number(&mut footer, self.blocks);
-        put_number(&mut footer, self.entries);
-        footer.extend_from_slice(&self.hasher.finish().to_le_bytes());
+        let footer = footer(self.blocks, self.entries, self.hasher.finish());
         self.put(tag::FOOTER, &footer)
     }
 
     fn put_block(&mut self) -> Result<(), io::Error> {
         let block = std::mem::take(&mut self.block);
         let mut payload = Vec::new();
-        match self.compress(&block)? {
+        match self.compress(&block) {
             Some(compressed) => {
                 put_number(&mut payload, block.len() as u64);
                 payload.extend_from_slice(&compressed);
@@ -107,12 +100,10 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Returns the compressed block if the compression is useful, and not suspiciously high.
-    fn compress(&mut self, block: &[u8]) -> Result<Option<Vec<u8>>, io::Error> {
-        let Some(compressor) = &mut self.compressor else { return Ok(None) };
-        let compressed = compressor.compress(block)?;
-        let is_used = compressed.len() < block.len() && block.len() <= compressed.len() * MAX_RATIO;
-        Ok(is_used.then_some(compressed))
+    /// Returns the compressed block if the compression is useful.
+    fn compress(&self, block: &[u8]) -> Option<Vec<u8>> {
+        let compressed = self.is_compressing.then(|| compress(block))?;
+        (compressed.len() < block.len()).then_some(compressed)
     }
 
     fn put(&mut self, tag: u8, payload: &[u8]) -> Result<(), io::Error> {
@@ -124,18 +115,7 @@ impl<W: Write> FileWriter<W> {
 }
 
 fn header_payload(header: &Header) -> Vec<u8> {
-    let mut out = Vec::new();
-    let texts = header.identity.texts();
-    put_number(&mut out, texts.len() as u64);
-    for (_, text) in texts {
-        put_text(&mut out, text);
-    }
-    out.push(u8::from(header.seed.is_some()));
-    if let Some(seed) = header.seed {
-        out.extend_from_slice(&seed.to_le_bytes());
-        out.extend_from_slice(&DigestSeed::new(seed).fingerprint().to_le_bytes());
-    }
-    put_text(&mut out, &header.version.as_str());
+    let mut out = header_start(&header.identity.texts(), header.seed, &header.version);
     let saved_at = header.saved_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     put_number(&mut out, u64::try_from(saved_at.as_millis()).unwrap_or(u64::MAX));
     out.push(u8::from(header.complete));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_object::{Delta, Listed, TypeMeta};
+use kube_object::{DecodeContext, Delta, Listed, TypeMeta};
 use kube_store::Store;
 
 use super::*;
@@ -54,7 +54,9 @@ fn write(storage: &Storage, version: u64, objects: usize) -> Result<(), io::Erro
 
 /// Returns the version and the number of objects of the file.
 fn contents(storage: &Storage) -> Option<(String, usize)> {
-    let loaded = storage.read::<ConfigMap>(&identity("1"), &context()).unwrap()?;
+    let file = storage.open(&identity("1")).unwrap()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let loaded = runtime.block_on(file.load::<ConfigMap>(&context().kind)).unwrap();
     Some((loaded.header.version.to_string(), loaded.entries.len()))
 }
 
@@ -134,7 +136,7 @@ fn file_of_another_identity_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path(), u64::MAX);
     write(&storage, 1, 2).unwrap();
-    let reason = storage.read::<ConfigMap>(&identity("2"), &context()).err().unwrap();
+    let reason = storage.open(&identity("2")).err().unwrap();
     assert_eq!(reason, "the saved transform version differs: 1");
 }
 
@@ -144,7 +146,7 @@ fn file_that_cannot_be_snapshot_is_not_read() {
     let storage = storage(folder.path(), 1000);
     let file = File::create(storage.path()).unwrap();
     file.set_len(DEFAULT_MAX_BYTES + 1).unwrap();
-    let reason = |storage: &Storage| storage.read::<ConfigMap>(&identity("1"), &context()).err().unwrap();
+    let reason = |storage: &Storage| storage.open(&identity("1")).err().unwrap();
     assert!(reason(&storage).contains("not a regular file"), "{}", reason(&storage));
     fs::remove_file(storage.path()).unwrap();
     fs::create_dir(storage.path()).unwrap();
