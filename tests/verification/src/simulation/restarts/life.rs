@@ -38,7 +38,7 @@ const FIRST_REQUESTS: Duration = Duration::from_secs(2);
 const CONVERGENCE: Duration = Duration::from_secs(60);
 
 /// The first requests, by the table in docs/warm-restarts.md.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstRequests {
     /// A list, without a check of the server's version.
     Cold,
