@@ -60,7 +60,7 @@ const fn scope(name: &'static str, bounds: Bounds) -> Scope {
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 28] = [
+pub const SCOPES: [Scope; 27] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
@@ -95,10 +95,6 @@ pub const SCOPES: [Scope; 28] = [
     ),
     scope("restarts-streams", RESTARTS),
     scope("restarts-lists", Bounds { streams: Streams::Unasked, changes: 3, ..RESTARTS }),
-    scope(
-        "restarts-two-faults",
-        Bounds { streams: Streams::Unasked, faults: 2, objects: 1, changes: 3, ..RESTARTS },
-    ),
     scope("stops", Bounds { stops: true, faults: 0, ..ALL }),
     scope(
         "delivery",

@@ -1,6 +1,10 @@
 //! A disk that lies: it returns an earlier file, or a file with other bytes.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use fastrand::Rng;
 use tempfile::TempDir;
@@ -109,7 +113,7 @@ impl SimulatedFile {
     }
 
     /// Returns whether a file belongs to this file. The lock of a snapshot has a dot in its name.
-    fn is_of(&self, path: &std::path::Path) -> bool {
+    fn is_of(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("informer.cache-") == (self.extension == SNAPSHOT)
     }
@@ -216,6 +220,28 @@ impl SimulatedFile {
         // The write fails if the folder is blocked.
         let _blocked = fs::write(lock.with_extension("tmp"), half);
     }
+}
+
+/// The files in a folder at one time.
+#[derive(Default)]
+pub(super) struct FolderCopy(Vec<(PathBuf, Vec<u8>)>);
+
+impl FolderCopy {
+    pub(super) fn of(folder: &Path) -> Self {
+        Self(data_files(folder).map(|path| (path.clone(), fs::read(path).unwrap_or_default())).collect())
+    }
+
+    /// Undoes all later writes.
+    pub(super) fn put_back(self, folder: &Path) {
+        data_files(folder).for_each(|path| fs::remove_file(path).expect("the file can be removed"));
+        self.0.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("the file can be written"));
+    }
+}
+
+/// Returns the snapshots and checkpoints in a folder.
+fn data_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(folder).expect("the folder exists").flatten().map(|file| file.path());
+    files.filter(|path| path.extension().is_some_and(|found| found == SNAPSHOT || found == CHECKPOINT))
 }
 
 /// The folder that survives the lives of a process.

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::resume_unwind,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -19,6 +20,7 @@ use super::super::{
     object_forms::ObjectForm,
     workload::{KEYS, number},
 };
+use super::disk::FolderCopy;
 use crate::properties::{Key, Object};
 
 /// The history of a seed, with the time of each line.
@@ -128,6 +130,9 @@ pub(super) struct Keeper {
     /// Whether the last call has its effect before the crash.
     pub(super) last_call_has_effect: bool,
     pub(super) is_dead: Arc<AtomicBool>,
+    pub(super) folder: PathBuf,
+    /// The files when the process crashed.
+    pub(super) files_at_crash: Arc<Mutex<FolderCopy>>,
     pub(super) log: Log,
 }
 
@@ -139,6 +144,9 @@ impl Keeper {
         if !dies || !was_dead && self.last_call_has_effect {
             self.log.write(|| format!("keeper: {}", line()));
             effect(&mut self.kept.lock());
+        }
+        if dies && !was_dead {
+            *self.files_at_crash.lock() = FolderCopy::of(&self.folder);
         }
         if dies {
             // `resume_unwind` prints no message on standard error.

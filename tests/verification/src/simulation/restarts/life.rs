@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    disk::{CacheAtStop, Contents, Moment, SavedFile},
+    disk::{CacheAtStop, Contents, FolderCopy, Moment, SavedFile},
     handlers::{Keeper, Log, Mirror, Mirrored},
     plan::{LifePlan, Window},
     world::World,
@@ -52,6 +52,9 @@ enum FirstRequests {
     Any,
 }
 
+/// The contents of a stopped cache, and the files at a crash within a call.
+type Lived = (Option<CacheAtStop>, Option<FolderCopy>);
+
 /// A running process.
 pub(super) struct Life<'a, T> {
     world: &'a mut World,
@@ -60,6 +63,7 @@ pub(super) struct Life<'a, T> {
     cache: Lister<T>,
     mirrored: Arc<Mutex<Mirrored>>,
     is_dead: Arc<AtomicBool>,
+    files_at_crash: Arc<Mutex<FolderCopy>>,
     log: Log,
 }
 
@@ -70,7 +74,12 @@ pub(super) fn live<T: ObjectForm + Persist>(world: &mut World, plan: &LifePlan) 
     let lived = runtime.block_on(Life::<T>::run(world, plan));
     // After a crash, no task runs again.
     drop(runtime);
-    let moment = Moment { cache: lived?, ..moment(world, plan) };
+    let (lived, files_at_crash) = lived?;
+    if let Some(files) = files_at_crash {
+        // The process has continued after the crash until the end of its plan.
+        files.put_back(world.disk.folder.path());
+    }
+    let moment = Moment { cache: lived, ..moment(world, plan) };
     world.disk.observe(&moment);
     world.disk.snapshot.block(false).map_err(|error| error.to_string())?;
     world.disk.checkpoint.block(false).map_err(|error| error.to_string())
@@ -93,7 +102,7 @@ fn transform<T: ObjectForm>(version: u8) -> impl Fn(&mut T) -> Result<(), &'stat
 }
 
 impl<'a, T: ObjectForm + Persist> Life<'a, T> {
-    async fn run(world: &'a mut World, plan: &'a LifePlan) -> Result<Option<CacheAtStop>, String> {
+    async fn run(world: &'a mut World, plan: &'a LifePlan) -> Result<Lived, String> {
         let log = Log { lines: Arc::clone(&world.lines), began: Instant::now(), before: world.elapsed };
         let client = Client::new(world.cluster.server.service(), "default");
         let source = ListWatch::<T>::from_client(client, &T::resource(), None, "")
@@ -106,7 +115,8 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         };
         let informer = Informer::from_source(source).reflector_options(options).build();
         let (cache, mirrored, is_dead) = (informer.lister(), Arc::default(), Arc::default());
-        let mut life = Self { world, plan, informer, cache, mirrored, is_dead, log };
+        let mut life =
+            Self { world, plan, informer, cache, mirrored, is_dead, files_at_crash: Arc::default(), log };
         life.log.write(|| format!("{plan:?}"));
         life.register()?;
         let saved = life.restore().await?;
@@ -115,7 +125,8 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         let stopped = life.act(saved.as_ref()).await;
         life.world.elapsed = life.log.now();
         life.world.journal();
-        stopped
+        let files = life.is_dead.load(Relaxed).then(|| std::mem::take(&mut *life.files_at_crash.lock()));
+        Ok((stopped?, files))
     }
 
     fn register(&mut self) -> Result<(), String> {
@@ -141,6 +152,8 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
             calls_until_crash: plan.calls_until_crash,
             last_call_has_effect: plan.last_call_has_effect,
             is_dead: Arc::clone(&self.is_dead),
+            folder: world.disk.folder.path().to_owned(),
+            files_at_crash: Arc::clone(&self.files_at_crash),
             log: self.log.clone(),
         };
         let registered = self.informer.add_handler_with_checkpoint("keeper", &checkpoint, keeper);
@@ -291,6 +304,9 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
 
     /// Checks the contents of the cache and of the mirror, if they are verified.
     fn look(&mut self) -> Result<(), String> {
+        if self.is_dead.load(Relaxed) {
+            return Ok(());
+        }
         let moment = Moment { now: self.log.now(), ..moment(self.world, self.plan) };
         self.world.disk.observe(&moment);
         let mirrored = self.mirrored.lock();
