@@ -61,6 +61,11 @@ pub(super) struct LifePlan {
 impl LifePlan {
     pub(super) fn draw(world: &mut World) -> Self {
         let (window, is_misled) = window(world);
+        // Writes before the check of the version could pass the version of the file.
+        let is_restored = matches!(
+            world.disk.snapshot.contents(),
+            Contents::Intact(file) if file.restores != world.cluster.restores
+        );
         let rng = &mut world.rng;
         if rng.u8(..8) == 0 {
             world.transform += 1;
@@ -88,7 +93,7 @@ impl LifePlan {
             calls_until_crash: (rng.u8(..3) == 0).then(|| rng.u32(..12)),
             last_call_has_effect: rng.bool(),
             start_fault: rng.u8(..40),
-            lives_long: rng.u8(..6) > 0,
+            lives_long: rng.u8(..6) > 0 || is_restored,
             steps,
             is_stopped: rng.u8(..5) > 1,
             is_last: false,
