@@ -1,5 +1,5 @@
-//! The handlers of a process. `Mirror` receives the objects of each life again. `Keeper` has a checkpoint, and
-//! its data survive the process.
+//! The handlers of a process. `Mirror` receives the objects of each life again. `Keeper` has a checkpoint,
+//! and its data survive the process.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
