@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use kube_informer_verification::simulation::{Canary, SimulationOptions, simulate};
+use kube_informer_verification::simulation::{
+    Canary, RestartCounts, SimulationOptions, simulate, simulate_restarts,
+};
 
 /// The number of seeds in this test. `simulate --seeds` runs more.
 const SEEDS: u64 = 300;
@@ -12,6 +14,12 @@ const REPEATED: u64 = 80;
 const ELSEWHERE: u64 = 30;
 /// The number of seeds within which each canary is detected.
 const CANARY_SEEDS: u64 = 60;
+/// The number of seeds with restarts. `simulate --restarts --seeds` runs more.
+const RESTART_SEEDS: u64 = 80;
+/// The number of seeds with restarts that run twice.
+const REPEATED_RESTARTS: u64 = 20;
+/// The number of rare events that may be missing in these seeds.
+const MISSING_EVENTS: usize = 3;
 
 /// Returns the first seed. It differs for each commit, and is 0 without a commit.
 fn first() -> u64 {
@@ -63,5 +71,29 @@ fn each_canary_is_detected() {
         let options = SimulationOptions { trace: false, canary: Some(canary) };
         let found = (0..CANARY_SEEDS).find(|seed| simulate(*seed, options).violation.is_some());
         assert!(found.is_some(), "{canary:?} was not found within {CANARY_SEEDS} seeds");
+    }
+}
+
+/// The cache equals the server after restarts, and each event of a restart occurs.
+#[test]
+fn restarts_violate_no_guarantee() {
+    let mut counts = RestartCounts::default();
+    for seed in first()..first() + RESTART_SEEDS {
+        let done = simulate_restarts(seed, false);
+        if let Some(violation) = done.violation {
+            let replay = "cargo run --release -p kube-informer-verification --bin simulate -- --restarts";
+            panic!("seed {seed}: {violation}\n{replay} --seed {seed} --trace");
+        }
+        counts.add(&done.counts);
+    }
+    assert!(counts.missing().len() <= MISSING_EVENTS, "events that did not occur: {:?}", counts.missing());
+}
+
+#[test]
+fn restarts_have_same_history_twice() {
+    for seed in first()..first() + REPEATED_RESTARTS {
+        let (one, two) = (simulate_restarts(seed, true), simulate_restarts(seed, true));
+        let differs = one.history.iter().zip(&two.history).find(|(one, two)| one != two);
+        assert!(one == two, "seed {seed}: {differs:#?}");
     }
 }

@@ -109,6 +109,13 @@ impl Judge {
         Self { past: Past { opaque_versions: true, ..Past::default() } }
     }
 
+    /// Continues with another process, whose cache and handlers are empty. The cache can first have the
+    /// states that this judge has seen last, or later states.
+    #[must_use]
+    pub fn restarted(self) -> Self {
+        Self { past: self.past.restarted() }
+    }
+
     /// Returns the recorded state.
     #[must_use]
     pub fn past(&self) -> &Past {

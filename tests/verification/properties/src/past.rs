@@ -156,6 +156,13 @@ impl Past {
         }
     }
 
+    pub(crate) fn restarted(self) -> Self {
+        let mut server = self.server;
+        // No key is cached before the first states are.
+        server.lives.values_mut().for_each(|life| life.push_front(Written::NEVER));
+        Self { server, opaque_versions: self.opaque_versions, ..Self::default() }
+    }
+
     fn handler(&mut self, handler: HandlerId) -> &mut Handler {
         self.handlers.entry(handler).or_default()
     }

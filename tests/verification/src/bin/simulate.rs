@@ -9,12 +9,15 @@ use std::{
 use clap::Parser;
 use kube_informer_cli as cli;
 use kube_informer_verification::simulation::{
-    FaultCoverage, SimulationOptions, SimulationResult, SnapshotCounts, simulate,
+    FaultCoverage, RestartCounts, SimulationOptions, SimulationResult, SnapshotCounts, simulate,
+    simulate_restarts,
 };
 use tokio::time::Instant;
 
 /// The number of seeds from which each possible combination of a fault and a state must occur.
 const ENOUGH: u64 = 10_000;
+/// The number of seeds from which each event of a restart must occur.
+const ENOUGH_RESTARTS: u64 = 200;
 /// The number of failures after which no further seed starts.
 const MAX_FAILURES: usize = 20;
 
@@ -43,6 +46,9 @@ struct Arguments {
     /// Print only the hash of the history of each seed.
     #[arg(long)]
     hashes: bool,
+    /// Simulate restarts of a process with files on a disk that lies, instead of one long process.
+    #[arg(long)]
+    restarts: bool,
 }
 
 /// The results of many seeds.
@@ -58,6 +64,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.restarts {
+        return run_restarts(arguments);
+    }
     if let Some(seed) = arguments.seed {
         return run_one(seed, arguments.trace);
     }
@@ -95,6 +104,40 @@ fn run(arguments: &Arguments) -> ExitCode {
     println!("seeds that violate a property: {failed:?}");
     run_one(*first, true);
     ExitCode::FAILURE
+}
+
+/// Runs the simulation of restarts. Prints how often each event occurred, and the history of the first failed
+/// seed.
+fn run_restarts(arguments: &Arguments) -> ExitCode {
+    let seeds = match arguments.seed {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => arguments.first..arguments.first.saturating_add(arguments.seeds),
+    };
+    let (start, count) = (Instant::now(), seeds.end - seeds.start);
+    let mut counts = RestartCounts::default();
+    for seed in seeds {
+        let done = simulate_restarts(seed, arguments.trace || arguments.hashes);
+        counts.add(&done.counts);
+        if arguments.hashes {
+            println!("{seed} {:016x}", done.hash());
+        } else if arguments.trace || done.violation.is_some() {
+            println!("{}", simulate_restarts(seed, true).history.join("\n"));
+        }
+        if let Some(violation) = done.violation {
+            println!("seed {seed}: {violation}");
+            return ExitCode::FAILURE;
+        }
+    }
+    if arguments.hashes {
+        return ExitCode::SUCCESS;
+    }
+    println!("{counts}{count} seeds in {:.0} s; no check failed", start.elapsed().as_secs_f64());
+    let missing = counts.missing();
+    if count >= ENOUGH_RESTARTS && !missing.is_empty() {
+        println!("events that did not occur: {missing:?}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// Runs the seeds on all threads.

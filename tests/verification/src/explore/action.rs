@@ -51,6 +51,23 @@ pub enum Action {
     Resync(HandlerId),
     /// The program stops the informer.
     Stop,
+    /// The informer writes its snapshot.
+    Save,
+    /// The process crashes. Another process starts, and restores the snapshot.
+    Restart,
+    /// The new process verifies the restored contents.
+    Verify(Verification),
+}
+
+/// The result of the check of the server's version, after a restore of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// The server returns its version, and the snapshot is young.
+    Young,
+    /// The server returns its version, and the snapshot is old.
+    Old,
+    /// The request fails.
+    Fails,
 }
 
 /// A write of the server.
@@ -132,6 +149,9 @@ impl fmt::Display for Action {
             Action::AddHandler(id) => write!(f, "handler {id} is added"),
             Action::RemoveHandler(id) => write!(f, "handler {id} is removed"),
             Action::Stop => write!(f, "the informer is stopped"),
+            Action::Save => write!(f, "the informer writes its snapshot"),
+            Action::Restart => write!(f, "the process crashes, and the next process restores the snapshot"),
+            Action::Verify(how) => write!(f, "the restored contents are verified ({how:?})"),
             Action::Resync(id) => write!(f, "a resync is requested for handler {id}"),
         }
     }

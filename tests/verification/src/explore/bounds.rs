@@ -101,6 +101,8 @@ pub struct Bounds {
     /// True if the source consists of functions, which decode each object and report no acceptance of a
     /// request.
     pub functions: bool,
+    /// Processes that start with the snapshot of the process before.
+    pub restarts: u8,
     /// True if the program may stop the informer.
     pub stops: bool,
     /// True if the first list may return an old state.

@@ -86,6 +86,8 @@ pub struct Client {
     pub members: Vec<Member>,
     /// The informer's flag.
     pub synced: bool,
+    /// The store was filled from a snapshot.
+    pub is_restored: bool,
 }
 
 impl Clone for Client {
@@ -117,7 +119,25 @@ impl Client {
             collected: Vec::new(),
             members: Vec::new(),
             synced: false,
+            is_restored: false,
         }
+    }
+
+    /// Returns whether no handler may receive the contents of the store, because they are not verified.
+    #[must_use]
+    pub fn hides_contents(&self) -> bool {
+        self.is_restored && !self.store.is_synced()
+    }
+
+    /// Delivers the verified contents as initial adds.
+    pub fn deliver_verified(&mut self) -> Arc<[Event<TestObject>]> {
+        let snapshot = self.store.snapshot();
+        for member in &mut self.members {
+            member.backlog.push_pages(Arc::new(InitialAdds(snapshot.clone())));
+            member.complete = true;
+        }
+        self.synced = true;
+        snapshot.iter().map(|object| Event::Added { object: object.clone(), initial: true }).collect()
     }
 
     /// The driver's step.
@@ -199,7 +219,14 @@ impl Client {
                 _ => self.collected.push(delta.clone()),
             }
         }
+        let was_hidden = self.hides_contents();
         let events: Arc<[Event<TestObject>]> = self.store.apply(batch).into();
+        if self.hides_contents() {
+            return Arc::new([]);
+        }
+        if was_hidden {
+            return self.deliver_verified();
+        }
         let synced = self.store.is_synced();
         let first = synced && !self.synced;
         if first || !events.is_empty() {
@@ -227,7 +254,9 @@ impl Client {
     pub fn join(&mut self, id: HandlerId, mark: usize) {
         let mut member = Member::new(id, mark);
         member.complete = self.store.is_synced();
-        member.backlog.push_pages(Arc::new(InitialAdds(self.store.snapshot())));
+        if !self.hides_contents() {
+            member.backlog.push_pages(Arc::new(InitialAdds(self.store.snapshot())));
+        }
         self.members.push(member);
     }
 

@@ -88,7 +88,8 @@ impl World {
             self.restored = CacheGap::Until(self.begins_waiting());
         }
         self.server.restore(version);
-        self.judge.observe(Observation::Restored { version })?;
+        self.lose_saved(version);
+        self.observe_server(Observation::Restored { version })?;
         match &mut self.open {
             Open::Watch { sent, bookmarked, .. } if continues => {
                 (*sent, *bookmarked) = (version.min(*sent), version.min(*bookmarked));

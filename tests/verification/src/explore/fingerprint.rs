@@ -25,7 +25,7 @@ use crate::properties::Written;
 pub(super) fn of(world: &World) -> u64 {
     let mut names = Renaming::default();
     let left = &world.left;
-    (left.changes, left.faults, left.times, left.moves, left.stops).hash(&mut names);
+    (left.changes, left.faults, left.times, left.moves, left.stops, left.restarts).hash(&mut names);
     (&world.open, world.position).hash(&mut names);
     (world.lost, world.unasked, world.incomplete, world.restored, world.passed).hash(&mut names);
     (world.failed, world.unchecked, world.disordered).hash(&mut names);
@@ -33,6 +33,10 @@ pub(super) fn of(world: &World) -> u64 {
     let first_list = world.position.version.is_none();
     world.server.hash_from(world.reads_from(), first_list || left.faults > 0, &mut names);
     client(&world.client, &mut names);
+    for saved in [&world.saved, &world.verifying] {
+        saved.is_some().hash(&mut names);
+        saved.iter().for_each(|saved| saved.hash(&mut names));
+    }
     let past = world.judge.past();
     // The server cannot return to states before the cached state.
     let settled = left.faults == 0 && world.restored == CacheGap::None;
@@ -140,7 +144,7 @@ fn identity(id: &ObjectId, hasher: &mut impl Hasher) {
 }
 
 fn client(client: &Client, hasher: &mut impl Hasher) {
-    (&client.machine, client.armed, client.synced).hash(hasher);
+    (&client.machine, client.armed, client.synced, client.is_restored).hash(hasher);
     let deltas = |deltas: &mut dyn Iterator<Item = &Delta<TestObject>>, hasher: &mut _| {
         deltas.for_each(|of| delta(of, hasher));
         255_u8.hash(hasher);

@@ -55,6 +55,8 @@ impl World {
             faults => self.server.version() - u64::from(faults),
         };
         let machine = machine.and_then(known).unwrap_or(u64::MAX);
+        let saved = self.saved.iter().chain(&self.verifying).map(|saved| saved.version).min();
+        let machine = machine.min(saved.unwrap_or(u64::MAX));
         machine.min(open).min(restored).min(self.server.version())
     }
 }

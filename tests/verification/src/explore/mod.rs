@@ -16,6 +16,7 @@ mod fingerprint;
 mod horizon;
 mod open;
 mod possible_actions;
+mod restart;
 mod scopes;
 mod search;
 mod server;
@@ -25,7 +26,7 @@ mod tests;
 mod transitions;
 mod world;
 
-pub use action::{Action, Change, Fault};
+pub use action::{Action, Change, Fault, Verification};
 pub use bounds::{Bounds, Streams, Versions};
 pub use scopes::{SCOPES, Scope};
 pub use search::{Report, explore};

@@ -37,6 +37,7 @@ impl World {
             return Ok(Vec::new());
         }
         let mut actions = self.client_actions();
+        self.verifications(&mut actions);
         if self.client.outgoing.is_empty() {
             self.answers(&mut actions);
             self.passing_time(&mut actions);
@@ -47,6 +48,7 @@ impl World {
         } else if actions.is_empty() {
             return Err(Violation { property: 2, how: "no further action is possible".to_owned() });
         }
+        self.restarts(&mut actions);
         self.changes(&mut actions);
         self.faults(&mut actions);
         self.handler_moves(&mut actions);

@@ -23,6 +23,7 @@ pub(super) const ALL: Bounds = Bounds {
     versions: Versions::OneHistory,
     unordered: false,
     functions: false,
+    restarts: 0,
     stops: false,
     stale_start: true,
     queue: 2,
@@ -48,6 +49,9 @@ const PROTOCOL: Bounds = Bounds {
 /// A server whose lists have no version.
 const VERSIONLESS: Bounds = Bounds { faults: 2, streams: Streams::Unasked, ..PROTOCOL };
 
+/// A process that starts with the snapshot of an earlier process, at any time.
+const RESTARTS: Bounds = Bounds { restarts: 1, changes: 2, faults: 1, handlers: 1, times: 0, ..PROTOCOL };
+
 /// Requests that close repeatedly. They must not cause a request storm.
 const ENDINGS: Bounds = Bounds { changes: 1, faults: 2, times: 12, ..PROTOCOL };
 
@@ -56,7 +60,7 @@ const fn scope(name: &'static str, bounds: Bounds) -> Scope {
 }
 
 /// The searches, in the order in which they are made.
-pub const SCOPES: [Scope; 25] = [
+pub const SCOPES: [Scope; 27] = [
     scope("everything-streams", ALL),
     scope("everything-streams-refused", Bounds { streams: Streams::Refused, ..ALL }),
     scope("everything-streams-ignored", Bounds { streams: Streams::Ignored, ..ALL }),
@@ -89,6 +93,8 @@ pub const SCOPES: [Scope; 25] = [
         "busy-streams-ignored",
         Bounds { changes: 5, faults: 0, times: 0, streams: Streams::Ignored, ..PROTOCOL },
     ),
+    scope("restarts-streams", RESTARTS),
+    scope("restarts-lists", Bounds { streams: Streams::Unasked, changes: 3, ..RESTARTS }),
     scope("stops", Bounds { stops: true, faults: 0, ..ALL }),
     scope(
         "delivery",

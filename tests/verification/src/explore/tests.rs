@@ -89,6 +89,18 @@ fn stopped_informer_changes_nothing() {
     assert!(report.states > 1000, "{report}");
 }
 
+/// One process restores the snapshot that an earlier process has written in any state.
+#[test]
+fn restart_in_any_state_breaks_no_property() {
+    let bounds = Bounds { restarts: 1, objects: 1, handlers: 1, changes: 2, times: 0, moves: 0, ..ALL };
+    let bounds = Bounds { slow_calls: false, prompt_handlers: true, prompt_store: true, ..bounds };
+    for streams in [Streams::Sent, Streams::Unasked] {
+        let report = explore(Bounds { streams, ..bounds }, 2, MINUTES);
+        assert!(report.violation.is_none() && !report.cut_short, "{report}");
+        assert!(report.states > 1000 && report.quiet > 100, "{report}");
+    }
+}
+
 #[test]
 fn late_handlers_removals_and_resyncs_break_no_property() {
     let bounds = Bounds { changes: 1, faults: 0, times: 0, moves: 2, ..ALL };

@@ -58,6 +58,9 @@ impl World {
                 self.input(Input::Relist, None)
             }
             Action::Stop => self.stop(),
+            Action::Save => self.save(),
+            Action::Restart => self.restart(),
+            Action::Verify(how) => self.verify(*how),
             Action::Apply => self.apply(),
             Action::Deliver(id) => self.take(*id),
             Action::Return(id) => self.returned(*id),
@@ -92,6 +95,10 @@ impl World {
                 left.stops = false;
                 false
             }
+            Action::Restart => {
+                left.restarts -= 1;
+                true
+            }
             Action::Relist if self.unasked => true,
             Action::Fire(Deadline::Backoff) => false,
             Action::End(WatchEnd::Full) if stuck || silent => false,
@@ -125,11 +132,11 @@ impl World {
         match change {
             Change::Put(key) => {
                 let object = self.server.put(key, true);
-                self.judge.observe(Observation::Written { object, decodable: true })?;
+                self.observe_server(Observation::Written { object, decodable: true })?;
             }
             Change::Delete(key) => {
                 let version = self.server.delete(key);
-                self.judge.observe(Observation::Deleted { key, version })?;
+                self.observe_server(Observation::Deleted { key, version })?;
             }
             Change::OtherType => self.server.elsewhere(),
         }
@@ -140,7 +147,7 @@ impl World {
         match fault {
             Fault::WriteUndecodable(key) => {
                 let object = self.server.put(key, false);
-                self.judge.observe(Observation::Written { object, decodable: false })?;
+                self.observe_server(Observation::Written { object, decodable: false })?;
                 self.written()
             }
             Fault::Compact => {
@@ -177,7 +184,7 @@ impl World {
 
     fn compact(&mut self) -> Outcome {
         self.server.compact();
-        self.judge.observe(Observation::Compacted { version: self.server.version() })
+        self.observe_server(Observation::Compacted { version: self.server.version() })
     }
 
     fn page(&mut self, page: &Page, complete: bool) -> Outcome {

@@ -9,6 +9,7 @@ use super::{
     cache_gap::CacheGap,
     client::{Ask, Client, stale},
     open::{self, Open, Reuse},
+    restart::SavedState,
     server::{Server, Stored},
     test_object::{self, TestObject},
 };
@@ -68,6 +69,10 @@ pub struct World {
     pub extensions: u8,
     /// True if the informer was stopped.
     pub stopped: bool,
+    /// The snapshot that the next process restores.
+    pub saved: Option<SavedState>,
+    /// The restored snapshot, until its contents are verified.
+    pub verifying: Option<SavedState>,
 }
 
 pub(super) type Outcome = Result<(), Violation>;
@@ -99,6 +104,8 @@ impl World {
             disordered: false,
             extensions: 0,
             stopped: false,
+            saved: None,
+            verifying: None,
         };
         world.judge.observe(Observation::Position { mark: Mark::default(), cause: Cause::Changes })?;
         for handler in 0..bounds.handlers {
@@ -112,7 +119,11 @@ impl World {
     fn options(&self) -> ReflectorOptions {
         ReflectorOptions {
             page_size: Some(self.left.page),
-            first_list: if self.left.stale_start { FirstList::Any } else { FirstList::Consistent },
+            first_list: match self.left.stale_start {
+                _ if self.client.is_restored => FirstList::Fresh,
+                true => FirstList::Any,
+                false => FirstList::Consistent,
+            },
             streaming_lists: self.left.streams != Streams::Unasked,
             ..ReflectorOptions::default()
         }
@@ -283,6 +294,10 @@ impl World {
         let held = self.client.store.snapshot();
         let watermark = held.watermark().clone();
         let events = self.client.apply(batch);
+        if self.client.hides_contents() {
+            self.client.store.check();
+            return Ok(());
+        }
         let shown = self.client.store.snapshot();
         if *shown.watermark() == watermark && events.is_empty() && stale(&held) == stale(&shown) {
             return Ok(());
@@ -295,7 +310,7 @@ impl World {
         self.show_synced()
     }
 
-    fn show(&mut self, events: &[crate::properties::Event], cause: Cause) -> Outcome {
+    pub(super) fn show(&mut self, events: &[crate::properties::Event], cause: Cause) -> Outcome {
         self.client.store.check();
         let (objects, stale) = self.client.shown();
         let content = match self.lost == CacheGap::None && self.restored == CacheGap::None {
@@ -329,7 +344,7 @@ impl World {
     }
 
     /// Handlers that have become synced.
-    fn show_synced(&mut self) -> Outcome {
+    pub(super) fn show_synced(&mut self) -> Outcome {
         for member in &mut self.client.members {
             if member.show_synced() {
                 self.judge.observe(Observation::HandlerSynced { handler: member.id })?;

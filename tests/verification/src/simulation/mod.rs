@@ -22,6 +22,7 @@ mod history;
 mod object_forms;
 mod opaque_versions;
 mod reporting_source;
+mod restarts;
 mod run;
 mod scope;
 mod setup;
@@ -35,6 +36,7 @@ mod world;
 pub use canary::Canary;
 pub use fault_coverage::{FaultCoverage, ReflectorState, SimulatedFault};
 pub use history::SnapshotCounts;
+pub use restarts::{RestartCounts, RestartResult, simulate_restarts};
 
 use std::{
     fmt,

@@ -9,7 +9,7 @@ use kube_client::{
     core::ApiResource,
 };
 use kube_informer::{Cached, Compressed, Lazy, Projection};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     history::Uids,
@@ -22,13 +22,13 @@ use crate::properties::Object;
 const TRANSFORMED: &str = "transformed";
 
 /// The retained fields of a projection.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 pub(super) struct Part {
     metadata: Annotated,
     status: Option<ThingStatus>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Annotated {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
@@ -48,8 +48,13 @@ pub(super) trait ObjectForm: Cached<Resource: Resource<DynamicType: Clone + Send
     /// Returns the number of the last write of the status, if the representation contains it.
     fn status(&self) -> u64;
 
+    /// Adds an annotation, in representations that a transform can change.
+    fn annotate(&mut self, name: &str, value: String);
+
     /// Marks the object like the transform.
-    fn mark(&mut self);
+    fn mark(&mut self) {
+        self.annotate(TRANSFORMED, String::new());
+    }
 
     /// Removes the name, in representations that a function can return.
     fn remove_name(&mut self) {}
@@ -106,8 +111,8 @@ impl ObjectForm for Thing {
         self.status.as_ref().map_or(0, |status| status.write)
     }
 
-    fn mark(&mut self) {
-        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    fn annotate(&mut self, name: &str, value: String) {
+        self.annotations_mut().insert(name.to_owned(), value);
     }
 
     fn is_marked(&self) -> Option<bool> {
@@ -132,8 +137,8 @@ impl ObjectForm for DynamicObject {
         self.data["status"]["write"].as_u64().unwrap_or(0)
     }
 
-    fn mark(&mut self) {
-        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    fn annotate(&mut self, name: &str, value: String) {
+        self.annotations_mut().insert(name.to_owned(), value);
     }
 
     fn remove_name(&mut self) {
@@ -160,8 +165,8 @@ impl ObjectForm for PartialObjectMeta<Thing> {
         0
     }
 
-    fn mark(&mut self) {
-        self.annotations_mut().insert(TRANSFORMED.to_owned(), String::new());
+    fn annotate(&mut self, name: &str, value: String) {
+        self.annotations_mut().insert(name.to_owned(), value);
     }
 
     fn remove_name(&mut self) {
@@ -188,8 +193,8 @@ impl ObjectForm for Projection<Thing, Part> {
         self.status.as_ref().map_or(0, |status| status.write)
     }
 
-    fn mark(&mut self) {
-        self.fields.metadata.annotations.insert(TRANSFORMED.to_owned(), String::new());
+    fn annotate(&mut self, name: &str, value: String) {
+        self.fields.metadata.annotations.insert(name.to_owned(), value);
     }
 
     fn is_marked(&self) -> Option<bool> {
@@ -213,7 +218,7 @@ impl ObjectForm for Lazy<Thing> {
         self.get().ok().and_then(|thing| thing.status.as_ref().map(|status| status.write)).unwrap_or(0)
     }
 
-    fn mark(&mut self) {}
+    fn annotate(&mut self, _: &str, _: String) {}
 
     fn is_marked(&self) -> Option<bool> {
         None
@@ -236,7 +241,7 @@ impl ObjectForm for Compressed<Thing> {
         self.get().ok().and_then(|thing| thing.status.as_ref().map(|status| status.write)).unwrap_or(0)
     }
 
-    fn mark(&mut self) {}
+    fn annotate(&mut self, _: &str, _: String) {}
 
     fn is_marked(&self) -> Option<bool> {
         None
