@@ -12,6 +12,7 @@ mod secure;
 mod shard_caches;
 mod shard_keys;
 mod shard_labels;
+mod shard_moves;
 mod shard_versions;
 mod shards;
 mod shutdown;
