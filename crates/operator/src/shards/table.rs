@@ -74,17 +74,19 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
     #[error(
-        "the table has format {table}, and this program supports format {program}; it takes part when all replicas of the other version have stopped"
+        "the table has format {table}, and this program supports format {program}; this process takes part when all replicas of the other version have stopped"
     )]
     OtherFormat { table: u32, program: u32 },
     #[error(
-        "the table has format {0}, which this program cannot read; upgrade this program, or delete the table after all replicas have stopped"
+        "the table has format {0}, which this program cannot read; upgrade this program, or stop all replicas and delete the Lease with the name of the group"
     )]
     UnknownFormat(u32),
-    #[error("the table is not readable: {0}; delete it after all replicas have stopped")]
+    #[error(
+        "the table is not readable: {0}; stop all replicas and delete the Lease with the name of the group"
+    )]
     Invalid(String),
     #[error(
-        "the table has {slots} slots by {key}, and this program has other options; use the same options in all replicas"
+        "the table has {slots} slots by {key}, and this program has other options; stop the other replicas, or use their `ShardOptions::key` and `ShardOptions::count`"
     )]
     OtherOptions { slots: usize, key: &'static str },
 }
