@@ -149,7 +149,7 @@ impl<T: Object> Informer<T> {
     /// applies the removal, the slot stays in the cache.
     ///
     /// The informers of a [sharded factory](InformerFactory::sharded) share their slots. If you set the slots
-    /// of one of these informers, also set the slots of the others.
+    /// of one of these informers, also set the slots of the other informers.
     ///
     /// # Errors
     /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist. In this case,

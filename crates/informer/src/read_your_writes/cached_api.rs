@@ -36,9 +36,9 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// If the informer is [sharded](crate::InformerBuilder::sharded), a read fails if its result can belong to a
 /// slot that is not cached:
 ///
-/// - [`get`](CachedApi::get) fails with [`CachedReadError::OtherSlot`] for an object of such a slot. With
-///   [`ShardKey::Uid`](kube_object::ShardKey::Uid), it fails for each object that is not cached, unless all
-///   slots are cached.
+/// - [`get`](CachedApi::get) fails with [`CachedReadError::OtherSlot`] for an object of such a slot. If only
+///   some slots are cached by [`ShardKey::Uid`](kube_object::ShardKey::Uid), it fails for each object that is
+///   not cached.
 /// - [`list`](CachedApi::list) of a namespace fails with [`CachedReadError::OtherSlot`] if the namespace has
 ///   such a slot. With another key than [`ShardKey::Namespace`](kube_object::ShardKey::Namespace), it fails
 ///   with [`CachedReadError::IncompleteList`] unless all slots are cached.

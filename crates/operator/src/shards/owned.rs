@@ -28,7 +28,7 @@ pub(super) struct Ownership {
     pub(super) until: Option<Instant>,
     /// The slots whose objects this process needs in its caches.
     pub(super) wanted: SlotSet,
-    /// What the caches must contain before the work for a slot starts.
+    /// The versions that the caches must contain before the work for a slot starts.
     pub(super) written: BTreeMap<Slot, Written>,
     /// The slots without an owner in the table.
     pub(super) unowned: SlotSet,
@@ -70,7 +70,7 @@ pub(super) struct Shared {
     pub(super) ownership: watch::Sender<Ownership>,
     /// The number of [`SlotPermit`]s by slot and epoch.
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
-    /// What was written for the slots, by slot and epoch.
+    /// The writes for the slots, by slot and epoch.
     terms: Mutex<BTreeMap<(Slot, u64), Term>>,
     pub(super) moves: Mutex<Moves>,
     /// The slots in the caches.
@@ -104,7 +104,7 @@ impl Shared {
         change(self.terms.lock().entry((slot, epoch)).or_default());
     }
 
-    /// Returns what was written for a slot.
+    /// Returns the writes for a slot, and removes them.
     pub(super) fn take_term(&self, slot: Slot, epoch: u64) -> Term {
         self.terms.lock().remove(&(slot, epoch)).unwrap_or_default()
     }

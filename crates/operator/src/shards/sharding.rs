@@ -48,8 +48,7 @@ pub struct ShardOptions {
     /// The weight of this process. Its share of the slots is its weight, divided by the sum of all weights.
     /// The default is 1. A process with weight 0 claims no slot.
     pub weight: u32,
-    /// The times of the Leases. They must be equal in all replicas, which do not check this. To change them,
-    /// stop all replicas first.
+    /// The times of the Leases. They must be equal in all replicas. To change them, stop all replicas first.
     pub times: LeaseTimes,
     /// The delay before a slot moves from one live process to another. If a third process should own the slot
     /// in the meantime, the delay starts again. The default is 5 s.
@@ -122,10 +121,11 @@ impl ShardOptions {
 ///
 /// # Guarantees
 /// Two processes never have a valid [`SlotPermit`](crate::SlotPermit) for the same slot at the same time.
-/// This holds if no clock runs faster than another by more than `lease_duration / renew_deadline`, as for
-/// an [`Election`](crate::Election). The exception is a process that starts within one lease duration after a
-/// user has deleted the table, or restored a backup of the cluster. It does not know the earlier owners, so
-/// two processes can have a permit for the same slot, for at most one renew deadline.
+/// This holds if no clock runs faster than another by more than the factor
+/// `lease_duration / renew_deadline`, as for an [`Election`](crate::Election). The exception is a process that
+/// starts within one lease duration after a user has deleted the table, or restored a backup of the cluster.
+/// It does not know the earlier owners, so two processes can have a permit for the same slot, for at most one
+/// renew deadline.
 ///
 /// If a process crashes, other processes claim its slots after about one lease duration.
 pub struct Sharding {

@@ -21,7 +21,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// The maximum size of the versions of all slots in the table, in bytes.
 const MAX_WRITTEN_SIZE: usize = 96 << 10;
 
-/// What all members that use a table have in common.
+/// The options that all members of a table have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableOptions {
     pub(crate) format: u32,
@@ -65,7 +65,8 @@ pub(crate) struct Entry {
     pub(crate) owner: Option<String>,
     /// The number of claims of this slot: a fencing token for other systems.
     pub(crate) epoch: u64,
-    /// What the caches of the next owner, or of the owner until it releases the slot, must contain.
+    /// The versions that the caches of the next owner must contain. Until the release of the slot, the
+    /// versions that the caches of the owner must contain.
     #[serde(default)]
     pub(crate) written: Written,
 }
@@ -114,7 +115,7 @@ impl Table {
         Self { format, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
     }
 
-    /// Parses the text of a table. Of another format, only the owners and the epochs are known.
+    /// Parses the text of a table. If the table has another format, only the owners and the epochs are known.
     pub(crate) fn parse(text: &str) -> Result<Self, TableError> {
         let invalid = |error: serde_json::Error| TableError::Invalid(error.to_string());
         let FormatOnly { format } = serde_json::from_str(text).map_err(invalid)?;
