@@ -122,10 +122,10 @@ impl ShardOptions {
 /// # Guarantees
 /// Two processes never have a valid [`SlotPermit`](crate::SlotPermit) for the same slot at the same time.
 /// This holds if no clock runs faster than another by more than the factor
-/// `lease_duration / renew_deadline`, as for an [`Election`](crate::Election). The exception is a process that
-/// starts within one lease duration after a user has deleted the table, or restored a backup of the cluster.
-/// It does not know the earlier owners, so two processes can have a permit for the same slot, for at most one
-/// renew deadline.
+/// `lease_duration / renew_deadline`. An [`Election`](crate::Election) has the same condition. The exception
+/// is a process that starts within one lease duration after a user has deleted the table, or restored a
+/// backup of the cluster. It does not know the earlier owners. Two processes can then have a permit for the
+/// same slot, for at most one renew deadline.
 ///
 /// If a process crashes, other processes claim its slots after about one lease duration.
 pub struct Sharding {
