@@ -191,7 +191,7 @@ async fn step(title: &str, replicas: &[Replica]) -> anyhow::Result<()> {
                 replicas.iter().zip(&counts).map(|(replica, count)| format!("{}: {count}", replica.name));
             let shares = shares.collect::<Vec<_>>().join(", ");
             let took = started.elapsed();
-            println!("{title}: {shares}; took {took:.1?}, longest time without an owner {longest:.1?}");
+            println!("{title}: {shares} slots; took {took:.1?}, longest time without an owner {longest:.1?}");
             return Ok(());
         }
         ensure!(started.elapsed() < STEP_LIMIT, "the slots are not shared equally: {counts:?}");

@@ -180,7 +180,7 @@ impl<T: Object> Shared<T> {
                 return (Some(saved.version), mailboxes);
             }
             FirstRequest::Relist(reason) => {
-                tracing::info!(objects, ?age, reason, "snapshot is verified with a list");
+                tracing::info!(objects, ?age, reason, "the informer lists to verify the snapshot");
             }
             FirstRequest::Discard(reason) => {
                 tracing::warn!(objects, ?age, reason, saved = %saved.version, "snapshot is not used; the informer starts cold");
@@ -230,7 +230,7 @@ impl<T: Object> Shared<T> {
         };
         tracing::error!(
             error,
-            "the snapshot of another history cannot be removed; remove it before the next start"
+            "cannot remove a snapshot of another history of the server; remove the file before the next start"
         );
     }
 

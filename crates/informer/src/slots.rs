@@ -79,11 +79,12 @@ pub enum SlotsError {
 }
 
 impl<T: Object, S> InformerBuilder<T, S> {
-    /// Makes the informer sharded. A sharded informer caches only the objects of some slots. The program sets
-    /// these slots with [`Informer::set_slots`], before or after the start. At first, the set is empty.
+    /// Makes the informer sharded. A sharded informer caches only the objects of some *slots*. A hash assigns
+    /// each object to one slot. The program sets the cached slots with [`Informer::set_slots`], before or
+    /// after the start. At first, the set is empty.
     ///
-    /// `key` selects the field of an object that determines its slot, and `count` is the number of slots.
-    /// All replicas of a program must use the same values.
+    /// `key` selects the field of an object that is hashed, and `count` is the number of slots. All replicas
+    /// of a program must use the same values. The program decides which replica caches which slots.
     ///
     /// # Guarantees
     /// 1. The cache contains exactly the objects of the [filled slots](Informer::filled_slots). A filled
@@ -112,10 +113,11 @@ impl<T: Object, S> InformerBuilder<T, S> {
     /// # Ok(()) }
     /// ```
     ///
-    /// With [`ShardKey::Uid`], LIST and WATCH requests contain a `shardSelector`. With
-    /// [`ShardKey::Namespace`], or if the server does not have the feature gate `ShardedListAndWatch`, the
-    /// informer receives all objects. It skips the objects of other slots before it decodes them. The
-    /// result is the same.
+    /// With [`ShardKey::Uid`], LIST and WATCH requests contain a `shardSelector`. With another key, or if
+    /// the server does not have the feature gate `ShardedListAndWatch`, the informer receives all objects.
+    /// It drops the objects of other slots before it decodes them. The cache is the same.
+    ///
+    /// To share slots among the replicas of an operator, use `ManagerOptions::shards` of kube-operator.
     #[must_use]
     pub fn sharded(mut self, key: ShardKey, count: SlotCount) -> Self {
         self.settings.division = Some(Division::new(key, count));
@@ -127,8 +129,8 @@ impl InformerFactory {
     /// Makes the informers of this factory sharded. A sharded informer caches only the objects of some slots;
     /// see [`InformerBuilder::sharded`].
     ///
-    /// All informers of the factory have the same slots, also informers that are requested later. To set the
-    /// slots, call [`AnyInformer::set_slots`](crate::AnyInformer::set_slots) of each informer in
+    /// All informers of the factory use the same set of slots, also informers that are requested later. To
+    /// change the set, call [`AnyInformer::set_slots`](crate::AnyInformer::set_slots) of each informer in
     /// [`InformerFactory::informers`].
     ///
     /// With [`ShardKey::Namespace`], the informers of cluster-scoped types are not sharded. Use
@@ -142,16 +144,16 @@ impl InformerFactory {
 impl<T: Object> Informer<T> {
     /// Sets the slots whose objects this sharded informer caches. Returns immediately.
     ///
-    /// The informer applies the latest set, and can omit earlier sets. To wait until a slot is in the cache,
-    /// use [`Informer::filled_slots`]. If a slot is removed and added again between two of these steps, it
-    /// stays in the cache.
+    /// The informer applies the latest set later, and can omit earlier sets. To wait until a slot is in the
+    /// cache, use [`Informer::filled_slots`]. If you remove a slot and add it again before the informer
+    /// applies the removal, the slot stays in the cache.
     ///
     /// The informers of a [sharded factory](InformerFactory::sharded) share their slots. If you set the slots
-    /// of one of these informers, also set the slots of the others.
+    /// of one of these informers, also set the slots of the other informers.
     ///
     /// # Errors
-    /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist. The set does not
-    /// change then.
+    /// Returns a [`SlotsError`] if the informer is not sharded, or if a slot does not exist. In this case,
+    /// the set does not change.
     pub fn set_slots(&self, slots: SlotSet) -> Result<(), SlotsError> {
         let informer_slots = self.informer_slots()?;
         let count = informer_slots.count;
@@ -165,8 +167,8 @@ impl<T: Object> Informer<T> {
         Ok(())
     }
 
-    /// Returns the requested slots, and the division into slots. Returns `None` if the informer is not
-    /// sharded.
+    /// Returns the slots of the last [`set_slots`](Self::set_slots), with the key and the number of all
+    /// slots. Returns `None` if the informer is not sharded.
     pub fn shard(&self) -> Option<Shard> {
         let InformerSlots { key, count, wanted, .. } = self.shared.slots.as_ref()?;
         Some(Shard { key: *key, count: *count, slots: *wanted.borrow() })

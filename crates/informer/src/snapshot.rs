@@ -74,7 +74,8 @@ impl SnapshotFile {
     /// Sets the time between two checks whether to write the file. The default is 5 minutes. A random part
     /// of up to a fifth is added. A check writes the file if at least 5 % of the objects have changed.
     ///
-    /// The file is also written when the informer stops.
+    /// The file is also written when the informer stops. It is not written at a crash. If the process can
+    /// crash earlier, set a shorter interval.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
@@ -89,11 +90,12 @@ impl SnapshotFile {
         self
     }
 
-    /// Sets the age of a file up to which the first watch resumes after its version. An older file needs a
-    /// list. The default and the maximum are 5 minutes.
+    /// Sets the maximum age of a file for a resumed watch. The age is the time since the file was written. If
+    /// the file is older, the informer lists. The default and the maximum are 5 minutes.
     ///
-    /// Set a shorter time, or zero, if the server is often restored from backups. A server that was restored
-    /// and has passed the version of the file again is not recognized by a watch, but by a list.
+    /// Set a shorter time, or zero, if the server is often restored from backups. If a restored server has
+    /// passed the version of the file again, a watch does not recognize the lost history. A list recognizes
+    /// it.
     #[must_use]
     pub fn resume_within(mut self, age: Duration) -> Self {
         self.resume_within = age.min(MAX_RESUME_AGE);

@@ -123,7 +123,7 @@ async fn set_owner(
         client.patch::<ConfigMap>(&request.key, &patch).await?;
         writes.fetch_add(1, Relaxed);
         let before = current.map_or("no replica", |before| before.as_str());
-        println!("wrote     : {}, before by {before}", request.key);
+        println!("wrote     : {}, which {before} wrote before", request.key);
     }
     Ok(Action::AwaitChange)
 }

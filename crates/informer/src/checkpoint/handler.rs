@@ -23,15 +23,15 @@ use crate::EventHandler;
 /// `on_missed_update` and `on_missed_delete` have no default, because a handler that ignores them misses
 /// changes.
 pub trait CheckpointHandler<T>: EventHandler<T> {
-    /// Reports that no checkpoint is used. If the handler keeps data between processes, it should now regard
-    /// this data as outdated: the data can contain objects that no longer exist.
+    /// Reports that no checkpoint is used. If the handler keeps data between processes, this data can contain
+    /// objects that no longer exist. Discard the data, or compare it with the adds that follow.
     fn on_cold_start(&mut self) {}
 
     /// Receives an object whose state differs from the last state that the handler has finished.
     ///
-    /// `finished` identifies this last state. Its contents are not known, because a checkpoint contains no
-    /// contents. The version can be equal to the version of `new`, if the server was restored, or if the
-    /// states cannot be compared.
+    /// `finished` identifies this last state. Its contents are not known, because a checkpoint does not
+    /// contain the contents of objects. If the server was restored, or if the states cannot be compared,
+    /// both versions can be equal.
     fn on_missed_update(&mut self, finished: &ObjectId, new: &Entry<T>);
 
     /// Receives the identity of an object that was deleted while the program did not run, or that no

@@ -64,7 +64,7 @@ pub enum CheckpointError {
 }
 
 impl<T: Object> Informer<T> {
-    /// Registers a handler that continues after the calls of an earlier process.
+    /// Registers a handler that continues where the handler of an earlier process stopped.
     ///
     /// The informer stores in a file which state of each object the handler has finished. After a restart,
     /// the informer lists all objects as usual, but the handler receives only the changes: new, changed and
@@ -78,9 +78,9 @@ impl<T: Object> Informer<T> {
     /// was restored to a state that is older than the file. A full disk or a read-only folder never stops the
     /// handler. After the next restart, the handler then starts cold, or calls are repeated.
     ///
-    /// The method reads the file and therefore blocks shortly. Register the handler before the informer
-    /// starts. While the handler receives new objects, it waits for the disk. The cache and other handlers
-    /// do not wait.
+    /// Register the handler before the informer starts. The method reads the file, so it blocks the thread
+    /// for a short time. Before the first call for an object, the handler waits until its key is in the
+    /// file. The cache and other handlers do not wait.
     ///
     /// With a source that is not a [`ListWatch`](crate::ListWatch) of an `Api`, the states of two processes
     /// cannot be compared. The handler then receives `on_missed_update` for each object that still exists.

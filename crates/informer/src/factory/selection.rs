@@ -163,12 +163,13 @@ impl<T: Cached> Selection<T> {
         self
     }
 
-    /// Selects only objects whose label with this key contains the number of their slot. The server then
-    /// sends only the objects of the slots of the process, with any version of Kubernetes.
+    /// Adds a label selector for the slots of the informer. The label with the key `label` must contain the
+    /// number of the slot of each object. The server then sends only the objects of the slots of the process,
+    /// with any version of Kubernetes.
     ///
-    /// Objects without the label are not cached. Use this method for types whose objects are all created by
-    /// this program, for example with `Applier::slot_label` of kube-operator. If the informer is not
-    /// sharded, the method has no effect.
+    /// Objects without the label are not cached. Use this method only if your program creates all objects of
+    /// the type, for example with `Applier::slot_label` of kube-operator. The method has no effect if the
+    /// factory is not [sharded](InformerFactory::sharded), or after [`Selection::all_slots`].
     pub fn slot_label(mut self, label: impl Into<String>) -> Self {
         if self.slots != SelectedSlots::All {
             self.slots = SelectedSlots::Labelled(label.into());

@@ -8,8 +8,8 @@ use super::{Reader, Unusable, put_number, put_text};
 pub(crate) struct HeaderStart {
     /// The texts of the identity.
     pub(crate) texts: Vec<String>,
-    /// The number of the seed of the digests. `None` if the file has no seed, or if another version or platform
-    /// computes other digests.
+    /// The number of the seed of the digests. `None` if the file has no seed, or if another version or
+    /// platform computes other digests.
     pub(crate) seed: Option<u64>,
     pub(crate) version: ResourceVersion,
 }

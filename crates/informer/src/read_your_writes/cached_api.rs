@@ -33,14 +33,19 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// fields with a string value. For other field selectors and for custom query parameters, only the server can
 /// decide. A read then waits for the next event or bookmark, and fails after its timeout.
 ///
-/// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
-/// object of a slot that the program does not request. If the program removes the slot, waiting reads also
-/// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace,
-/// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
-/// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
-/// [`Lister::covers`] before you trust that an object is absent. With
-/// [`ShardKey::Name`](kube_object::ShardKey::Name), a list of a namespace contains only the objects of the
-/// cached slots, and does not fail.
+/// If the informer is [sharded](crate::InformerBuilder::sharded), a read fails if its result can belong to a
+/// slot that is not cached:
+///
+/// - [`get`](CachedApi::get) fails with [`CachedReadError::OtherSlot`] for an object of such a slot. If only
+///   some slots are cached by [`ShardKey::Uid`](kube_object::ShardKey::Uid), it fails for each object that is
+///   not cached.
+/// - [`list`](CachedApi::list) of a namespace fails with [`CachedReadError::OtherSlot`] if the namespace has
+///   such a slot. With another key than [`ShardKey::Namespace`](kube_object::ShardKey::Namespace), it fails
+///   with [`CachedReadError::IncompleteList`] unless all slots are cached.
+/// - A list of all namespaces fails with [`CachedReadError::IncompleteList`] unless all slots are cached.
+///
+/// A read does not wait for a write to an object of a slot that the program has not requested. If the program
+/// removes the slot, waiting reads stop waiting for this write.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;

@@ -58,7 +58,10 @@ pub enum CachedReadError {
     },
     /// The cached object does not decode as the resource type. For example, the Rust type of a custom
     /// resource lacks a variant of an enum.
-    #[error("cached object {key} of {} does not decode as the type of the program", Escaped(informer))]
+    #[error(
+        "cannot decode the cached object {key} of {}; correct the Rust type of the program",
+        Escaped(informer)
+    )]
     Decode {
         /// The name of the informer.
         informer: String,
@@ -74,7 +77,7 @@ pub enum CachedReadError {
     /// read returns it. Later reads do not wait for writes before the restore.
     #[error(
         "server was restored from an older state: \
-         it may have lost the write at resourceVersion {written} to the objects of {}",
+         it may have lost the write at resourceVersion {written} to the objects of {}; read the state again",
         Escaped(informer)
     )]
     ServerRestored {
@@ -97,10 +100,12 @@ pub enum CachedReadError {
         name: String,
     },
     /// The informer is [sharded](crate::InformerBuilder::sharded), and does not cache the slot of the object
-    /// or namespace. With [`ShardKey::Uid`](crate::ShardKey::Uid), an absent object may belong to another slot.
+    /// or namespace. With [`ShardKey::Uid`](crate::ShardKey::Uid), an absent object can belong to another
+    /// slot.
     #[error(
-        "cannot read objects of the namespace {namespace:?}: {} may not cache their slot; \
+        "cannot read {}: {} caches only some slots, and the result can belong to another slot; \
          use an informer of all slots, or read from the server",
+        objects_of(namespace),
         Escaped(informer)
     )]
     OtherSlot {
@@ -113,7 +118,7 @@ pub enum CachedReadError {
     /// that it does not cache.
     #[error(
         "cannot list all objects: {} caches only some slots; \
-         use an informer of all slots, a lister, or a request to the server",
+         use an informer of all slots, read from the server, or list the cached objects with a lister",
         Escaped(informer)
     )]
     IncompleteList {
@@ -140,6 +145,13 @@ pub enum CachedReadError {
         /// The name of the informer.
         informer: String,
     },
+}
+
+fn objects_of(namespace: &str) -> String {
+    match namespace {
+        "" => "cluster-scoped objects".to_owned(),
+        _ => format!("objects of the namespace {namespace:?}"),
+    }
 }
 
 fn progress(reached: Option<&ResourceVersion>) -> String {

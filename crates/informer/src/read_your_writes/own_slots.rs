@@ -1,4 +1,5 @@
-//! Reads of a `CachedApi` from a sharded informer: a read fails if its result could lack objects of other slots.
+//! Reads of a `CachedApi` from a sharded informer: a read fails if its result could lack objects of other
+//! slots.
 
 use std::sync::Arc;
 

@@ -29,19 +29,28 @@ pub enum SnapshotError {
         informer: String,
     },
     /// The informer caches Secrets, and a snapshot is not encrypted.
-    #[error("cannot restore a snapshot of {}: a file must not contain Secrets", Escaped(informer))]
+    #[error(
+        "cannot restore a snapshot of {}: a file must not contain Secrets; start the informer without a snapshot",
+        Escaped(informer)
+    )]
     Secrets {
         /// The name of the informer.
         informer: String,
     },
     /// The informer caches only the objects of some slots. After a restart it may have other slots.
-    #[error("cannot restore a snapshot of {}: the informer is sharded", Escaped(informer))]
+    #[error(
+        "cannot restore a snapshot of {}: the informer is sharded; start the informer without a snapshot",
+        Escaped(informer)
+    )]
     Sharded {
         /// The name of the informer.
         informer: String,
     },
     /// The source is not a `ListWatch` of an `Api`. The states of two processes cannot be compared.
-    #[error("cannot restore a snapshot of {}: the source is not a ListWatch of an Api", Escaped(informer))]
+    #[error(
+        "cannot restore a snapshot of {}: the source is not a ListWatch of an Api; start the informer without a snapshot",
+        Escaped(informer)
+    )]
     Source {
         /// The name of the informer.
         informer: String,
@@ -58,8 +67,9 @@ impl<T: Persist> Informer<T> {
     ///
     /// 1. It compares the version of the file with the current resourceVersion of the server. If the server
     ///    has a lower version, it has another history. The contents are then discarded.
-    /// 2. If the file is younger than 5 minutes, the informer watches from the version of the file. Handlers
-    ///    then receive the contents as initial adds, and the changes since as usual events.
+    /// 2. If the file is younger than [`SnapshotFile::resume_within`], by default 5 minutes, the informer
+    ///    watches from the version of the file. Handlers then receive the contents as initial adds, and the
+    ///    later changes as usual events.
     /// 3. Otherwise, it lists. Unchanged objects are neither decoded nor replaced.
     ///
     /// If the file is missing, damaged, locked, or belongs to something else, the informer starts cold. The
@@ -70,14 +80,15 @@ impl<T: Persist> Informer<T> {
     ///
     /// # Errors
     /// Returns an error if the informer was started before or already has a snapshot, if it caches Secrets,
-    /// if it is sharded, or if its source is not a [`ListWatch`](crate::ListWatch) of an `Api`.
+    /// if it is sharded, or if its source is not a [`ListWatch`](crate::ListWatch) of an `Api`. After such an
+    /// error, the informer can still start, without a snapshot.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// If you drop the future, the cache usually stays empty, and the informer has no snapshot. If the cache
-    /// is already being filled, this continues. In both cases, do not call the method again.
+    /// is being filled, this continues. In both cases, do not call the method again for this informer.
     pub async fn restore_snapshot(&self, file: &SnapshotFile) -> Result<Option<Restored>, SnapshotError> {
         let informer = self.name().to_owned();
         let source = &self.shared.config.source;

@@ -20,7 +20,7 @@ async fn secrets_are_an_error() {
     let error = error_of(&world, &Informer::<Secret>::builder(Api::all(client())).build()).await;
     assert_eq!(
         error.to_string(),
-        "cannot restore a snapshot of Secret /api/v1/secrets: a file must not contain Secrets"
+        "cannot restore a snapshot of Secret /api/v1/secrets: a file must not contain Secrets; start the informer without a snapshot"
     );
     let lazy = Informer::<Lazy<Secret>>::builder(Api::default_namespaced(client())).build();
     assert!(matches!(error_of(&world, &lazy).await, SnapshotError::Secrets { .. }));

@@ -150,7 +150,7 @@ impl ManagerCollector {
 fn encode_shards(encoder: &mut DescriptorEncoder<'_>, shards: &OwnedSlots) -> fmt::Result {
     let view = shards.view();
     let value = |count: usize| [([("group", shards.group())], count as f64)];
-    let help = "Slots for which this process reconciles objects";
+    let help = "Slots of this process, without slots that move to another process";
     gauges(encoder, "shard_slots_owned", help, value(shards.get().len()))?;
     let help = "Slots of this process that move to another process";
     gauges(encoder, "shard_slots_stopping", help, value(view.stopping.len()))?;

@@ -128,7 +128,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                 match informer.set_slots(wanted).and_then(|()| informer.filled_slots()) {
                     Ok(filled) if (self.is_required)(&informer.status()) => required.push(filled),
                     Ok(_) => {}
-                    Err(error) => tracing::error!(%error, "cannot request the slots of this process"),
+                    Err(error) => tracing::error!(%error, "cannot cache the slots of this process"),
                 }
             }
             let slots = required.iter_mut().map(|filled| *filled.borrow_and_update());

@@ -46,7 +46,7 @@ pub(crate) enum SlotSources {
 pub(crate) struct SlotGate {
     owned: OwnedSlots,
     ready: watch::Receiver<Readiness>,
-    /// Determines the slot of a key. The slots are those of `owned`, so the set is empty here.
+    /// Determines the slot of a key. The slots come from `owned`, so the set is empty here.
     division: Shard,
     sources: Arc<[SourceInformers]>,
 }

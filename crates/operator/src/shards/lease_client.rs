@@ -173,7 +173,7 @@ impl LeaseClient {
         let preconditions = Preconditions { uid: Some(lease.uid), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         if let Err(failure) = self.send("delete", &self.name, self.api.delete(&self.name, &params)).await {
-            tracing::warn!(group = %self.key, %failure, "the Lease of this process remains until another process deletes it");
+            tracing::warn!(group = %self.key, %failure, "cannot delete the Lease of this process; another process deletes it later");
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Ownership {
     pub(super) until: Option<Instant>,
     /// The slots whose objects this process needs in its caches.
     pub(super) wanted: SlotSet,
-    /// What the caches must contain before the work for a slot starts.
+    /// The versions that the caches must contain before the work for a slot starts.
     pub(super) written: BTreeMap<Slot, Written>,
     /// The slots without an owner in the table.
     pub(super) unowned: SlotSet,
@@ -70,7 +70,7 @@ pub(super) struct Shared {
     pub(super) ownership: watch::Sender<Ownership>,
     /// The number of [`SlotPermit`]s by slot and epoch.
     running: Mutex<BTreeMap<(Slot, u64), usize>>,
-    /// What was written for the slots, by slot and epoch.
+    /// The writes for the slots, by slot and epoch.
     terms: Mutex<BTreeMap<(Slot, u64), Term>>,
     pub(super) moves: Mutex<Moves>,
     /// The slots in the caches.
@@ -104,7 +104,7 @@ impl Shared {
         change(self.terms.lock().entry((slot, epoch)).or_default());
     }
 
-    /// Returns what was written for a slot.
+    /// Returns the writes for a slot, and removes them.
     pub(super) fn take_term(&self, slot: Slot, epoch: u64) -> Term {
         self.terms.lock().remove(&(slot, epoch)).unwrap_or_default()
     }
@@ -133,7 +133,8 @@ impl OwnedSlots {
         &self.shared.group
     }
 
-    /// Returns the slots for which work may start now.
+    /// Returns the slots that this process owns, without the slots that it is about to release. The result is
+    /// empty while the Lease of this process has expired.
     pub fn get(&self) -> SlotSet {
         let ownership = self.shared.ownership.borrow();
         let slots = ownership.slots.keys().copied();
@@ -153,9 +154,13 @@ impl OwnedSlots {
     /// Returns a permit for work, for example for a reconcile of an object in this slot. Returns
     /// `None` if this process does not own the slot, or is about to release it.
     ///
-    /// The process does not release the slot while a permit exists, without a time limit. But it can lose the
-    /// slot, if it cannot renew its Lease within the renew deadline. Check
-    /// [`SlotPermit::is_valid`] before each write.
+    /// This method does not check the caches. After a claim, first wait until they contain the writes of the
+    /// earlier owners, for example with
+    /// [`Informer::wait_for_latest`](kube_informer::Informer::wait_for_latest).
+    ///
+    /// The process does not release the slot while a permit exists, without a time limit. But if it cannot
+    /// renew its Lease within the renew deadline, it loses the slot. Check [`SlotPermit::is_valid`] before
+    /// each write.
     pub fn permit(&self, slot: Slot) -> Option<SlotPermit> {
         let permit = self.recorded_permit(slot)?;
         self.shared.change_term(slot, permit.epoch, Term::add_unknown);
@@ -173,7 +178,8 @@ impl OwnedSlots {
     }
 
     /// Returns the slots whose objects this process needs in its caches: the slots that it owns, and the
-    /// slots that it will own.
+    /// slots that it should own. With [`ShardOptions::standby`](crate::ShardOptions::standby), also returns
+    /// the slots that it will own if one other process crashes.
     pub fn wanted(&self) -> SlotSet {
         self.shared.ownership.borrow().wanted
     }
@@ -202,8 +208,9 @@ impl OwnedSlots {
         self.shared.moves.lock().become_ready(is_ready);
     }
 
-    /// Returns the reason why this process does not take part: the table belongs to replicas with another
-    /// version of this crate or other options, or is not readable.
+    /// Returns the reason why this process takes no part in the group. The table then belongs to replicas
+    /// with another version of this crate or with other options, or it is not readable. Returns `None` if
+    /// the process takes part.
     pub fn refusal(&self) -> Option<String> {
         self.shared.ownership.borrow().refusal.as_ref().map(ToString::to_string)
     }
@@ -214,15 +221,16 @@ impl OwnedSlots {
         self.shared.filled.send_if_modified(|filled| std::mem::replace(filled, slots) != slots);
     }
 
-    /// Releases each slot as soon as its permits are dropped and its next owner has filled its caches. The
-    /// process claims no further slots.
+    /// Releases each slot as soon as its next owner has filled its caches, and its permits are dropped. The
+    /// process claims no further slots, but remains a member of the group until [`Sharding::run`] stops.
+    ///
+    /// [`Sharding::run`]: crate::Sharding::run
     pub fn drain(&self) {
         self.shared.draining.cancel();
     }
 
-    /// Waits until [`get`](Self::get) or [`wanted`](Self::wanted) return a result other than `known`.
-    /// Returns the new results of both. The slots are also empty when the time is over until which they are
-    /// valid.
+    /// Waits until the results of [`get`](Self::get) and [`wanted`](Self::wanted) differ from `known`.
+    /// Returns the new results of both. If the Lease of this process expires, the owned slots become empty.
     ///
     /// # Cancel safety
     /// This method is cancel safe.

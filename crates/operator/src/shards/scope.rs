@@ -1,4 +1,4 @@
-//! The permit of the running reconcile. The guarded client finds it there.
+//! The permit of the running reconcile. The guarded client reads it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ tokio::task_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotLost {
     /// The write was not sent.
-    #[error("write not sent: this process no longer owns the slot {0} of the shard group")]
+    #[error(
+        "write not sent: this process no longer owns the slot {0} of the shard group; the next owner reconciles the object"
+    )]
     NotOwner(Slot),
     /// The write was cancelled. The server may have applied it.
     #[error(

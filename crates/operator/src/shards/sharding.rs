@@ -41,21 +41,21 @@ pub struct ShardOptions {
     pub count: SlotCount,
     /// The objects that the informers of a manager cache. By default, all objects.
     pub caches: CachedSlots,
-    /// With [`CachedSlots::Own`], the process also caches the slots that it claims if one other process
-    /// crashes. The objects of these slots are then not listed after a crash. The caches are about twice as
-    /// large. The default is false.
+    /// With [`CachedSlots::Own`], the process also caches the slots that it will own if one other process
+    /// crashes. It then does not list their objects after the crash. The caches are about twice as large. The
+    /// default is false.
     pub standby: bool,
-    /// The share of this process, relative to the weights of the other processes. The default is 1. A process
-    /// with weight 0 claims no slot.
+    /// The weight of this process. Its share of the slots is its weight, divided by the sum of all weights.
+    /// The default is 1. A process with weight 0 claims no slot.
     pub weight: u32,
-    /// The times of the Leases. They must be equal in all replicas.
+    /// The times of the Leases. They must be equal in all replicas. To change them, stop all replicas first.
     pub times: LeaseTimes,
-    /// The time for which the processes of the group must not change before a slot moves from one live
-    /// process to another. The default is 5 s.
+    /// The delay before a slot moves from one live process to another. If a third process should own the slot
+    /// in the meantime, the delay starts again. The default is 5 s.
     pub settle_time: Duration,
-    /// After a stop, this process keeps a slot and continues its work until the next owner has filled its
-    /// caches, at most for this time. The default is 10 s. A manager ignores this option, because its
-    /// controllers have stopped before.
+    /// The maximum time for which this process keeps a slot after a stop. Within this time, it continues its
+    /// work until the next owner has filled its caches. The default is 10 s. A manager ignores this option,
+    /// because it stops its controllers first.
     pub drain_timeout: Duration,
 }
 
@@ -68,12 +68,13 @@ pub enum CachedSlots {
     /// The informers of [`Manager::factory`](crate::Manager::factory) cache only the objects in the slots of
     /// the process, and in slots that it will own. If a slot moves, its objects are listed and dropped.
     ///
-    /// A reconcile must then read only objects of its own namespace from these caches. For objects of other
-    /// namespaces, use an informer of [`Selection::all_slots`](kube_informer::Selection::all_slots), or read
-    /// from the server. Informers of cluster-scoped types contain all objects.
+    /// With [`ShardKey::Namespace`], a reconcile must then read only objects of the reconciled namespace from
+    /// these caches. For objects of other namespaces, use an informer of
+    /// [`Selection::all_slots`](kube_informer::Selection::all_slots), or read from the server. Informers of
+    /// cluster-scoped types cache all objects.
     ///
-    /// With [`ShardKey::Name`], only the informer of the reconciled type may cache the slots of the process.
-    /// Use `all_slots` for the informers of owned and watched objects.
+    /// With [`ShardKey::Name`], a reconcile must read only the reconciled object from these caches. Use
+    /// `all_slots` for the informers of owned and watched objects.
     ///
     /// [`Manager::with_factory`](crate::Manager::with_factory) does not change the factory. Call
     /// [`InformerFactory::sharded`](kube_informer::InformerFactory::sharded) instead.
@@ -102,22 +103,31 @@ impl ShardOptions {
     }
 }
 
-/// Takes part in a group of processes that share the objects of a cluster. This type is experimental. See the
-/// known limits on the page about shards.
+/// Makes this process a member of a group of processes that share the objects of a cluster. This type is
+/// experimental. See the known limits on the page about shards. If you use a [`Manager`](crate::Manager), set
+/// [`ManagerOptions::shards`](crate::ManagerOptions::shards) instead.
 ///
-/// All objects are divided into slots, see [`Shard`](kube_object::Shard). Each slot belongs to at most one
-/// process at a time. If a process joins, stops or crashes, the slots move.
+/// A hash assigns each object to a slot, see [`Shard`](kube_object::Shard). Each slot belongs to at most one
+/// process at a time. If a process joins, stops or crashes, slots move.
 ///
-/// The state of the group is in Leases: one for each process, which the process renews, and one with the
-/// table of slots. The number of writes does not depend on the number of objects or slots.
+/// 1. Start [`Sharding::run`] in a task.
+/// 2. Cache the objects of the slots in [`OwnedSlots::wanted`], and call [`OwnedSlots::report_filled`]. The
+///    process claims only the reported slots.
+/// 3. Wait for a claim with [`OwnedSlots::changed`]. Then wait until the caches contain all earlier writes.
+/// 4. Work only with an [`OwnedSlots::permit`].
+///
+/// Each process has a Lease, and renews it. A further Lease contains the table with the owner of each slot.
+/// The number of writes does not depend on the number of objects or slots.
 ///
 /// # Guarantees
 /// Two processes never have a valid [`SlotPermit`](crate::SlotPermit) for the same slot at the same time.
-/// This holds if no clock runs faster than another by more than `lease_duration / renew_deadline`, as for
-/// an [`Election`](crate::Election). A process that starts within the lease duration after a user has
-/// deleted the table, or restored a backup of the cluster, does not know the earlier owners.
+/// This holds if no clock runs faster than another by more than the factor
+/// `lease_duration / renew_deadline`. An [`Election`](crate::Election) has the same condition. The exception
+/// is a process that starts within one lease duration after a user has deleted the table, or restored a
+/// backup of the cluster. It does not know the earlier owners. Two processes can then have a permit for the
+/// same slot, for at most one renew deadline.
 ///
-/// If a process crashes, its slots are claimed by other processes after about one lease duration.
+/// If a process crashes, other processes claim its slots after about one lease duration.
 pub struct Sharding {
     options: ShardOptions,
     settings: Settings,
@@ -192,9 +202,10 @@ impl Sharding {
         OwnedSlots { shared: Arc::clone(&self.shared) }
     }
 
-    /// Takes part in the group until `stop` is cancelled. Then waits until the caches of other processes
-    /// are filled, at most for [`ShardOptions::drain_timeout`]. After that, permits no new work, waits for
-    /// the running permits, releases the slots and deletes the Lease of this process.
+    /// Takes part in the group until `stop` is cancelled. Each slot then moves when the next owner has
+    /// filled its caches, at the latest after [`ShardOptions::drain_timeout`]. Before a slot moves, the
+    /// method permits no new work for the slot, and waits until its permits are dropped. At the end, the
+    /// method deletes the Lease of this process.
     ///
     /// If the Lease of this process is killed or deleted, the process loses its slots and joins again.
     ///

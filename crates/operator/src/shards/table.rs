@@ -21,7 +21,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// The maximum size of the versions of all slots in the table, in bytes.
 const MAX_WRITTEN_SIZE: usize = 96 << 10;
 
-/// What all members that use a table have in common.
+/// The options that all members of a table have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableOptions {
     pub(crate) format: u32,
@@ -65,7 +65,8 @@ pub(crate) struct Entry {
     pub(crate) owner: Option<String>,
     /// The number of claims of this slot: a fencing token for other systems.
     pub(crate) epoch: u64,
-    /// What the caches of the next owner, or of the owner until it releases the slot, must contain.
+    /// The versions that the caches of the next owner must contain. Until the release of the slot, the
+    /// versions that the caches of the owner must contain.
     #[serde(default)]
     pub(crate) written: Written,
 }
@@ -74,17 +75,19 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
     #[error(
-        "the table has format {table}, and this program supports format {program}; it takes part when all replicas of the other version have stopped"
+        "the table has format {table}, and this program supports format {program}; this process takes part when all replicas of the other version have stopped"
     )]
     OtherFormat { table: u32, program: u32 },
     #[error(
-        "the table has format {0}, which this program cannot read; upgrade this program, or delete the table after all replicas have stopped"
+        "the table has format {0}, which this program cannot read; upgrade this program, or stop all replicas and delete the Lease with the name of the group"
     )]
     UnknownFormat(u32),
-    #[error("the table is not readable: {0}; delete it after all replicas have stopped")]
+    #[error(
+        "the table is not readable: {0}; stop all replicas and delete the Lease with the name of the group"
+    )]
     Invalid(String),
     #[error(
-        "the table has {slots} slots by {key}, and this program has other options; use the same options in all replicas"
+        "the table has {slots} slots by {key}, and this program has other options; stop the other replicas, or use their `ShardOptions::key` and `ShardOptions::count`"
     )]
     OtherOptions { slots: usize, key: &'static str },
 }
@@ -112,7 +115,7 @@ impl Table {
         Self { format, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
     }
 
-    /// Parses the text of a table. Of another format, only the owners and the epochs are known.
+    /// Parses the text of a table. If the table has another format, only the owners and the epochs are known.
     pub(crate) fn parse(text: &str) -> Result<Self, TableError> {
         let invalid = |error: serde_json::Error| TableError::Invalid(error.to_string());
         let FormatOnly { format } = serde_json::from_str(text).map_err(invalid)?;

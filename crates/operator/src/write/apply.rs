@@ -148,9 +148,9 @@ impl Applier {
         Self { adds_annotation: false, ..self }
     }
 
-    /// Adds a label with the slot of the object to each applied object. An informer with
-    /// [`Selection::slot_label`](kube_informer::Selection::slot_label) then receives only the objects of the
-    /// slots of its process.
+    /// Adds a label to each applied object. The label has the key `label` and contains the number of the slot
+    /// of the object. An informer with [`Selection::slot_label`](kube_informer::Selection::slot_label) then
+    /// receives only the objects of the slots of its process.
     ///
     /// If you change [`ShardOptions::key`] or [`ShardOptions::count`], use another label. With
     /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is

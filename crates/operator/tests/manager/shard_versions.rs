@@ -196,7 +196,7 @@ async fn readyz_contains_the_format_of_the_other_version() {
     let (process, address) = start(&server, options);
     wait_until(|| process.slots.refusal().is_some()).await;
     let line = "[+] shards of operator: this process takes no part: the table has format 2, and this program \
-                supports format 1; it takes part when all replicas of the other version have stopped\n";
+                supports format 1; this process takes part when all replicas of the other version have stopped\n";
     let address = address.unwrap();
     loop {
         let (status, page) = get(address, "/readyz").await;

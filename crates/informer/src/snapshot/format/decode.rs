@@ -59,8 +59,8 @@ impl<R: Read> FileReader<R> {
     /// Reads the next frame. Do not call this method after [`Frame::End`] or an error.
     ///
     /// # Errors
-    /// Returns an error if the file differs from the output of a [`FileWriter`](super::FileWriter). Do not use
-    /// the blocks before.
+    /// Returns an error if the file differs from the output of a [`FileWriter`](super::FileWriter). Do not
+    /// use the blocks before.
     pub(crate) fn next(&mut self) -> Result<Frame, Unusable> {
         let hash = self.hasher.finish();
         match self.take_frame()? {
@@ -165,7 +165,8 @@ impl BlockReader {
     /// Reads the entries of the next block. Calls `object` with each object, in the order of their keys.
     ///
     /// # Errors
-    /// Returns an error if the payload is malformed or the keys have another order, and the error of `object`.
+    /// Returns an error if the payload is malformed or the keys have another order, and the error of
+    /// `object`.
     pub(crate) fn read(
         &mut self,
         payload: &[u8],
