@@ -76,14 +76,14 @@ impl Source {
         Ok(Before { bytes: self.bytes(), meter })
     }
 
-    pub(super) fn end(&self, before: Before) -> Result<ServerCost> {
-        let cpu = match (self, before.meter) {
+    pub(super) fn end(&self, Before { bytes, meter }: Before) -> Result<ServerCost> {
+        let cpu = match (self, meter) {
             (Self::Real { cluster, idle, .. }, Some(meter)) => {
                 Some(cluster.end(meter)?.without(*idle).apiserver)
             }
             _ => None,
         };
-        Ok(ServerCost { bytes: self.bytes() - before.bytes, cpu })
+        Ok(ServerCost { bytes: self.bytes() - bytes, cpu })
     }
 
     fn bytes(&self) -> u64 {

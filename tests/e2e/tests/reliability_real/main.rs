@@ -3,7 +3,8 @@
 //! each cache must be equal to a new list, each handler must have received all changes, no property may
 //! be violated, and no informer may exceed its request budget.
 //!
-//! `KUBE_INFORMER_ROUNDS=10 cargo test --workspace --test reliability_real` runs all checks ten times.
+//! `KUBE_INFORMER_CHECKS=all cargo test --workspace --test reliability_real` also runs the long checks, and
+//! `KUBE_INFORMER_ROUNDS=10` runs all selected checks ten times.
 
 mod network;
 mod requests;
@@ -26,15 +27,35 @@ const CHECKS: usize = 15;
 /// The variable with the number of rounds. The default is 1.
 const ROUNDS: &str = "KUBE_INFORMER_ROUNDS";
 
-/// Only checks whose names contain this run, after the first.
+/// The variable that selects the checks after the first: `all`, or a part of their names. By default, the
+/// checks of [`LONG_CHECKS`] do not run.
 const CHOICE: &str = "KUBE_INFORMER_CHECKS";
+
+/// The checks that need most of the time. The nightly job runs them.
+const LONG_CHECKS: [&str; 6] = [
+    "connections_go_silent",
+    "a_type_is_deleted_and_created_again_unseen",
+    "the_apiserver_is_killed",
+    "both_are_stopped_for_a_minute",
+    "versions_and_pages_expire_without_a_watch_cache",
+    "etcd_goes_back_in_time_with_newer_versions",
+];
+
+/// Returns whether a check runs.
+fn is_chosen(choice: Option<&str>, check: &str) -> bool {
+    match choice {
+        None => !LONG_CHECKS.contains(&check),
+        Some("all") => true,
+        Some(part) => check.contains(part),
+    }
+}
 
 /// Runs checks by name until one fails, and prints the result of each. A check starts and stops a
 /// fault. This macro adds the common steps after each check.
 macro_rules! checks {
     ($suite:expr, $choice:expr, $($module:ident::$check:ident),+ $(,)?) => {
         $(
-            if stringify!($check).contains($choice) {
+            if is_chosen($choice, stringify!($check)) {
                 $suite.begin();
                 let began = Instant::now();
                 let outcome = match $module::$check($suite).await {
@@ -68,11 +89,12 @@ async fn informers_recover_from_faults_of_real_server() -> Result<()> {
 }
 
 async fn run(suite: &mut Suite) -> Result<()> {
-    let choice = std::env::var(CHOICE).unwrap_or_default();
-    checks!(suite, "", servers::the_first_list_is_the_servers);
+    let choice = std::env::var(CHOICE).ok();
+    let choice = choice.as_deref();
+    checks!(suite, Some("all"), servers::the_first_list_is_the_servers);
     checks!(
         suite,
-        &choice,
+        choice,
         network::connections_are_cut,
         network::connections_are_refused,
         network::connections_go_silent,
