@@ -36,11 +36,11 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// If the informer is [sharded](crate::InformerBuilder::sharded), a read does not wait for a write to an
 /// object of a slot that the program does not request. If the program removes the slot, waiting reads also
 /// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace,
-/// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces does not contain the object. With
-/// [`ShardKey::Uid`](kube_object::ShardKey::Uid), the key does not determine the slot, so check
-/// [`Lister::covers`] before you trust that an object is absent. With
-/// [`ShardKey::Name`](kube_object::ShardKey::Name), a list of a namespace contains only the objects of the
-/// cached slots, and does not fail.
+/// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces fails with
+/// [`CachedReadError::IncompleteList`], except if the informer caches all slots. With
+/// [`ShardKey::Name`](kube_object::ShardKey::Name) and [`ShardKey::Uid`](kube_object::ShardKey::Uid), this also
+/// applies to a list of one namespace. With `Uid`, a `get` of an absent object fails, because its key does not
+/// determine its slot.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
