@@ -12,6 +12,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::{Patch, PatchParams};
 use kube_client::{Api, Client};
+use kube_object::{KeyRef, ShardKey, SlotCount, SlotSet};
 use kube_operator::{
     Action, CachedSlots, Controller, Failure, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
     ShardOptions,
@@ -113,16 +114,16 @@ async fn moves(managers: usize, objects: usize) -> Result<Moved> {
     let writes_of_join = group_writes(&server, before);
 
     let before = server.journal().mark();
-    let (unowned, first_reconcile) = stop_first(&mut replicas).await?;
+    let (unowned, first_reconcile) = stop_first(&mut replicas, objects).await?;
     let writes_of_stop = group_writes(&server, before);
 
     balanced(&replicas).await?;
-    let crash = kill_first(replicas).await?;
+    let crash = kill_first(replicas, objects).await?;
 
     let server = Server::new();
     fill(&server, objects)?;
     let replicas = start_all(&server, managers, true).await?;
-    let crash_with_standby = kill_first(replicas).await?;
+    let crash_with_standby = kill_first(replicas, objects).await?;
     Ok(Moved { unowned, first_reconcile, crash, crash_with_standby, writes_of_join, writes_of_stop })
 }
 
@@ -135,7 +136,7 @@ async fn start_all(server: &Server, managers: usize, standby: bool) -> Result<Ve
 
 /// Stops the first manager. Returns the longest time for which a slot had no owner, and the time from the
 /// release of the last slot to the first reconcile in each of its namespaces.
-async fn stop_first(replicas: &mut Vec<Replica>) -> Result<(Duration, Duration)> {
+async fn stop_first(replicas: &mut Vec<Replica>, objects: usize) -> Result<(Duration, Duration)> {
     let stopped = replicas.remove(0);
     reset(replicas);
     let moving = stopped.slots.get();
@@ -161,19 +162,19 @@ async fn stop_first(replicas: &mut Vec<Replica>) -> Result<(Duration, Duration)>
         sleep(POLL).await;
     }
     stopped.task.await??;
-    let moved = namespaces_of(&stopped.reconciled);
+    let moved = namespaces_in(moving, objects);
     let first_reconcile = all_reconciled(replicas, &moved).await?.saturating_duration_since(released);
     Ok((longest, first_reconcile))
 }
 
 /// Kills the first manager, and stops the others. Returns the time from the crash to the first reconcile in
 /// each namespace of the killed manager.
-async fn kill_first(mut replicas: Vec<Replica>) -> Result<Duration> {
+async fn kill_first(mut replicas: Vec<Replica>, objects: usize) -> Result<Duration> {
     let killed = replicas.remove(0);
     reset(&replicas);
     let started = Instant::now();
+    let moved = namespaces_in(killed.slots.get(), objects);
     killed.task.abort();
-    let moved = namespaces_of(&killed.reconciled);
     let crash = all_reconciled(&replicas, &moved).await?.saturating_duration_since(started);
     for replica in replicas {
         replica.stop.cancel();
@@ -253,8 +254,13 @@ fn reset(replicas: &[Replica]) {
     replicas.iter().for_each(|replica| replica.reconciled.send_modify(BTreeMap::clear));
 }
 
-fn namespaces_of(reconciled: &Reconciled) -> Vec<String> {
-    reconciled.borrow().keys().cloned().collect()
+/// Returns the namespaces with objects in these slots.
+fn namespaces_in(slots: SlotSet, objects: usize) -> Vec<String> {
+    let is_in = |name: &String| {
+        let slot = SlotCount::default().slot_of_key(ShardKey::Namespace, KeyRef::new(Some(name), ""));
+        slot.is_some_and(|slot| slots.contains(slot))
+    };
+    (0..objects.min(NAMESPACES)).map(namespace).filter(is_in).collect()
 }
 
 /// Waits until each namespace was reconciled after the reset. Returns the time of the last first reconcile.
@@ -266,7 +272,10 @@ async fn all_reconciled(replicas: &[Replica], namespaces: &[String]) -> Result<I
         };
         let times: Option<Vec<Instant>> = namespaces.iter().map(time).collect();
         if let Some(times) = times {
-            return times.into_iter().max().context("the manager had reconciled no object");
+            return times
+                .into_iter()
+                .max()
+                .context("the slots of the manager contain no object; use more --move-objects");
         }
         ensure!(started.elapsed() < STEP_LIMIT, "objects of moved slots are not reconciled");
         sleep(POLL).await;

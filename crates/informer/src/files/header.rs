@@ -4,6 +4,9 @@ use kube_object::{DigestSeed, ResourceVersion};
 
 use super::{Reader, Unusable, put_number, put_text};
 
+/// The maximum number of texts of an identity. An empty text has one byte in a file, and much more in memory.
+const MAX_TEXTS: u64 = 16;
+
 /// The beginning of the header of a file.
 pub(crate) struct HeaderStart {
     /// The texts of the identity.
@@ -36,8 +39,12 @@ pub(crate) fn header_start(
 }
 
 pub(crate) fn read_header_start(reader: &mut Reader<'_>) -> Result<HeaderStart, Unusable> {
+    let count = reader.number()?;
+    if count > MAX_TEXTS {
+        return Err(Unusable::Damaged("the identity has too many parts"));
+    }
     let mut texts = Vec::new();
-    for _ in 0..reader.number()? {
+    for _ in 0..count {
         texts.push(reader.text()?.to_owned());
     }
     let seed = match reader.byte()? {
@@ -73,4 +80,17 @@ pub(crate) fn read_footer(mut reader: Reader<'_>, blocks: u64, hash: u64) -> Res
     }
     reader.finish()?;
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_texts_is_limited() {
+        let start = |count: usize| header_start(&vec![("text", ""); count], None, &7.into());
+        assert_eq!(read_header_start(&mut Reader(&start(16))).unwrap().texts.len(), 16);
+        let refused = read_header_start(&mut Reader(&start(17))).err();
+        assert_eq!(refused, Some(Unusable::Damaged("the identity has too many parts")));
+    }
 }

@@ -231,6 +231,7 @@ fn task<T: Persist>(
         identity,
         seed,
         stopping: shared.stopping.clone(),
+        reflector: shared.reflector.subscribe(),
         changes: shared.restored.changes(),
         interval: file.interval,
         rng: rng.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed),

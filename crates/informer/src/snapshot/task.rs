@@ -10,9 +10,11 @@ use std::{
 };
 
 use kube_object::{Escaped, Persist};
+use kube_reflector::ReflectorStatus;
 use kube_store::{Snapshot, Store};
 use parking_lot::Mutex;
 use tokio::{
+    sync::watch,
     task::{JoinHandle, spawn_blocking},
     time::{Instant, sleep_until, timeout_at},
 };
@@ -40,6 +42,7 @@ pub(super) struct SnapshotTask<T> {
     pub(super) identity: Identity,
     pub(super) seed: u64,
     pub(super) stopping: CancellationToken,
+    pub(super) reflector: watch::Receiver<ReflectorStatus>,
     /// The number of changes of the store since the last write.
     pub(super) changes: Arc<AtomicU64>,
     pub(super) interval: Duration,
@@ -141,8 +144,14 @@ impl<T: Persist> SnapshotTask<T> {
             seed: Some(self.seed),
             version,
             saved_at: jiff::Timestamp::now().into(),
-            complete: cache.stale_len() == 0,
+            complete: cache.stale_len() == 0 && self.has_decoded_all(),
         })
+    }
+
+    /// Returns whether this process has decoded all objects. The cache does not contain an object of which no
+    /// state could be decoded, and the next version of the program may decode it.
+    fn has_decoded_all(&self) -> bool {
+        self.reflector.borrow().undecodable == 0
     }
 
     fn ended(&mut self, written: Result<Result<(), io::Error>, tokio::task::JoinError>, changes: u64) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{ClusterId, SnapshotFile};
 
 use crate::{
@@ -57,6 +58,26 @@ fn damaged_file_is_not_used() {
         fs::write(world.path(), bytes).unwrap();
         world.assert_cold(&world.file(), reason);
     }
+}
+
+/// The cache does not contain an object that could never be decoded. A later version of the program may decode
+/// it, so the watch must not resume.
+#[test]
+fn start_after_undecodable_objects_lists() {
+    let world = World::with_objects(2);
+    let broken = |object: &mut ConfigMap| match object.metadata.name.as_deref() {
+        Some("o01") => Err("this version cannot decode the object"),
+        _ => Ok(()),
+    };
+    let life = Life::restore(|| world.builder().transform(broken).build(), &world.file(), &world.calls);
+    life.start();
+    life.settle();
+    assert_eq!(life.names(), ["o00"]);
+    life.stop();
+    let life = world.start();
+    assert_eq!(life.restored.as_ref().map(|restored| restored.objects), Some(1));
+    assert_eq!(life.values(), on_server(&world.server));
+    life.stop();
 }
 
 /// Each start has no contents, or exactly the contents of the file.

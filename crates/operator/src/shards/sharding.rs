@@ -237,9 +237,7 @@ impl Sharding {
                 () = table_loop::run(&group, &stop) => true,
                 () = lease_loop::run(&group) => false,
             };
-            self.shared.ownership.send_modify(|ownership| {
-                *ownership = Ownership { wanted: ownership.wanted, ..Ownership::default() };
-            });
+            self.give_up();
             if has_left {
                 let _ = timeout(self.options.times.renew_deadline / 2, group.leases.leave(&group)).await;
                 tracing::info!(group = %self.options.key(), member = %name, "left the shard group");
@@ -249,5 +247,13 @@ impl Sharding {
             }
         }
         self.shared.ownership.send_replace(Ownership::default());
+    }
+
+    /// Publishes that this process owns no slot. The caches keep their slots.
+    fn give_up(&self) {
+        let wanted = self.shared.ownership.borrow().wanted;
+        let next = Ownership { wanted, ..Ownership::default() };
+        let before = self.shared.ownership.send_replace(next.clone());
+        moves::record(&mut self.shared.moves.lock(), &self.options, &before, &next);
     }
 }

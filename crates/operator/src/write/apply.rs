@@ -22,7 +22,7 @@ use super::{
     owner::{check_controller, set_controller_reference},
     repairs::{Repairs, UnusualRepairs},
     requests::{self, ObjectPart, plural},
-    slot_label::SlotLabel,
+    slot_label::{self, SlotLabel},
     written::{OperationResult, WriteError, Written},
 };
 use crate::{Failure, ShardOptions};
@@ -151,6 +151,9 @@ impl Applier {
     /// Adds a label to each applied object. The label has the key `label` and contains the number of the slot
     /// of the object. An informer with [`Selection::slot_label`](kube_informer::Selection::slot_label) then
     /// receives only the objects of the slots of its process.
+    ///
+    /// If another client changes the label, the object leaves the cache. [`apply_owned`](Self::apply_owned) and
+    /// [`apply_checked`](Self::apply_checked) therefore read an object that is not cached from the server.
     ///
     /// If you change [`ShardOptions::key`] or [`ShardOptions::count`], use another label. With
     /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is
@@ -301,7 +304,10 @@ impl Applier {
             applied::annotate(&mut requested, &self.manager);
         }
         let digest = self.hasher.hash_one(requested.to_string());
-        let cached = api.get_decoded(key.name()).await.map_err(WriteError::from)?;
+        let mut cached = api.get_decoded(key.name()).await.map_err(WriteError::from)?;
+        if cached.is_none() && check_existing.is_some() && self.slot_label.is_some() {
+            cached = slot_label::read_hidden(api, &key).await?;
+        }
         if let (Some(cached), Some(check)) = (&cached, check_existing) {
             check(cached)?;
         }

@@ -1,7 +1,12 @@
 //! `SlotLabel`: the label that contains the slot of an applied object.
 
-use kube_informer::{ObjectKey, ShardKey, SlotCount};
+use std::sync::Arc;
+
+use kube_client::Error;
+use kube_informer::{ApiObject, CachedApi, ObjectKey, ShardKey, SlotCount, ToResource};
 use serde_json::{Value, json};
+
+use super::{requests, written::WriteError};
 
 /// Computes the label from the key of the object, so it never changes.
 #[derive(Debug)]
@@ -23,5 +28,21 @@ impl SlotLabel {
         if let Some(labels) = labels.as_object_mut() {
             labels.insert(self.label.clone(), slot.to_string().into());
         }
+    }
+}
+
+/// Reads an object that is not in the cache. If another client has changed its label, the informer does not
+/// select it.
+pub(super) async fn read_hidden<T>(
+    api: &CachedApi<T>,
+    key: &ObjectKey,
+) -> Result<Option<Arc<T::Resource>>, WriteError>
+where
+    T: ToResource<Resource: ApiObject>,
+{
+    match requests::get(api, key.name()).await {
+        Ok(object) => Ok(Some(Arc::new(object))),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(WriteError::request(api, "get", key, error)),
     }
 }

@@ -41,10 +41,11 @@ fn start(server: &Server, shards: ShardOptions) -> (Process, Lister<Secret>) {
     (run(manager), secrets.lister())
 }
 
-/// Returns the queries of the requests for Secrets, and the number of writes of Secrets.
+/// Returns the queries of the lists and watches of Secrets, and the number of writes of Secrets.
 fn secret_requests(server: &Server) -> (Vec<String>, usize) {
     let requests = server.journal().requests();
     let of_secrets = requests.iter().filter(|request| request.info.resource == "secrets");
+    let of_secrets = of_secrets.filter(|request| request.info.verb != Verb::Get);
     let is_read = |verb| matches!(verb, Verb::List | Verb::Watch);
     let (reads, writes): (Vec<_>, Vec<_>) = of_secrets.partition(|request| is_read(request.info.verb));
     (reads.into_iter().map(|request| request.query.clone()).collect(), writes.len())
@@ -81,6 +82,25 @@ async fn server_sends_only_owned_objects_of_the_own_slots() {
     let secret = server.get("v1", "Secret", Some("team-7"), "first").unwrap();
     assert!(secret["metadata"]["labels"][LABEL].is_string(), "{secret}");
     second.task.abort();
+}
+
+/// An object without its label is not cached, so the operator cannot check its owner before the apply.
+#[tokio::test(start_paused = true)]
+async fn changed_label_is_restored() {
+    let server = server();
+    let shards = ShardOptions { caches: CachedSlots::Own, ..ShardOptions::new("default", "operator") };
+    let (process, secrets) = start(&server, shards);
+    wait_until(|| secrets.len() == NAMESPACES).await;
+    let label =
+        || server.get("v1", "Secret", Some("team-7"), "first").unwrap()["metadata"]["labels"][LABEL].take();
+    let expected = label();
+    for changed in [json!(null), json!("77")] {
+        let patch = json!({"metadata": {"labels": {LABEL: changed}}});
+        server.patch("v1", "Secret", Some("team-7"), "first", &patch).unwrap();
+        sleep(600 * SECOND).await;
+        assert_eq!((label(), secrets.len()), (expected.clone(), NAMESPACES), "{changed}");
+    }
+    process.task.abort();
 }
 
 /// Without shards, the label has no effect on the requests.

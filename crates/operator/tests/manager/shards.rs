@@ -384,6 +384,26 @@ async fn pages_contain_the_slots() {
 }
 
 #[tokio::test]
+async fn slots_of_a_deleted_lease_are_counted_as_lost() {
+    let server = server();
+    let options = ManagerOptions { bind_address: Some(([127, 0, 0, 1], 0).into()), ..options() };
+    let manager = Manager::new(client(&server), options).unwrap();
+    let (address, slots) = (manager.local_address().unwrap(), manager.owned_slots().unwrap());
+    let task = tokio::spawn(manager.run(std::future::pending()));
+    wait_until(|| slots.get().len() == 64).await;
+    let (_, page) = get(address, "/debug/shards").await;
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let name = page["self"].as_str().unwrap();
+    let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(client(&server), "default");
+    leases.delete(name, &Default::default()).await.unwrap();
+    wait_until(|| slots.get().is_empty()).await;
+    let (_, page) = get(address, "/debug/shards").await;
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    assert_eq!((&page["moves"]["lost"], &page["waiting"]), (&json!(64), &json!("")), "{page}");
+    task.abort();
+}
+
+#[tokio::test]
 async fn shards_by_uid_are_rejected() {
     let shards = ShardOptions { key: ShardKey::Uid, ..ShardOptions::new("default", "operator") };
     let options = ManagerOptions { shards: Some(shards), ..options() };

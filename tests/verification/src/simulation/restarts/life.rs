@@ -230,7 +230,9 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         let watermark = self.cache.snapshot().watermark().clone();
         let version = watermark.version.and_then(|version| version.as_str().parse().ok());
         let version = version.filter(|_| watermark.synced);
-        Ok(version.map(|version| CacheAtStop { objects, version, is_complete: stale.is_empty() }))
+        // The cache does not contain an object of which no state could be decoded.
+        let is_complete = stale.is_empty() && self.informer.status().reflector.undecodable == 0;
+        Ok(version.map(|version| CacheAtStop { objects, version, is_complete }))
     }
 
     /// Returns the decodable cached objects in the order of keys, and the keys of the others.
