@@ -38,9 +38,9 @@ const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// stop waiting for this write. A [`get`](CachedApi::get) of such an object, or a list of its namespace,
 /// fails with [`CachedReadError::OtherSlot`]. A list of all namespaces fails with
 /// [`CachedReadError::IncompleteList`], except if the informer caches all slots. With
-/// [`ShardKey::Name`](kube_object::ShardKey::Name) and [`ShardKey::Uid`](kube_object::ShardKey::Uid), this also
-/// applies to a list of one namespace. With `Uid`, a `get` of an absent object fails, because its key does not
-/// determine its slot.
+/// [`ShardKey::Name`](kube_object::ShardKey::Name) and
+/// [`ShardKey::Uid`](kube_object::ShardKey::Uid), this also applies to a list of one namespace. With `Uid`,
+/// a `get` of an absent object fails, because its key does not determine its slot.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
