@@ -18,6 +18,9 @@ pub(super) fn check_labels(selector: &str) -> Result<(), String> {
 
 /// Checks the syntax of the key of a label.
 pub(super) fn check_label_key(key: &str) -> Result<(), String> {
+    if key.contains(',') {
+        return Err("the key of a label contains no comma".to_owned());
+    }
     check_labels(&format!("{key} in (0)"))
 }
 

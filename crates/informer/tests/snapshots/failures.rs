@@ -60,8 +60,8 @@ fn damaged_file_is_not_used() {
     }
 }
 
-/// The cache does not contain an object that could never be decoded. A later version of the program may decode
-/// it, so the watch must not resume.
+/// The cache does not contain an object that could never be decoded. A later version of the program may
+/// decode it, so the watch must not resume.
 #[test]
 fn start_after_undecodable_objects_lists() {
     let world = World::with_objects(2);

@@ -152,8 +152,9 @@ impl Applier {
     /// of the object. An informer with [`Selection::slot_label`](kube_informer::Selection::slot_label) then
     /// receives only the objects of the slots of its process.
     ///
-    /// If another client changes the label, the object leaves the cache. [`apply_owned`](Self::apply_owned) and
-    /// [`apply_checked`](Self::apply_checked) therefore read an object that is not cached from the server.
+    /// If another client changes the label, the object leaves the cache. Therefore
+    /// [`apply_owned`](Self::apply_owned) and [`apply_checked`](Self::apply_checked) read an object that is
+    /// not cached from the server.
     ///
     /// If you change [`ShardOptions::key`] or [`ShardOptions::count`], use another label. With
     /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is
