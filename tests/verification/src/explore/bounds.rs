@@ -26,7 +26,7 @@ pub enum Versions {
     NoneInLists,
     /// Lists and bookmarks have no version. The versions of an object count its writes.
     PerObject,
-    /// All versions are opaque: texts that are not numbers. They belong to one history.
+    /// All versions are opaque: texts that are not numbers. All versions belong to one history.
     Opaque,
     /// The versions of lists and bookmarks are opaque. The versions of an object count its writes.
     OpaqueLists,

@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Reports an observation of the server to this process and to the next one.
+    /// Reports an observation of the server to this process and to the next process.
     pub(super) fn observe_server(&mut self, observation: Observation<'_>) -> Outcome {
         if let Some(saved) = &mut self.saved {
             saved.judge.observe(observation)?;

@@ -7,8 +7,7 @@ use super::{scopes::ALL, *};
 
 const MINUTES: Duration = Duration::from_secs(600);
 
-/// One change and one fault in each order, with a server that supports streaming lists and one that
-/// does not.
+/// One change and one fault in each order, with and without streaming lists.
 #[test]
 fn no_order_of_a_few_things_breaks_a_property() {
     for streams in [Streams::Sent, Streams::Refused, Streams::Ignored, Streams::Unasked] {

@@ -100,8 +100,8 @@ impl Cluster {
         bad.into_iter().for_each(|key| self.put(key, false));
     }
 
-    /// Restores etcd from a random backup. Returns the version of the backup, or `None` if the server no
-    /// longer has it.
+    /// Restores etcd from a random backup. Returns the version of the backup, or `None` if the server has
+    /// removed the backup.
     pub(super) fn restore(&mut self, rng: &mut Rng, is_bumped: bool) -> Option<u64> {
         let versions = self.log.iter().rev().map(|(version, ..)| *version).take(BACKUPS);
         let versions: Vec<u64> = versions.chain([self.first]).collect();

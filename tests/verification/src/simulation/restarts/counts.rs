@@ -15,7 +15,7 @@ const EVENTS: [&str; 20] = [
     "missed delete",
     "missed update",
     "missing",
-    "of another transform",
+    "other transform",
     "old file",
     "removed file",
     "restore",

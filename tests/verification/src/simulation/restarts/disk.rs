@@ -1,4 +1,4 @@
-//! A disk that lies: it returns an earlier file, or a file with other bytes.
+//! A disk that lies. The disk returns an earlier file, or a file with other bytes.
 
 use std::{
     fs, io,
@@ -27,7 +27,7 @@ pub(super) enum Lie {
     Truncated,
     /// The end of the file consists of zeros.
     Zeroed,
-    /// One bit has changed.
+    /// A bit of the file is flipped.
     FlippedBit,
     /// The file is lost.
     Removed,
@@ -59,7 +59,7 @@ impl SavedFile {
     }
 }
 
-/// The contents of a cache that was stopped.
+/// The contents of a stopped cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CacheAtStop {
     pub(super) objects: Vec<Object>,

@@ -177,7 +177,7 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         let restored = self.informer.restore_snapshot(&file).await.map_err(|error| error.to_string())?;
         let (usable, why) = match self.world.disk.snapshot.contents() {
             Contents::Intact(file) if file.transform == plan.transform => (Some(file.clone()), "intact"),
-            Contents::Intact(_) => (None, "of another transform"),
+            Contents::Intact(_) => (None, "other transform"),
             Contents::Damaged => (None, "damaged"),
             Contents::Missing => (None, "missing"),
         };
@@ -196,7 +196,7 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         Ok(usable)
     }
 
-    /// Starts the informer, and lets it run with changes and faults to its end. Returns the contents of a
+    /// Starts the informer, and runs it with changes and faults until it stops. Returns the contents of a
     /// stopped cache.
     async fn act(&mut self, saved: Option<&SavedFile>) -> Result<Option<CacheAtStop>, String> {
         let plan = self.plan;
@@ -235,7 +235,7 @@ impl<'a, T: ObjectForm + Persist> Life<'a, T> {
         Ok(version.map(|version| CacheAtStop { objects, version, is_complete }))
     }
 
-    /// Returns the decodable cached objects in the order of keys, and the keys of the others.
+    /// Returns the decodable cached objects in the order of keys, and the keys of the undecodable objects.
     fn cached(&self) -> (Vec<Object>, Vec<Key>) {
         let (snapshot, uids) = (self.cache.snapshot(), &self.world.cluster.uids);
         let (stale, good): (Vec<_>, Vec<_>) =

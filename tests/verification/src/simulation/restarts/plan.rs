@@ -12,9 +12,9 @@ use super::{
 /// The maximum age of a file after which a watch resumes.
 const RESUME_AGE: Duration = Duration::from_secs(300);
 
-/// Whether a watch may resume from the version of the file.
+/// Decides whether a watch may resume from the version of the file.
 ///
-/// A file contains the time of the system clock, and a life takes only milliseconds of it. The simulation
+/// A file contains the time of the system clock, and a life takes only milliseconds. The simulation
 /// therefore compares the age in its own time with the limit, and closes the window for an old file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
@@ -22,7 +22,7 @@ pub(super) enum Window {
     Closed,
 }
 
-/// Changes of the server, and the pause after them.
+/// Changes of the server, and the following pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) disruption: u8,
@@ -54,7 +54,7 @@ pub(super) struct LifePlan {
     pub(super) steps: Vec<Step>,
     /// Whether the process stops in an orderly way. Otherwise, it crashes.
     pub(super) is_stopped: bool,
-    /// Whether all faults are over, and the process must converge.
+    /// If true, no fault remains, and the process must converge.
     pub(super) is_last: bool,
 }
 

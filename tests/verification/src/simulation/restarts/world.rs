@@ -34,7 +34,7 @@ impl Files {
     }
 }
 
-/// Everything that survives a process.
+/// The state that survives a process.
 pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) disk: Disk,
@@ -73,7 +73,7 @@ impl World {
         self.lines.lock().log(self.elapsed, line);
     }
 
-    /// Injects a fault into the first matching request. Returns false if the choice is no fault.
+    /// Injects a fault into the first matching request. Returns false if the choice is not a fault.
     pub(super) fn inject(&mut self, choice: u8) -> bool {
         self.cluster.server.faults().clear();
         let Some((requests, fault)) = start_fault(choice) else { return false };
