@@ -156,7 +156,8 @@ impl Applier {
     /// [`apply_owned`](Self::apply_owned) and [`apply_checked`](Self::apply_checked) read an object that is
     /// not cached from the server.
     ///
-    /// If you change [`ShardOptions::key`] or [`ShardOptions::count`], use another label. With
+    /// If you change [`ShardOptions::key`](field@ShardOptions::key) or [`ShardOptions::count`], use another
+    /// label. With
     /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is
     /// not known.
     #[must_use]
