@@ -9,10 +9,6 @@ use super::{member::Phase, owned::Ownership, sharding::ShardOptions};
 
 /// The moves of slots since the start of this process.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(
-    not(any(feature = "http", feature = "metrics")),
-    expect(dead_code, reason = "only metrics and pages read the numbers")
-)]
 pub(crate) struct Moves {
     pub(crate) claimed: u64,
     pub(crate) released: u64,
