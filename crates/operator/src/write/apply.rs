@@ -157,9 +157,8 @@ impl Applier {
     /// not cached from the server.
     ///
     /// If you change [`ShardOptions::key`](field@ShardOptions::key) or [`ShardOptions::count`], use another
-    /// label. With
-    /// [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a new object is
-    /// not known.
+    /// label. With [`ShardKey::Uid`](kube_informer::ShardKey::Uid), no label is added, because the uid of a
+    /// new object is not known.
     #[must_use]
     pub fn slot_label(self, label: impl Into<String>, shards: &ShardOptions) -> Self {
         let slot_label = SlotLabel { label: label.into(), key: shards.key, count: shards.count };

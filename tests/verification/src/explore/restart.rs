@@ -12,8 +12,6 @@ use super::{
     action::{Action, Verification},
     bounds::Versions,
     cache_gap::CacheGap,
-    client::Client,
-    open::Open,
     test_object::{self, TestObject},
     world::{Outcome, World, known},
 };
@@ -103,31 +101,7 @@ impl World {
 
     pub(super) fn restart(&mut self) -> Outcome {
         let Some(saved) = self.saved.take() else { return Ok(()) };
-        let client = Client::new(self.left.queue);
-        *self = Self {
-            left: self.left,
-            server: self.server.clone(),
-            open: Open::None,
-            client,
-            judge: saved.judge.clone().restarted(),
-            position: Mark::default(),
-            lost: CacheGap::None,
-            unasked: false,
-            incomplete: false,
-            restored: CacheGap::None,
-            passed: false,
-            haste: 0,
-            tries: 0,
-            opening: false,
-            check: false,
-            failed: false,
-            unchecked: false,
-            disordered: false,
-            extensions: 0,
-            stopped: false,
-            saved: None,
-            verifying: None,
-        };
+        *self = Self::before_start(self.left, self.server.clone(), saved.judge.clone().restarted());
         self.client.is_restored = self.client.store.restore(saved.entries.clone());
         self.verifying = Some(saved);
         self.judge.observe(Observation::Position { mark: Mark::default(), cause: Cause::Changes })?;

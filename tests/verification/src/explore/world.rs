@@ -78,17 +78,14 @@ pub struct World {
 pub(super) type Outcome = Result<(), Violation>;
 
 impl World {
-    /// Creates a client at its start, with its handlers.
-    ///
-    /// # Errors
-    /// Fails if a property is violated.
-    pub fn new(bounds: Bounds) -> Result<Self, Violation> {
-        let mut world = Self {
+    /// Returns a world with a new client that has sent no request, and has no handlers.
+    pub(super) fn before_start(bounds: Bounds, server: Server, judge: Judge) -> Self {
+        Self {
             left: bounds,
-            server: Server::new(bounds.versions),
+            server,
             open: Open::None,
             client: Client::new(bounds.queue),
-            judge: Judge::new(),
+            judge,
             position: Mark::default(),
             lost: CacheGap::None,
             unasked: false,
@@ -106,7 +103,15 @@ impl World {
             stopped: false,
             saved: None,
             verifying: None,
-        };
+        }
+    }
+
+    /// Creates a client at its start, with its handlers.
+    ///
+    /// # Errors
+    /// Fails if a property is violated.
+    pub fn new(bounds: Bounds) -> Result<Self, Violation> {
+        let mut world = Self::before_start(bounds, Server::new(bounds.versions), Judge::new());
         world.judge.observe(Observation::Position { mark: Mark::default(), cause: Cause::Changes })?;
         for handler in 0..bounds.handlers {
             world.join(handler)?;
