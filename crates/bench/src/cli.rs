@@ -212,10 +212,13 @@ fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }
 
+/// The maximum of each number of objects. The memory of a usual machine does not contain more objects.
+const MAX_NUMBER: usize = 10_000_000;
+
 /// Parses a number of objects.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "expected a number of at least 1, in digits".to_owned())
+    let number = text.parse().ok().filter(|number| (1..=MAX_NUMBER).contains(number));
+    number.ok_or_else(|| format!("expected a number from 1 to {MAX_NUMBER}, in digits"))
 }
 
 /// Checks before a measurement that the JSON file can be written. Does not change an existing file.

@@ -63,6 +63,8 @@ struct Synced {
 struct Figures {
     /// The seconds of CPU time until the cache was synced, and the handler had received all objects.
     cpu: f64,
+    /// The part of `cpu` that the kernel needed, for example to read the file and to provide memory.
+    kernel: f64,
     server: ServerCost,
 }
 
@@ -85,8 +87,8 @@ pub(crate) async fn restart(args: &RestartArgs, out: &mut impl Write) -> Result<
     let source = if args.real { Source::real(args.pods).await? } else { Source::embedded(args.pods).await? };
     let all = [Representation::Typed, Representation::Lazy, Representation::Compressed];
     let wanted = if args.representation.is_empty() { all.to_vec() } else { args.representation.clone() };
-    writeln!(out, "| {} Pods | CPU, s | server CPU, s | bytes | file, bytes |", args.pods)?;
-    writeln!(out, "|---|--:|--:|--:|--:|")?;
+    writeln!(out, "| {} Pods | CPU, s | of it kernel, s | server CPU, s | bytes | file, bytes |", args.pods)?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
     for representation in wanted {
         let folder = tempfile::tempdir()?;
         let program = Program { representation, source: &source, folder: folder.path(), list: args.list };
@@ -108,21 +110,24 @@ fn print(
     let (before, after) = (cold.server, warm.server);
     writeln!(
         out,
-        "| {representation}, without a snapshot | {:.2} | {} | {} | |",
+        "| {representation}, without a snapshot | {:.2} | {:.2} | {} | {} | |",
         cold.cpu,
+        cold.kernel,
         server(cold),
         before.bytes
     )?;
     writeln!(
         out,
-        "| {representation}, with a snapshot | {:.2} | {} | {} | {file} |",
+        "| {representation}, with a snapshot | {:.2} | {:.2} | {} | {} | {file} |",
         warm.cpu,
+        warm.kernel,
         server(warm),
         after.bytes
     )?;
-    let (cpu, bytes) = (warm.cpu / cold.cpu, after.bytes as f64 / before.bytes as f64);
+    let (cpu, kernel) = (warm.cpu / cold.cpu, warm.kernel / cold.kernel);
+    let bytes = after.bytes as f64 / before.bytes as f64;
     let server = before.cpu.zip(after.cpu).map(|(cold, warm)| format!("{:.3}", warm / cold));
-    writeln!(out, "| ratio | {cpu:.2} | {} | {bytes:.4} | |", server.unwrap_or_default())?;
+    writeln!(out, "| ratio | {cpu:.2} | {kernel:.2} | {} | {bytes:.4} | |", server.unwrap_or_default())?;
     Ok(())
 }
 
@@ -159,9 +164,10 @@ impl Program<'_> {
         ensure!(synced.objects == pods, "the program has {} of {pods} Pods", synced.objects);
         ensure!(synced.restored == restored, "the program has no snapshot, or an unexpected one");
         program.rest(REST_INTERVAL).await?;
-        let cpu = program.cpu()?.as_secs_f64();
+        let cpu = program.cpu()?;
+        let kernel = cpu.saturating_sub(program.user()?).as_secs_f64();
         let server = self.source.end(before)?;
         program.stop().await?;
-        Ok(Figures { cpu, server })
+        Ok(Figures { cpu: cpu.as_secs_f64(), kernel, server })
     }
 }

@@ -36,6 +36,9 @@ pub struct ScaleOutArgs {
     /// The number of replicas that share the Pods. It must be a power of two, at most 64.
     #[arg(long, default_value_t = 4)]
     replicas: u8,
+    /// The number of Pods that change at once. The server then sends their changes together.
+    #[arg(long, default_value_t = 1, value_parser = positive)]
+    burst: usize,
     /// The options of the measured moves.
     #[command(flatten)]
     moves: MoveArgs,
@@ -78,6 +81,8 @@ struct Figures {
     sync_cpu: f64,
     /// The seconds of CPU time while all objects changed once.
     events_cpu: f64,
+    /// The part of `events_cpu` that the kernel needed, mostly to wake the process and to copy bytes.
+    events_kernel: f64,
     /// The resident memory after the changes, in bytes.
     memory: u64,
 }
@@ -99,15 +104,18 @@ pub(crate) async fn scale_out(args: &ScaleOutArgs, out: &mut impl Write) -> Resu
     let slots = format!("0-{}", 64 / args.replicas - 1);
     for representation in [Representation::Typed, Representation::Compressed] {
         let name = value_name(representation);
-        let all = measure(args.objects, representation, Division::None, "0-63").await?;
-        writeln!(out, "\n| {name} | objects | CPU until sync, s | CPU of changes, s | RSS, MB |")?;
-        writeln!(out, "|---|--:|--:|--:|--:|")?;
+        let all = measure(args, representation, Division::None, "0-63").await?;
+        writeln!(
+            out,
+            "\n| {name} | objects | CPU until sync, s | CPU of changes, s | of it kernel, s | RSS, MB |"
+        )?;
+        writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
         print(out, "one replica", &all, None)?;
         for (title, division) in [
             ("the server filters by uid", Division::Uid),
             ("the replica filters by namespace", Division::Namespace),
         ] {
-            let part = measure(args.objects, representation, division, &slots).await?;
+            let part = measure(args, representation, division, &slots).await?;
             print(out, &format!("one of {} replicas: {title}", args.replicas), &part, Some(&all))?;
         }
     }
@@ -123,17 +131,21 @@ fn value_name(representation: Representation) -> String {
 
 fn print(out: &mut impl Write, title: &str, figures: &Figures, base: Option<&Figures>) -> Result<()> {
     let mb = |bytes: u64| bytes as f64 / 1e6;
-    let Figures { objects, sync_cpu, events_cpu, memory } = *figures;
+    let Figures { objects, sync_cpu, events_cpu, events_kernel, memory } = *figures;
     let memory = mb(memory);
-    writeln!(out, "| {title} | {objects} | {sync_cpu:.2} | {events_cpu:.2} | {memory:.1} |")?;
+    writeln!(
+        out,
+        "| {title} | {objects} | {sync_cpu:.2} | {events_cpu:.2} | {events_kernel:.2} | {memory:.1} |"
+    )?;
     let Some(base) = base else { return Ok(()) };
     let ratio = |part: f64, all: f64| part / all;
     writeln!(
         out,
-        "| ratio | {:.2} | {:.2} | {:.2} | {:.2} |",
+        "| ratio | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
         ratio(objects as f64, base.objects as f64),
         ratio(sync_cpu, base.sync_cpu),
         ratio(events_cpu, base.events_cpu),
+        ratio(events_kernel, base.events_kernel),
         ratio(memory, mb(base.memory)),
     )?;
     Ok(())
@@ -141,14 +153,15 @@ fn print(out: &mut impl Write, title: &str, figures: &Figures, base: Option<&Fig
 
 /// Measures one replica with a new server.
 async fn measure(
-    objects: usize,
+    args: &ScaleOutArgs,
     representation: Representation,
     division: Division,
     slots: &str,
 ) -> Result<Figures> {
     let (program, logs) = (std::env::current_exe().context("the program has no path")?, logs()?);
     let mut command = Command::new(&program);
-    command.args(["scale-out-server", "--objects", &objects.to_string()]);
+    command.args(["scale-out-server", "--objects", &args.objects.to_string()]);
+    command.args(["--burst", &args.burst.to_string()]);
     let mut server = Process::spawn("the server", command, &logs)?;
     let Ready { url } = server.receive().await?;
 
@@ -160,15 +173,17 @@ async fn measure(
     let mut replica = Process::spawn("a replica", command, &logs)?;
     let Synced { objects } = replica.receive().await?;
     replica.rest(REST_INTERVAL).await?;
-    let sync_cpu = replica.cpu()?;
+    let (sync_cpu, sync_user) = (replica.cpu()?, replica.user()?);
 
     server.send(&"change").await?;
     let Changed {} = server.receive().await?;
     replica.rest(REST_INTERVAL).await?;
+    let events_cpu = replica.cpu()? - sync_cpu;
     let figures = Figures {
         objects,
         sync_cpu: sync_cpu.as_secs_f64(),
-        events_cpu: (replica.cpu()? - sync_cpu).as_secs_f64(),
+        events_cpu: events_cpu.as_secs_f64(),
+        events_kernel: events_cpu.saturating_sub(replica.user()? - sync_user).as_secs_f64(),
         memory: replica.memory()?.resident,
     };
     replica.stop().await?;

@@ -62,9 +62,11 @@ fn rejected_command_leaves_json_file_unchanged() -> Result<()> {
 }
 
 #[test]
-fn zero_objects_are_rejected() -> Result<()> {
-    for command in ["record", "compare", "scale", "operators", "overhead", "stores"] {
-        check_rejected(&[command, "--objects", "0"], "expected a number of at least 1")?;
+fn implausible_number_of_objects_is_rejected() -> Result<()> {
+    for command in ["record", "compare", "scale", "operators", "overhead", "stores", "scale-out"] {
+        for objects in ["0", "10000001", "18446744073709551615"] {
+            check_rejected(&[command, "--objects", objects], "expected a number from 1 to 10000000")?;
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use kube_delta_fifo::EventPages;
 use kube_listwatch::{ListWatchError, current_version};
-use kube_object::{Delta, Object, ResourceVersion};
+use kube_object::{Delta, Escaped, Object, ResourceVersion};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
@@ -68,8 +68,13 @@ impl SavedState {
     }
 }
 
-/// Removes a file that must not be used again. Blocks.
-type Discard = Arc<dyn Fn() -> Result<(), io::Error> + Send + Sync>;
+/// A file that is removed if it must not be used again.
+pub(crate) struct Discard {
+    /// The path of the file.
+    pub(crate) file: Escaped<String>,
+    /// Removes the file. Blocks.
+    pub(crate) remove: Box<dyn FnOnce() -> Result<(), io::Error> + Send>,
+}
 
 /// The restored contents of an informer. Empty for most informers.
 #[derive(Default)]
@@ -222,14 +227,15 @@ impl<T: Object> Shared<T> {
     async fn discard_restored(&self, discard: Discard, delivered: &mut DeliveredEvents<T>) {
         self.apply(vec![Delta::Clear], delivered).await;
         self.restored.verified();
-        let discarding = tokio::task::spawn_blocking(move || discard());
+        let Discard { file, remove } = discard;
+        let discarding = tokio::task::spawn_blocking(remove);
         let error = match timeout(DISCARD_TIMEOUT, discarding).await {
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Ok(Ok(())) | Err(_)) => return,
             Err(_) => "the disk does not respond".to_owned(),
         };
         tracing::error!(
-            error,
+            %file, error,
             "cannot remove a snapshot of another history of the server; remove the file before the next start"
         );
     }

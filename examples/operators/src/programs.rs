@@ -53,9 +53,14 @@ impl Library {
 pub struct Program {
     path: PathBuf,
     log_filter: &'static str,
+    /// The group of replicas that share the objects, and the number of its replicas.
+    shard_group: Option<(&'static str, usize)>,
     /// The library of the program.
     pub library: Library,
 }
+
+/// All replicas of a program.
+pub struct Replicas(Vec<Running>);
 
 /// A process of a program. It is killed when this value is dropped.
 pub struct Running {
@@ -66,7 +71,13 @@ pub struct Running {
 impl Program {
     /// Describes an existing program.
     pub fn new(library: Library, path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), log_filter: "info,kube_client=off", library }
+        Self { path: path.into(), log_filter: "info,kube_client=off", shard_group: None, library }
+    }
+
+    /// Adds shards: the replicas of a group share the objects. Only programs on kube-operator support shards.
+    #[must_use]
+    pub fn sharded(self, group: &'static str, replicas: usize) -> Self {
+        Self { shard_group: Some((group, replicas)), ..self }
     }
 
     /// Sets the filter of the log of programs in Rust. By default, it includes the level info.
@@ -101,9 +112,53 @@ impl Program {
         let mut command = Command::new(&self.path);
         command.args(arguments).env("KUBECONFIG", kubeconfig).env("POD_NAMESPACE", "default");
         command.env("RUST_LOG", self.log_filter).env("NO_COLOR", "1");
+        if let Some((group, _)) = self.shard_group {
+            command.env("SHARD_GROUP", group);
+        }
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.path.display()))?;
         Ok(Running { child, log })
+    }
+
+    /// Starts all replicas: several with shards, otherwise one. They append to the same log.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a replica cannot be started. The others are killed.
+    pub fn start_replicas(&self, kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> Result<Replicas> {
+        let replicas = self.shard_group.map_or(1, |(_, replicas)| replicas);
+        Ok(Replicas((0..replicas).map(|_| self.start(kubeconfig, folder, arguments)).collect::<Result<_>>()?))
+    }
+}
+
+impl Replicas {
+    /// Waits until the log of the replicas contains a text.
+    ///
+    /// # Errors
+    ///
+    /// Fails after a minute, or if the log cannot be read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn wait_for_log(&self, text: &str) -> Result<()> {
+        self.0.first().context("no replica runs")?.wait_for_log(text).await
+    }
+
+    /// Stops one replica after another with SIGTERM, so the others take its objects.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a replica does not exit with code 0 within 30 s. All replicas are then killed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future kills the replicas.
+    pub async fn stop(self) -> Result<()> {
+        for replica in self.0 {
+            replica.stop().await?;
+        }
+        Ok(())
     }
 }
 

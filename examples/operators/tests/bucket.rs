@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kube_informer_operators::cluster::Cluster;
-use kube_informer_operators::programs::{Library, Program, Running};
+use kube_informer_operators::programs::{Library, Program, Replicas};
 use kube_informer_operators::storage::StoredBucket;
 use kube_informer_operators::storage_server::StorageServer;
 use kube_testserver::{Server, Verb};
@@ -27,6 +27,13 @@ async fn bucket_operator_on_controller_runtime() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bucket_operator_on_kube_operator() -> Result<()> {
     check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_bucket-kube-operator"))).await
+}
+
+/// Two replicas share the objects. Each stop and start moves the slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bucket_operator_with_shards() -> Result<()> {
+    let program = Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_bucket-kube-operator"));
+    check(&program.sharded("bucket-shards", 2)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,9 +75,9 @@ impl Scenario<'_> {
         operator.stop().await
     }
 
-    fn start(&self) -> Result<Running> {
+    fn start(&self) -> Result<Replicas> {
         let arguments = ["--storage-url", &self.storage.url(), "--poll-seconds", "1"];
-        self.program.start(&self.cluster.kubeconfig(), self.cluster.folder(), &arguments)
+        self.program.start_replicas(&self.cluster.kubeconfig(), self.cluster.folder(), &arguments)
     }
 
     async fn bucket_is_created(&self) -> Result<()> {
@@ -131,7 +138,7 @@ impl Scenario<'_> {
         self.until_status(3, 150, ("True", "Synced", "the bucket has the desired state")).await
     }
 
-    async fn drift_while_down_is_repaired(&self) -> Result<Running> {
+    async fn drift_while_down_is_repaired(&self) -> Result<Replicas> {
         self.storage.set_bucket("default", "logs", Some(stored(1, 10)));
         let operator = self.start()?;
         self.until_stored("the quota is repaired after a restart", &stored(250, 10)).await?;
@@ -148,7 +155,7 @@ impl Scenario<'_> {
         self.until_deleted().await
     }
 
-    async fn bucket_is_deleted_while_down(&self) -> Result<Running> {
+    async fn bucket_is_deleted_while_down(&self) -> Result<Replicas> {
         self.delete()?;
         let operator = self.start()?;
         self.until_deleted().await?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use kube_informer_operators::cluster::Cluster;
-use kube_informer_operators::programs::{Library, Program, Running};
+use kube_informer_operators::programs::{Library, Program, Replicas};
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
@@ -21,6 +21,13 @@ async fn secret_mirror_on_controller_runtime() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secret_mirror_on_kube_operator() -> Result<()> {
     check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_secret-mirror-kube-operator"))).await
+}
+
+/// Two replicas share the objects. Each stop and start moves the slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secret_mirror_with_shards() -> Result<()> {
+    let program = Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_secret-mirror-kube-operator"));
+    check(&program.sharded("secret-mirror-shards", 2)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,8 +76,8 @@ impl Scenario<'_> {
         operator.stop().await
     }
 
-    fn start(&self) -> Result<Running> {
-        self.program.start(&self.cluster.kubeconfig(), self.cluster.folder(), &[])
+    fn start(&self) -> Result<Replicas> {
+        self.program.start_replicas(&self.cluster.kubeconfig(), self.cluster.folder(), &[])
     }
 
     async fn copies_are_created(&self) -> Result<()> {
@@ -119,7 +126,7 @@ impl Scenario<'_> {
     }
 
     /// Creates another Secret with the name of a copy, and waits for the failure in the log.
-    async fn other_secret_is_not_overwritten(&self, operator: &Running) -> Result<()> {
+    async fn other_secret_is_not_overwritten(&self, operator: &Replicas) -> Result<()> {
         let other = self.cluster.server().create(json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token", "namespace": "a"},
             "data": {"key": "b3RoZXI="},
@@ -149,14 +156,14 @@ impl Scenario<'_> {
         self.until_copied(&namespaces, "dGhpcmQ=").await
     }
 
-    async fn label_is_removed_while_down(&self) -> Result<Running> {
+    async fn label_is_removed_while_down(&self) -> Result<Replicas> {
         self.patch(TEAM, &json!({"metadata": {"labels": {"example.com/mirror": null}}}))?;
         let operator = self.start()?;
         self.until_released().await?;
         Ok(operator)
     }
 
-    async fn source_is_deleted_while_down(&self) -> Result<Running> {
+    async fn source_is_deleted_while_down(&self) -> Result<Replicas> {
         self.delete(TEAM)?;
         assert!(get(self.cluster.server(), TEAM).is_some(), "the finalizer did not block the deletion");
         let operator = self.start()?;

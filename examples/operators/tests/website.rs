@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use kube_informer_operators::cluster::Cluster;
-use kube_informer_operators::programs::{Library, Program, Running};
+use kube_informer_operators::programs::{Library, Program, Replicas};
 use kube_testserver::{Server, Verb};
 use serde_json::{Value, json};
 
@@ -23,6 +23,13 @@ async fn website_operator_on_controller_runtime() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn website_operator_on_kube_operator() -> Result<()> {
     check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_website-kube-operator"))).await
+}
+
+/// Two replicas share the objects. Each stop and start moves the slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn website_operator_with_shards() -> Result<()> {
+    let program = Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_website-kube-operator"));
+    check(&program.sharded("website-shards", 2)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,8 +68,8 @@ impl Scenario<'_> {
         operator.stop().await
     }
 
-    fn start(&self) -> Result<Running> {
-        self.program.start(&self.cluster.kubeconfig(), self.cluster.folder(), &[])
+    fn start(&self) -> Result<Replicas> {
+        self.program.start_replicas(&self.cluster.kubeconfig(), self.cluster.folder(), &[])
     }
 
     async fn children_are_created(&self) -> Result<()> {
@@ -150,7 +157,7 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    async fn changes_while_down_are_applied(&self) -> Result<Running> {
+    async fn changes_while_down_are_applied(&self) -> Result<Replicas> {
         self.patch(WEBSITE, &json!({"spec": {"html": "back"}}))?;
         self.patch(DEPLOYMENT, &json!({"spec": {"replicas": 9}}))?;
         self.cluster.server().delete(SERVICE.0, SERVICE.1, Some("default"), "home")?;
@@ -164,7 +171,7 @@ impl Scenario<'_> {
     }
 
     /// Restarts the operator. After the second repair, the first reconcile of the Website is complete.
-    async fn restart_changes_nothing(&self) -> Result<Running> {
+    async fn restart_changes_nothing(&self) -> Result<Replicas> {
         let versions = || {
             [WEBSITE, DEPLOYMENT, SERVICE].map(|kind| {
                 get(self.cluster.server(), kind).map(|object| object["metadata"]["resourceVersion"].clone())

@@ -23,6 +23,9 @@ pub struct ServerArgs {
     /// The number of Pods.
     #[arg(long, value_parser = positive)]
     objects: usize,
+    /// The number of Pods that change at once.
+    #[arg(long, value_parser = positive)]
+    burst: usize,
 }
 
 /// The first line of the server.
@@ -63,22 +66,24 @@ pub(crate) async fn run_server(args: &ServerArgs) -> Result<()> {
     print(&Ready { url }).await?;
     tokio::select! {
         served = serve(listener, server.service(), RequestCounter::default()) => Ok(served?),
-        result = answer(&server, args.objects) => result,
+        result = answer(&server, args) => result,
     }
 }
 
-async fn answer(server: &Server, objects: usize) -> Result<()> {
+async fn answer(server: &Server, args: &ServerArgs) -> Result<()> {
     let mut input = BufReader::new(stdin()).lines();
     let mut round = 0;
     while input.next_line().await.context("cannot read standard input")?.is_some() {
         round += 1;
-        for number in 0..objects {
+        for number in 0..args.objects {
             let patch = json!({"metadata": {"annotations": {"example.com/round": round.to_string()}}});
             server
                 .patch("v1", "Pod", Some(&namespace(number)), &Pod::new(number).name(), &patch)
                 .context("cannot change a Pod")?;
             // The connections are served by the same thread.
-            tokio::task::yield_now().await;
+            if (number + 1).is_multiple_of(args.burst) {
+                tokio::task::yield_now().await;
+            }
         }
         print(&Changed {}).await?;
     }

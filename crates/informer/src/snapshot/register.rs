@@ -1,6 +1,6 @@
 //! Reads the snapshot of an informer, and fills its store.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use kube_object::{DecodeContext, DigestSeed, Escaped, Persist};
@@ -11,7 +11,7 @@ use super::{SnapshotFile, identity::Identity, load::Loaded, storage::Storage, ta
 use crate::{
     Informer,
     files::{StorageError, is_secrets},
-    restored::{Restored, SavedState},
+    restored::{Discard, Restored, SavedState},
     shared::Shared,
 };
 
@@ -208,7 +208,8 @@ fn publish<T: Persist>(
                 if saved_seed != Some(seed) {
                     loaded.entries.iter_mut().for_each(|entry| entry.digest = None);
                 }
-                let discard = move || storage.lock().discard();
+                let name = Escaped(path.to_string_lossy().into_owned());
+                let discard = Discard { file: name, remove: Box::new(move || storage.lock().discard()) };
                 Contents::Restored(fill(shared, loaded, file.resume_within, discard))
             }
         };
@@ -244,7 +245,7 @@ fn fill<T: Persist>(
     shared: &Shared<T>,
     loaded: Loaded<T>,
     resume_within: Duration,
-    discard: impl Fn() -> Result<(), io::Error> + Send + Sync + 'static,
+    discard: Discard,
 ) -> Restored {
     let Loaded { header, entries } = loaded;
     let saved = SavedState {
@@ -256,7 +257,7 @@ fn fill<T: Persist>(
     };
     let restored = saved.restored();
     if shared.store.restore(entries) {
-        shared.restored.set(saved, Arc::new(discard));
+        shared.restored.set(saved, discard);
     }
     restored
 }

@@ -463,3 +463,6 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The Bucket operator on kube-operator.
 
-use std::{sync::Arc, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use clap::Parser;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -8,7 +8,7 @@ use kube::{Client, CustomResource, ResourceExt};
 use kube_informer_operators::storage::Storage;
 use kube_operator::{
     Action, CachedClient, Cleanup, Controller, ElectionOptions, Failure, Finalizer, Manager, ManagerOptions,
-    Reconciler, Request, new_condition, set_condition, shutdown_signal,
+    Reconciler, Request, ShardOptions, new_condition, set_condition, shutdown_signal,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,7 @@ async fn main() -> anyhow::Result<()> {
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "bucket-operator")),
         bind_address: None,
+        shards: env::var("SHARD_GROUP").ok().map(|name| ShardOptions::new(client.default_namespace(), name)),
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options)?;

@@ -1,12 +1,12 @@
 //! The Secret mirror on kube-operator.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, env, sync::Arc};
 
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Client, ResourceExt};
 use kube_operator::{
     Action, CachedClient, Cleanup, Controller, ElectionOptions, Failure, Finalizer, Manager, ManagerOptions,
-    Reconciler, Request,
+    Reconciler, Request, ShardOptions,
     informer::{CachedApi, ObjectKey},
     shutdown_signal,
 };
@@ -108,6 +108,7 @@ async fn main() -> anyhow::Result<()> {
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "secret-mirror")),
         bind_address: None,
+        shards: env::var("SHARD_GROUP").ok().map(|name| ShardOptions::new(client.default_namespace(), name)),
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options)?;

@@ -1,6 +1,6 @@
 //! The Website operator on kube-operator.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, env};
 
 use k8s_openapi::{
     api::{
@@ -18,7 +18,7 @@ use k8s_openapi::{
 use kube::{Client, CustomResource, ResourceExt};
 use kube_operator::{
     Action, CachedClient, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request,
-    informer::Compressed, new_condition, set_condition, shutdown_signal, with_context,
+    ShardOptions, informer::Compressed, new_condition, set_condition, shutdown_signal, with_context,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,6 +150,7 @@ async fn main() -> anyhow::Result<()> {
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "website-operator")),
         bind_address: None,
+        shards: env::var("SHARD_GROUP").ok().map(|name| ShardOptions::new(client.default_namespace(), name)),
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options)?;
