@@ -36,6 +36,7 @@ use self::{
     reason::Reason,
     reconcile::Reconciler,
     source::{EventSource, OwnerKind, RequestQueue},
+    unselected::UnselectedKeys,
     work::{ObjectWork, ObserveUncached},
 };
 use crate::{
@@ -104,6 +105,7 @@ pub struct Controller<T: Cached> {
     owner: OwnerKind,
     filter: Predicate<T>,
     observe_uncached: Option<ObserveUncached<T>>,
+    unselected: Vec<UnselectedKeys>,
     core: ControllerCore<ObjectKey>,
 }
 
@@ -133,6 +135,7 @@ impl<T: Cached> Controller<T> {
             owner: OwnerKind { group: T::Resource::group(resource).into_owned(), kind, scope },
             filter: Predicate::always(),
             observe_uncached: None,
+            unselected: Vec::new(),
         }
     }
 
@@ -269,7 +272,7 @@ impl<T: Cached> Controller<T> {
         metrics: &Metrics,
         gate: Option<SlotGate>,
     ) -> PreparedController {
-        let Self { informers, owner, filter, observe_uncached, mut core } = self;
+        let Self { informers, owner, filter, observe_uncached, unselected, mut core } = self;
         let kind: Arc<str> = owner.kind.into();
         let keys = |event: &Event<T>, queue: &RequestQueue<'_>| queue.add(event.key().clone());
         let primary = EventSource {
@@ -281,13 +284,16 @@ impl<T: Cached> Controller<T> {
         };
         core.sources.insert(0, Box::new(primary));
         let work = ObjectWork { informers: informers.clone(), observe_uncached, reconciler };
+        let gate = gate.map(|gate| {
+            let allowed = gate.slot_sources(owner.scope);
+            (core.restrict(&gate, |gate| gate.keys(informers)), allowed)
+        });
+        for keys in unselected {
+            core.sources.push(Box::new(keys.into_source(gate.as_ref().map(|(gate, _)| gate))));
+        }
         match gate {
             None => core.prepare(kind, work, SlotSources::None, metrics),
-            Some(gate) => {
-                let allowed = gate.slot_sources(owner.scope);
-                let gate = core.restrict(&gate, |gate| gate.keys(informers));
-                core.prepare(kind, ShardedWork { work, gate }, allowed, metrics)
-            }
+            Some((gate, allowed)) => core.prepare(kind, ShardedWork { work, gate }, allowed, metrics),
         }
     }
 }

@@ -17,7 +17,7 @@ use kube_operator::{
     Action, CachedSlots, Controller, Failure, Manager, ManagerError, ManagerOptions, OwnedSlots, Request,
     ShardOptions,
 };
-use kube_testserver::{JournalMark, Server, Verb};
+use kube_testserver::{JournalMark, Outcome, Server, Verb};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -62,10 +62,18 @@ struct Moved {
     crash: Duration,
     /// The same if each manager also caches its standby slots.
     crash_with_standby: Duration,
-    /// The writes of Leases for a manager that joins, without renewals.
-    writes_of_join: usize,
-    /// The writes of Leases for a manager that stops, without renewals.
-    writes_of_stop: usize,
+    /// The writes for a manager that joins.
+    writes_of_join: Writes,
+    /// The writes for a manager that stops.
+    writes_of_stop: Writes,
+}
+
+/// The writes of Leases and of the table, without renewals.
+#[derive(Clone, Copy, Debug)]
+struct Writes {
+    accepted: usize,
+    /// Writes that the server rejected, because another manager was faster.
+    conflicts: usize,
 }
 
 /// Measures groups of managers, and prints a table.
@@ -80,9 +88,9 @@ struct Moved {
 pub(super) async fn measure_moves(args: &MoveArgs, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
-        "\n| managers | objects | stop: without an owner, ms | stop: until the first reconciles, ms | crash: until the first reconciles, s | the same with standby slots, s | writes of a join | writes of a stop |"
+        "\n| managers | objects | stop: without an owner, ms | stop: until the first reconciles, ms | crash: until the first reconciles, s | the same with standby slots, s | writes of a join | conflicts | writes of a stop | conflicts |"
     )?;
-    writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for managers in &args.managers {
         for objects in &args.move_objects {
             let moved = moves(usize::from(*managers), *objects)
@@ -90,13 +98,15 @@ pub(super) async fn measure_moves(args: &MoveArgs, out: &mut impl Write) -> Resu
                 .with_context(|| format!("{managers} managers with {objects} objects"))?;
             writeln!(
                 out,
-                "| {managers} | {objects} | {:.0} | {:.0} | {:.1} | {:.1} | {} | {} |",
+                "| {managers} | {objects} | {:.0} | {:.0} | {:.1} | {:.1} | {} | {} | {} | {} |",
                 moved.unowned.as_secs_f64() * 1e3,
                 moved.first_reconcile.as_secs_f64() * 1e3,
                 moved.crash.as_secs_f64(),
                 moved.crash_with_standby.as_secs_f64(),
-                moved.writes_of_join,
-                moved.writes_of_stop,
+                moved.writes_of_join.accepted,
+                moved.writes_of_join.conflicts,
+                moved.writes_of_stop.accepted,
+                moved.writes_of_stop.conflicts,
             )?;
         }
     }
@@ -282,12 +292,19 @@ async fn all_reconciled(replicas: &[Replica], namespaces: &[String]) -> Result<I
     }
 }
 
-/// Returns the number of created and deleted Leases, and of writes of the table. The other writes are
-/// renewals.
-fn group_writes(server: &Server, before: JournalMark) -> usize {
-    server.journal().count_since(before, |request| {
-        let is_write = matches!(request.info.verb, Verb::Create | Verb::Patch | Verb::Update | Verb::Delete);
-        let is_renewal = request.info.verb == Verb::Patch && request.info.name.as_deref() != Some("bench");
-        request.info.resource == "leases" && is_write && !is_renewal
-    })
+/// Returns the created and deleted Leases, and the writes of the table. The other writes are renewals.
+fn group_writes(server: &Server, before: JournalMark) -> Writes {
+    let count = |is_counted: fn(Outcome) -> bool| {
+        server.journal().count_since(before, |request| {
+            let is_write =
+                matches!(request.info.verb, Verb::Create | Verb::Patch | Verb::Update | Verb::Delete);
+            let is_renewal =
+                request.info.verb == Verb::Patch && request.info.name.as_deref() != Some("bench");
+            request.info.resource == "leases" && is_write && !is_renewal && is_counted(request.outcome)
+        })
+    };
+    Writes {
+        accepted: count(|outcome| matches!(outcome, Outcome::Answered(200..300))),
+        conflicts: count(|outcome| outcome == Outcome::Answered(409)),
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, Stream, StreamExt, stream};
+use futures_util::{
+    FutureExt, Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use kube_client::{
     Error,
     api::{GetParams, ListParams},
@@ -13,7 +16,7 @@ use kube_workqueue::Priority;
 use tokio::time::sleep;
 
 use super::{Controller, ControllerError, action::Failure, reconcile::Observed, source::StreamSource};
-use crate::write::requests::send;
+use crate::{shards::gate::SlotGate, write::requests::send};
 
 /// The number of objects per page of a list.
 const PAGE_SIZE: u32 = 500;
@@ -23,6 +26,26 @@ const LIST_RETRY: Duration = Duration::from_secs(10);
 
 /// The maximum wait for an object that the cache does not contain yet.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Lists the keys of objects that the informer of a controller does not select.
+pub(super) struct UnselectedKeys {
+    /// The name of the source in the reasons of reconciles.
+    source: Arc<str>,
+    keys: Box<dyn Fn() -> BoxStream<'static, ObjectKey> + Send + Sync>,
+}
+
+impl UnselectedKeys {
+    /// Returns a source that lists once. With a gate, it lists whenever slots become ready, and queues only
+    /// the keys in these slots.
+    pub(super) fn into_source(self, gate: Option<&SlotGate>) -> StreamSource<BoxStream<'static, ObjectKey>> {
+        let Self { source: name, keys } = self;
+        let keys = match gate {
+            None => keys(),
+            Some(gate) => gate.listed_keys(keys).boxed(),
+        };
+        StreamSource { name, keys, priority: Priority::LOW }
+    }
+}
 
 /// An object that the informer selects is not in its cache.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +81,8 @@ where
     /// - If a key is not in the cache, the controller reads the object from the server before the
     ///   reconcile. This requires the permission to get the object.
     /// - When the controller starts as the leader, it lists the metadata of all objects once, in pages of
-    ///   500. It finds the objects that left the selection while no process was the leader.
+    ///   500. It finds the objects that left the selection while no process was the leader. With shards, it
+    ///   repeats this list whenever the process claims slots.
     ///
     /// If the informer covers one namespace, the objects of other namespaces are not included. `api` must be
     /// for the same namespace, or for all namespaces.
@@ -82,9 +106,9 @@ where
             async move { observe(&api, &key).await }.boxed()
         }));
         let finalizer = finalizer.into();
-        let name = format!("finalizer {finalizer}").into();
-        let keys = objects_with(api.clone(), finalizer);
-        self.core.sources.push(Box::new(StreamSource { name, keys, priority: Priority::LOW }));
+        let (source, api) = (format!("finalizer {finalizer}").into(), api.clone());
+        let keys = Box::new(move || objects_with(api.clone(), finalizer.clone()).boxed());
+        self.unselected.push(UnselectedKeys { source, keys });
         Ok(self)
     }
 }

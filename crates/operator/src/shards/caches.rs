@@ -149,6 +149,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         let mut ownership = self.owned.subscribe();
         let filled = informer.upgrade().filter(|informer| self.is_divided(informer));
         let mut filled = filled.and_then(|informer| informer.filled_slots().ok());
+        // The log contains one warning until no slot waits. `/debug/shards` contains the waiting slots.
+        let mut is_failing = false;
         loop {
             let Some(informer) = informer.upgrade().filter(|informer| !informer.is_stopped()) else {
                 self.ready.send_modify(|ready| _ = ready.caches.remove(&id));
@@ -158,6 +160,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
             let in_cache = filled.as_mut().map(|filled| *filled.borrow_and_update());
             let waiting = self.waiting_slots(&informer, &current, in_cache);
             if waiting.is_empty() {
+                is_failing = false;
                 // A dropped informer must stop.
                 drop(informer);
                 let filled_changed = async {
@@ -171,7 +174,9 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                     () = filled_changed => {}
                 }
             } else if let Err(error) = self.catch_up(&informer, waiting, &current).await {
-                tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
+                }
                 sleep(RETRY_DELAY).await;
             }
         }

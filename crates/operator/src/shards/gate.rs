@@ -1,8 +1,8 @@
 //! `SlotGate`: lets a controller reconcile only the objects in the slots of this process.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey, Scope};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use tokio::sync::watch;
@@ -109,28 +109,44 @@ impl SlotGate {
         ready.owned.keys().filter_map(epoch).collect()
     }
 
-    /// Returns the keys of the cached objects whenever their slots become ready.
-    pub(crate) fn keys<T: Cached>(&self, informers: Informers<T>) -> impl Stream<Item = ObjectKey> + use<T> {
-        let start = (self.clone(), informers, ReadySlots::new(), Vec::new());
-        stream::unfold(start, async |(mut gate, informers, mut known, mut keys)| {
+    /// Returns the slots that become ready for the controller.
+    fn gained(&self) -> impl Stream<Item = SlotSet> + use<> {
+        stream::unfold((self.clone(), ReadySlots::new()), async |(mut gate, mut known)| {
             loop {
-                if let Some(key) = keys.pop() {
-                    return Some((key, (gate, informers, known, keys)));
-                }
                 let ready = gate.ready.borrow_and_update().clone();
                 let ready = gate.ready_slots(&ready);
                 let gained = ready.iter().filter(|(slot, epoch)| known.get(slot) != Some(epoch));
                 let gained: SlotSet = gained.map(|(slot, _)| *slot).collect();
                 known = ready;
-                if gained.is_empty() {
-                    gate.ready.changed().await.ok()?;
-                    continue;
+                if !gained.is_empty() {
+                    return Some((gained, (gate, known)));
                 }
-                for informer in informers.current() {
-                    let cached = informer.lister().keys();
-                    keys.extend(cached.into_iter().filter(|key| gained.contains(gate.slot_of(key))));
-                }
+                gate.ready.changed().await.ok()?;
             }
+        })
+    }
+
+    /// Returns the keys of the cached objects whenever their slots become ready.
+    pub(crate) fn keys<T: Cached>(&self, informers: Informers<T>) -> impl Stream<Item = ObjectKey> + use<T> {
+        let gate = self.clone();
+        self.gained().flat_map(move |gained| {
+            let informers = informers.current();
+            let keys = informers.iter().flat_map(|informer| informer.lister().keys());
+            let keys = keys.filter(|key| gained.contains(gate.slot_of(key)));
+            stream::iter(keys.collect::<Vec<_>>())
+        })
+    }
+
+    /// Calls `list` whenever slots become ready, and returns the listed keys in these slots.
+    pub(crate) fn listed_keys<L, S>(&self, list: L) -> impl Stream<Item = ObjectKey> + use<L, S>
+    where
+        L: Fn() -> S,
+        S: Stream<Item = ObjectKey>,
+    {
+        let gate = self.clone();
+        self.gained().flat_map(move |gained| {
+            let gate = gate.clone();
+            list().filter(move |key| ready(gained.contains(gate.slot_of(key))))
         })
     }
 

@@ -51,7 +51,9 @@ pub(super) fn record(moves: &mut Moves, options: &ShardOptions, before: &Ownersh
         ownership.slots.iter().filter(|(_, held)| is_selected(held.phase)).map(|(slot, _)| *slot).collect()
     };
     let owned = |ownership| slots(ownership, |_| true);
-    let (gained, lost) = (owned(after).difference(&owned(before)), owned(before).difference(&owned(after)));
+    // A slot that ends at once was not claimed: a restored table contains it.
+    let gained = slots(after, |phase| phase != Phase::Ended).difference(&owned(before));
+    let lost = owned(before).difference(&owned(after));
     let is_stopping = |phase| phase != Phase::Active;
     let stopping = slots(after, is_stopping).difference(&slots(before, is_stopping));
     let count = owned(after).len();

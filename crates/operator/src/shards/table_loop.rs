@@ -1,11 +1,16 @@
 //! The loop that reads and writes the table, observes the other members and kills dead ones.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    time::Duration,
+};
 
+use fastrand::Rng;
 use futures_util::StreamExt;
 use kube_client::core::DynamicObject;
 use kube_informer::{Informer, ResourceVersion};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -16,12 +21,19 @@ use super::{
     sharding::Group,
 };
 
+/// The maximum delay after a conflict, for each member of the group.
+const CONFLICT_DELAY: Duration = Duration::from_millis(10);
+/// The maximum delay after a conflict. A slot that moves has no owner in this time.
+const MAX_CONFLICT_DELAY: Duration = Duration::from_millis(100);
+
 /// Takes part until `stop` is cancelled and all slots are released.
 pub(super) async fn run(group: &Group, stop: &CancellationToken) {
     let informer = group.leases.informer();
     let mut events = informer.events();
     let mut filled = group.shared.filled.subscribe();
     let mut stopped_at = None;
+    // The names of members are random, so their delays differ.
+    let mut rng = Rng::with_seed(seed_of(group.member.lock().name()));
     loop {
         let (now, is_draining) = (Instant::now(), group.shared.draining.is_cancelled());
         if is_draining {
@@ -53,7 +65,7 @@ pub(super) async fn run(group: &Group, stop: &CancellationToken) {
             continue;
         }
         let Step::Wait(until) = step else {
-            request(group, step, &informer).await;
+            request(group, step, &informer, &mut rng).await;
             continue;
         };
         let leaves_at = stopped_at.map(|at| at + group.options.drain_timeout).filter(|at| *at > now);
@@ -120,8 +132,20 @@ async fn read(group: &Group, informer: &Informer<DynamicObject>) -> Result<Table
     Ok((group.leases.read_table().await?, members))
 }
 
+/// Returns the random delay after a conflict. If a member joins, all members release slots at the same time.
+/// Without a delay, each of them would need as many writes as there are members.
+fn conflict_delay(group: &Group, rng: &mut Rng) -> Duration {
+    let members = group.member.lock().table().map_or(1, |table| table.owners().len());
+    let max = CONFLICT_DELAY.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
+    max.min(MAX_CONFLICT_DELAY).mul_f64(rng.f64())
+}
+
+fn seed_of(name: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(name)
+}
+
 /// Sends one request and handles its response.
-async fn request(group: &Group, step: Step, informer: &Informer<DynamicObject>) {
+async fn request(group: &Group, step: Step, informer: &Informer<DynamicObject>, rng: &mut Rng) {
     let (leases, sent) = (&group.leases, Instant::now());
     let failure = match step {
         Step::Wait(_) | Step::Dead => return std::future::pending().await, // the other loop returns
@@ -140,7 +164,11 @@ async fn request(group: &Group, step: Step, informer: &Informer<DynamicObject>) 
             Err(failure) => {
                 leases.log(&failure);
                 let is_conflict = failure.is_conflict();
-                return group.member.lock().on_table_failed(sent, Instant::now(), is_conflict);
+                group.member.lock().on_table_failed(sent, Instant::now(), is_conflict);
+                if is_conflict {
+                    sleep(conflict_delay(group, rng)).await;
+                }
+                return;
             }
         },
         Step::ReadPeer(name) => match leases.read_member(&name).await {

@@ -117,6 +117,10 @@ async fn run_world(seed: u64, sharing: Sharing) -> Arc<World> {
     if let Some(leader) = world.leader().filter(|leader| leader.starts_with("last")) {
         world.violation(format!("{leader} was stopped and did not release the lease"));
     }
+    let live = world.live_members();
+    if !live.is_empty() {
+        world.violation(format!("all processes were stopped, and the Leases {live:?} remain"));
+    }
     sleep(Duration::from_secs(1)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     if tasks > 0 {

@@ -214,6 +214,15 @@ impl World {
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
     }
 
+    /// Returns the Leases on the server that prove that a process of the group of shards is alive.
+    pub(crate) fn live_members(&self) -> Vec<String> {
+        let leases = self.server.list("coordination.k8s.io/v1", "Lease", Some("default")).unwrap_or_default();
+        let is_live =
+            |lease: &&Value| lease["metadata"]["annotations"]["kube-informer.dev/killed-by"].is_null();
+        let names = leases.iter().filter(is_live).filter_map(|lease| lease["metadata"]["name"].as_str());
+        names.filter(|name| *name != LEASE).map(str::to_owned).collect()
+    }
+
     pub(crate) fn is_leader(&self, identity: &str) -> bool {
         self.leader().as_deref() == Some(identity)
     }

@@ -13,6 +13,7 @@ mod shard_caches;
 mod shard_keys;
 mod shard_labels;
 mod shard_moves;
+mod shard_unselected;
 mod shard_versions;
 mod shards;
 mod shutdown;

@@ -1,0 +1,79 @@
+//! Tests of objects that leave the selection of their informer while their slot has no owner or moves.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_operator::{
+    Action, Cleanup, Controller, Failure, Finalizer, Manager, ManagerOptions, Request, ShardOptions,
+};
+use kube_testserver::Server;
+use serde_json::json;
+
+use super::shards::{NAMESPACES, Process, client, run, server, wait_until};
+
+const FINALIZER: &str = "example.com/maps";
+
+/// Starts a process that manages the ConfigMaps with the label `app=web`. It adds a finalizer, and removes it
+/// after the label was removed.
+fn start(server: &Server) -> Process {
+    let shards = ShardOptions::new("default", "operator");
+    let options = ManagerOptions { bind_address: None, shards: Some(shards), ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(server), options).unwrap();
+    let client = manager.cached_client("maps");
+    client.use_informer(&manager.factory().select::<ConfigMap>().labels("app=web").informer().unwrap());
+    let maps = client.api::<ConfigMap>().unwrap();
+    let controller = Controller::new(&maps).reconcile_unselected(&maps, FINALIZER).unwrap();
+    let finalizer = Arc::new(Finalizer::new(FINALIZER));
+    let reconcile = move |request: Request<ConfigMap>| {
+        let finalizer = Arc::clone(&finalizer);
+        let maps = maps.namespace(request.key.namespace().unwrap_or_default());
+        async move {
+            let apply = async |_| Ok::<_, Failure>(Action::Done);
+            let clean_up = async |_| Ok::<_, Failure>(Cleanup::Done);
+            finalizer.reconcile(&maps, request.object, apply, clean_up).await
+        }
+    };
+    manager.add_controller(controller.concurrency(4), reconcile);
+    run(manager)
+}
+
+fn label(server: &Server, value: Option<&str>) {
+    let patch = json!({"metadata": {"labels": {"app": value}}});
+    for number in 0..NAMESPACES {
+        server.patch("v1", "ConfigMap", Some(&format!("team-{number}")), "first", &patch).unwrap();
+    }
+}
+
+/// Returns the number of ConfigMaps with the finalizer.
+fn managed(server: &Server) -> usize {
+    let maps = server.list("v1", "ConfigMap", None).unwrap();
+    maps.iter().filter(|map| map["metadata"]["finalizers"] == json!([FINALIZER])).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_left_the_selection_without_an_owner_is_reconciled() {
+    let server = server();
+    label(&server, Some("web"));
+    let first = start(&server);
+    wait_until(|| managed(&server) == NAMESPACES).await;
+    first.task.abort();
+    label(&server, None);
+    let second = start(&server);
+    wait_until(|| managed(&server) == 0).await;
+    second.task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_left_the_selection_during_a_move_is_reconciled() {
+    let server = server();
+    label(&server, Some("web"));
+    let first = start(&server);
+    wait_until(|| managed(&server) == NAMESPACES).await;
+    let second = start(&server);
+    // The second process owns slots, but its caches may not contain the writes of the first process yet.
+    wait_until(|| second.slots.get().len() == 32).await;
+    label(&server, None);
+    wait_until(|| managed(&server) == 0).await;
+    first.task.abort();
+    second.task.abort();
+}
