@@ -212,10 +212,10 @@ fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// The maximum of each number of objects. The memory of a usual machine does not contain more objects.
+/// The maximum of each number. The memory of a usual machine does not contain more objects.
 const MAX_NUMBER: usize = 10_000_000;
 
-/// Parses a number of objects.
+/// Parses a number, for example of objects.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MAX_NUMBER).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {MAX_NUMBER}, in digits"))

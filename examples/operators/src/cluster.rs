@@ -1,5 +1,6 @@
 //! An API server in this process that listens on a socket.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use kube_testserver::{Listening, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
+
+use crate::programs::Program;
 
 /// The time limit for each expected change. A leader that stops without a release of its lease is
 /// replaced after 15 s.
@@ -81,6 +84,28 @@ impl Cluster {
     pub async fn wait_until<T>(&self, what: &str, check: impl FnMut(&Server) -> Option<T>) -> Result<T> {
         let waited = timeout(WAIT_LIMIT, self.server.wait_until(check)).await;
         waited.with_context(|| format!("timed out after {WAIT_LIMIT:?} while waiting until {what}"))
+    }
+
+    /// Waits until all replicas of a program with shards own slots. Without shards, returns immediately.
+    ///
+    /// # Errors
+    ///
+    /// Fails after a minute.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn wait_for_shards(&self, program: &Program) -> Result<()> {
+        let Some((group, replicas)) = program.shards() else { return Ok(()) };
+        let all_own_slots = |server: &Server| {
+            let lease = server.get("coordination.k8s.io/v1", "Lease", Some("default"), group).ok()?;
+            let table = lease["metadata"]["annotations"]["kube-informer.dev/shard-table"].as_str()?;
+            let table: Value = serde_json::from_str(table).ok()?;
+            let slots = table["slots"].as_array()?.iter();
+            let owners: BTreeSet<&str> = slots.filter_map(|slot| slot["owner"].as_str()).collect();
+            (owners.len() == replicas).then_some(())
+        };
+        self.wait_until(&format!("{replicas} replicas of {group} own slots"), all_own_slots).await
     }
 
     /// Stops the server, and waits until all connections are closed.

@@ -53,7 +53,6 @@ impl Library {
 pub struct Program {
     path: PathBuf,
     log_filter: &'static str,
-    /// The group of replicas that share the objects, and the number of its replicas.
     shard_group: Option<(&'static str, usize)>,
     /// The library of the program.
     pub library: Library,
@@ -99,6 +98,11 @@ impl Program {
         static BUILD: OnceCell<Option<PathBuf>> = OnceCell::const_new();
         let folder = BUILD.get_or_try_init(build_go).await?;
         Ok(folder.as_ref().map(|folder| Self::new(Library::ControllerRuntime, folder.join(operator))))
+    }
+
+    /// Returns the group of replicas that share the objects, and the number of its replicas.
+    pub fn shards(&self) -> Option<(&'static str, usize)> {
+        self.shard_group
     }
 
     /// Starts the program, and appends its output to a log in `folder`.

@@ -60,6 +60,7 @@ struct Scenario<'a> {
 impl Scenario<'_> {
     async fn run(&self) -> Result<()> {
         let operator = self.start()?;
+        self.cluster.wait_for_shards(self.program).await?;
         self.bucket_is_created().await?;
         self.changes_are_applied().await?;
         self.drift_is_repaired().await?;

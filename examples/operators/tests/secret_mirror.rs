@@ -57,6 +57,7 @@ impl Scenario<'_> {
         });
         let plain = self.cluster.server().create(plain)?;
         let operator = self.start()?;
+        self.cluster.wait_for_shards(self.program).await?;
         self.copies_are_created().await?;
         self.changes_are_copied().await?;
         self.drift_is_repaired().await?;

@@ -54,6 +54,7 @@ struct Scenario<'a> {
 impl Scenario<'_> {
     async fn run(&self) -> Result<()> {
         let operator = self.start()?;
+        self.cluster.wait_for_shards(self.program).await?;
         self.children_are_created().await?;
         self.lease(true).await?;
         self.readiness_is_reported().await?;

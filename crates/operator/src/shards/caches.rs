@@ -149,8 +149,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         let mut ownership = self.owned.subscribe();
         let filled = informer.upgrade().filter(|informer| self.is_divided(informer));
         let mut filled = filled.and_then(|informer| informer.filled_slots().ok());
-        // The log contains one warning until no slot waits. `/debug/shards` contains the waiting slots.
-        let mut is_failing = false;
+        // The retries of a server that does not respond must not fill the log.
+        let mut failure = None;
         loop {
             let Some(informer) = informer.upgrade().filter(|informer| !informer.is_stopped()) else {
                 self.ready.send_modify(|ready| _ = ready.caches.remove(&id));
@@ -160,7 +160,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
             let in_cache = filled.as_mut().map(|filled| *filled.borrow_and_update());
             let waiting = self.waiting_slots(&informer, &current, in_cache);
             if waiting.is_empty() {
-                is_failing = false;
+                failure = None;
                 // A dropped informer must stop.
                 drop(informer);
                 let filled_changed = async {
@@ -174,7 +174,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                     () = filled_changed => {}
                 }
             } else if let Err(error) = self.catch_up(&informer, waiting, &current).await {
-                if !std::mem::replace(&mut is_failing, true) {
+                let error = error.to_string();
+                if failure.replace(error.clone()).as_ref() != Some(&error) {
                     tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
                 }
                 sleep(RETRY_DELAY).await;

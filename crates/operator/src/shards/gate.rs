@@ -5,7 +5,7 @@ use std::{future::ready, sync::Arc, time::Duration};
 use futures_util::{Stream, StreamExt, stream};
 use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey, Scope};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
 use super::{
     caches::{CacheState, Readiness, ReadySlots},
@@ -21,6 +21,10 @@ use crate::controller::{
 
 /// The delay of a key while the Lease of this process has expired.
 const EXPIRED_DELAY: Duration = Duration::from_secs(1);
+
+/// The delay before a list for slots that have become ready. The caches of a controller become ready one after
+/// the other, and slots often move in several steps.
+const LIST_DELAY: Duration = Duration::from_secs(1);
 
 /// The informers of a source of a controller.
 pub(crate) enum SourceInformers {
@@ -109,19 +113,24 @@ impl SlotGate {
         ready.owned.keys().filter_map(epoch).collect()
     }
 
-    /// Returns the slots that become ready for the controller.
-    fn gained(&self) -> impl Stream<Item = SlotSet> + use<> {
-        stream::unfold((self.clone(), ReadySlots::new()), async |(mut gate, mut known)| {
+    /// Returns the slots that become ready for the controller. Collects slots for this time.
+    fn gained(&self, time: Duration) -> impl Stream<Item = SlotSet> + use<> {
+        stream::unfold((self.clone(), ReadySlots::new()), move |(mut gate, mut known)| async move {
+            let mut is_collected = time.is_zero();
             loop {
                 let ready = gate.ready.borrow_and_update().clone();
                 let ready = gate.ready_slots(&ready);
                 let gained = ready.iter().filter(|(slot, epoch)| known.get(slot) != Some(epoch));
                 let gained: SlotSet = gained.map(|(slot, _)| *slot).collect();
-                known = ready;
-                if !gained.is_empty() {
-                    return Some((gained, (gate, known)));
+                if gained.is_empty() {
+                    known = ready;
+                    gate.ready.changed().await.ok()?;
+                } else if is_collected {
+                    return Some((gained, (gate, ready)));
+                } else {
+                    sleep(time).await;
+                    is_collected = true;
                 }
-                gate.ready.changed().await.ok()?;
             }
         })
     }
@@ -129,7 +138,7 @@ impl SlotGate {
     /// Returns the keys of the cached objects whenever their slots become ready.
     pub(crate) fn keys<T: Cached>(&self, informers: Informers<T>) -> impl Stream<Item = ObjectKey> + use<T> {
         let gate = self.clone();
-        self.gained().flat_map(move |gained| {
+        self.gained(Duration::ZERO).flat_map(move |gained| {
             let informers = informers.current();
             let keys = informers.iter().flat_map(|informer| informer.lister().keys());
             let keys = keys.filter(|key| gained.contains(gate.slot_of(key)));
@@ -144,7 +153,7 @@ impl SlotGate {
         S: Stream<Item = ObjectKey>,
     {
         let gate = self.clone();
-        self.gained().flat_map(move |gained| {
+        self.gained(LIST_DELAY).flat_map(move |gained| {
             let gate = gate.clone();
             list().filter(move |key| ready(gained.contains(gate.slot_of(key))))
         })

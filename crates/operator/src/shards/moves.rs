@@ -54,8 +54,8 @@ pub(super) fn record(moves: &mut Moves, options: &ShardOptions, before: &Ownersh
     // A slot that ends at once was not claimed: a restored table contains it.
     let gained = slots(after, |phase| phase != Phase::Ended).difference(&owned(before));
     let lost = owned(before).difference(&owned(after));
-    let is_stopping = |phase| phase != Phase::Active;
-    let stopping = slots(after, is_stopping).difference(&slots(before, is_stopping));
+    let stopping = slots(after, |phase| phase == Phase::Stopping);
+    let stopping = stopping.difference(&slots(before, |phase| phase != Phase::Active));
     let count = owned(after).len();
     if let Some(error) = after.refusal.as_ref().filter(|_| after.refusal != before.refusal) {
         tracing::error!(%group, %error, "this process takes no part in the shard group");

@@ -117,7 +117,8 @@ impl Peers {
             (PeerState::Unknown | PeerState::Alive(_), None) => {
                 (peer.state, peer.since) = (PeerState::Absent, now);
             }
-            (PeerState::Killed(_), None) => peer.state = PeerState::Dead,
+            // If a user has marked the Lease, the member acts until the same time as without the deletion.
+            (PeerState::Killed(_), None) => peer.state = PeerState::Absent,
             (PeerState::Absent | PeerState::Dead, None) => {}
         }
     }
@@ -260,5 +261,40 @@ impl Peers {
             is_owner: false,
         };
         self.peers.entry(member.to_owned()).or_insert(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DURATION: Duration = Duration::from_secs(15);
+
+    fn lease(version: u64, is_killed: bool) -> MemberLease {
+        MemberLease {
+            uid: "lease".to_owned(),
+            version: version.into(),
+            info: None,
+            renewed: "1".to_owned(),
+            is_killed,
+            duration: DURATION,
+        }
+    }
+
+    #[test]
+    fn marked_and_deleted_member_is_dead_only_after_its_lease_duration() {
+        let start = Instant::now();
+        let mut peers = Peers::new(DURATION);
+        peers.on_owners(&BTreeSet::from(["b"]), start);
+        peers.on_read("b", Some(lease(1, false)), start);
+        // A user marks the Lease of the live member, and another member deletes it.
+        let now = start + Duration::from_secs(1);
+        peers.on_read("b", Some(lease(2, true)), now);
+        peers.on_read("b", None, now);
+        peers.advance(now);
+        assert!(!peers.is_dead("b", now));
+        let end = start + DURATION;
+        peers.advance(end);
+        assert!(peers.is_dead("b", end));
     }
 }

@@ -125,7 +125,8 @@ impl ShardOptions {
 /// `lease_duration / renew_deadline`. An [`Election`](crate::Election) has the same condition. The exception
 /// is a process that starts within one lease duration after a user has deleted the table, or restored a
 /// backup of the cluster. It does not know the earlier owners. Two processes can then have a permit for the
-/// same slot, for at most one renew deadline.
+/// same slot, for at most one renew deadline. The same can happen after a restore if the API server was
+/// unavailable for less than the renew deadline.
 ///
 /// If a process crashes, other processes claim its slots after about one lease duration.
 pub struct Sharding {

@@ -135,7 +135,7 @@ async fn read(group: &Group, informer: &Informer<DynamicObject>) -> Result<Table
 /// Returns the random delay after a conflict. If a member joins, all members release slots at the same time.
 /// Without a delay, each of them would need as many writes as there are members.
 fn conflict_delay(group: &Group, rng: &mut Rng) -> Duration {
-    let members = group.member.lock().table().map_or(1, |table| table.owners().len());
+    let members = group.member.lock().peers.names().count() + 1;
     let max = CONFLICT_DELAY.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
     max.min(MAX_CONFLICT_DELAY).mul_f64(rng.f64())
 }

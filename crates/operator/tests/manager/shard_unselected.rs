@@ -7,9 +7,10 @@ use kube_operator::{
     Action, Cleanup, Controller, Failure, Finalizer, Manager, ManagerOptions, Request, ShardOptions,
 };
 use kube_testserver::Server;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::sleep;
 
-use super::shards::{NAMESPACES, Process, client, run, server, wait_until};
+use super::shards::{NAMESPACES, Process, SECOND, client, run, server, wait_until};
 
 const FINALIZER: &str = "example.com/maps";
 
@@ -28,19 +29,27 @@ fn start(server: &Server) -> Process {
         let finalizer = Arc::clone(&finalizer);
         let maps = maps.namespace(request.key.namespace().unwrap_or_default());
         async move {
-            let apply = async |_| Ok::<_, Failure>(Action::Done);
+            let apply = async |map: Arc<ConfigMap>| {
+                if map.data.as_ref().is_some_and(|data| data.contains_key("slow")) {
+                    sleep(10 * SECOND).await;
+                }
+                Ok::<_, Failure>(Action::Done)
+            };
             let clean_up = async |_| Ok::<_, Failure>(Cleanup::Done);
             finalizer.reconcile(&maps, request.object, apply, clean_up).await
         }
     };
-    manager.add_controller(controller.concurrency(4), reconcile);
+    manager.add_controller(controller.concurrency(NAMESPACES), reconcile);
     run(manager)
 }
 
 fn label(server: &Server, value: Option<&str>) {
-    let patch = json!({"metadata": {"labels": {"app": value}}});
+    patch(server, &json!({"metadata": {"labels": {"app": value}}}));
+}
+
+fn patch(server: &Server, patch: &Value) {
     for number in 0..NAMESPACES {
-        server.patch("v1", "ConfigMap", Some(&format!("team-{number}")), "first", &patch).unwrap();
+        server.patch("v1", "ConfigMap", Some(&format!("team-{number}")), "first", patch).unwrap();
     }
 }
 
@@ -70,8 +79,13 @@ async fn object_that_left_the_selection_during_a_move_is_reconciled() {
     let first = start(&server);
     wait_until(|| managed(&server) == NAMESPACES).await;
     let second = start(&server);
-    // The second process owns slots, but its caches may not contain the writes of the first process yet.
-    wait_until(|| second.slots.get().len() == 32).await;
+    // When the slots are about to move, long reconciles start.
+    wait_until(|| !second.slots.wanted().is_empty()).await;
+    sleep(4 * SECOND).await;
+    patch(&server, &json!({"data": {"slow": "true"}}));
+    // The slots wait for these reconciles. The first process starts no further reconciles in them.
+    sleep(4 * SECOND).await;
+    assert_eq!(first.slots.get().len(), 64);
     label(&server, None);
     wait_until(|| managed(&server) == 0).await;
     first.task.abort();

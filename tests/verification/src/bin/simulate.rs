@@ -124,7 +124,7 @@ fn run_restarts(arguments: &Arguments) -> ExitCode {
             println!("{}", simulate_restarts(seed, true).history.join("\n"));
         }
         if let Some(violation) = done.violation {
-            println!("seed {seed}: {violation}");
+            println!("seed {seed}: a guarantee of restarts is violated: {violation}");
             return ExitCode::FAILURE;
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of a member after the history of the server was replaced.
+//! Tests of a member whose table was replaced, or contains slots that it did not claim.
 
 use std::time::Duration;
 
