@@ -8,7 +8,7 @@ use kube_operator::{
 };
 use kube_testserver::Server;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::shards::{NAMESPACES, Process, SECOND, client, run, server, wait_until};
 
@@ -59,6 +59,11 @@ fn managed(server: &Server) -> usize {
     maps.iter().filter(|map| map["metadata"]["finalizers"] == json!([FINALIZER])).count()
 }
 
+/// Waits for two minutes. A lease expires after 15 s.
+async fn wait_until_unmanaged(server: &Server) {
+    timeout(120 * SECOND, wait_until(|| managed(server) == 0)).await.expect("objects keep their finalizers");
+}
+
 #[tokio::test(start_paused = true)]
 async fn object_that_left_the_selection_without_an_owner_is_reconciled() {
     let server = server();
@@ -68,7 +73,7 @@ async fn object_that_left_the_selection_without_an_owner_is_reconciled() {
     first.task.abort();
     label(&server, None);
     let second = start(&server);
-    wait_until(|| managed(&server) == 0).await;
+    wait_until_unmanaged(&server).await;
     second.task.abort();
 }
 
@@ -85,9 +90,9 @@ async fn object_that_left_the_selection_during_a_move_is_reconciled() {
     patch(&server, &json!({"data": {"slow": "true"}}));
     // The slots wait for these reconciles. The first process starts no further reconciles in them.
     sleep(4 * SECOND).await;
-    assert_eq!(first.slots.get().len(), 64);
+    assert!(second.slots.get().len() < 32, "slots with running reconciles do not move");
     label(&server, None);
-    wait_until(|| managed(&server) == 0).await;
+    wait_until_unmanaged(&server).await;
     first.task.abort();
     second.task.abort();
 }
