@@ -22,8 +22,8 @@ use crate::controller::{
 /// The delay of a key while the Lease of this process has expired.
 const EXPIRED_DELAY: Duration = Duration::from_secs(1);
 
-/// The delay before a list for slots that have become ready. The caches of a controller become ready one after
-/// the other, and slots often move in several steps.
+/// The delay before a list for slots that have become ready. The caches of a controller become ready one
+/// after the other, and slots often move in several steps.
 const LIST_DELAY: Duration = Duration::from_secs(1);
 
 /// The informers of a source of a controller.
