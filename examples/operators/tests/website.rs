@@ -25,7 +25,7 @@ async fn website_operator_on_kube_operator() -> Result<()> {
     check(&Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_website-kube-operator"))).await
 }
 
-/// Two replicas share the objects. Each stop and start moves the slots.
+/// Two replicas share the objects. If one stops, the other takes its slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn website_operator_with_shards() -> Result<()> {
     let program = Program::new(Library::KubeOperator, env!("CARGO_BIN_EXE_website-kube-operator"));

@@ -175,8 +175,9 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                 }
             } else if let Err(error) = self.catch_up(&informer, waiting, &current).await {
                 let error = error.to_string();
-                if failure.replace(error.clone()).as_ref() != Some(&error) {
+                if failure.as_ref() != Some(&error) {
                     tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
+                    failure = Some(error);
                 }
                 sleep(RETRY_DELAY).await;
             }

@@ -59,6 +59,15 @@ fn managed(server: &Server) -> usize {
     maps.iter().filter(|map| map["metadata"]["finalizers"] == json!([FINALIZER])).count()
 }
 
+/// Starts a server with labelled ConfigMaps, and a process that has added its finalizer to all of them.
+async fn start_first() -> (Server, Process) {
+    let server = server();
+    label(&server, Some("web"));
+    let first = start(&server);
+    wait_until(|| managed(&server) == NAMESPACES).await;
+    (server, first)
+}
+
 /// Waits for two minutes. A lease expires after 15 s.
 async fn wait_until_unmanaged(server: &Server) {
     timeout(120 * SECOND, wait_until(|| managed(server) == 0)).await.expect("objects keep their finalizers");
@@ -66,10 +75,7 @@ async fn wait_until_unmanaged(server: &Server) {
 
 #[tokio::test(start_paused = true)]
 async fn object_that_left_the_selection_without_an_owner_is_reconciled() {
-    let server = server();
-    label(&server, Some("web"));
-    let first = start(&server);
-    wait_until(|| managed(&server) == NAMESPACES).await;
+    let (server, first) = start_first().await;
     first.task.abort();
     label(&server, None);
     let second = start(&server);
@@ -79,10 +85,7 @@ async fn object_that_left_the_selection_without_an_owner_is_reconciled() {
 
 #[tokio::test(start_paused = true)]
 async fn object_that_left_the_selection_during_a_move_is_reconciled() {
-    let server = server();
-    label(&server, Some("web"));
-    let first = start(&server);
-    wait_until(|| managed(&server) == NAMESPACES).await;
+    let (server, first) = start_first().await;
     let second = start(&server);
     // When the slots are about to move, long reconciles start.
     wait_until(|| !second.slots.wanted().is_empty()).await;
