@@ -81,6 +81,13 @@ pub(crate) fn random_suffix() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
+/// Returns a seed for random delays. It differs between processes, and is the same when a test is repeated.
+pub(crate) fn seed_of(identity: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    identity.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Returns the environment variable `HOSTNAME`. In a Pod it is the name of the Pod.
 pub(crate) fn hostname() -> Option<String> {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty())
@@ -222,10 +229,8 @@ impl Election {
     fn start_informer(&self) -> Informer<DynamicObject> {
         let source = ListWatch::dynamic(self.api.clone(), &lease_resource())
             .fields(&format!("metadata.name={}", self.options.name));
-        // The seed differs between processes and is the same when a test is repeated.
-        let mut seed = DefaultHasher::new();
-        self.options.identity.hash(&mut seed);
-        let options = ReflectorOptions { seed: Some(seed.finish()), ..ReflectorOptions::default() };
+        let seed = Some(seed_of(&self.options.identity));
+        let options = ReflectorOptions { seed, ..ReflectorOptions::default() };
         let name = format!("Lease {}", self.key());
         let informer = Informer::from_source(source).name(name).reflector_options(options).build();
         informer.start();

@@ -1,10 +1,6 @@
 //! The loop that reads and writes the table, observes the other members and kills dead ones.
 
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
 use futures_util::StreamExt;
@@ -20,6 +16,7 @@ use super::{
     own_lease::MemberLease,
     sharding::Group,
 };
+use crate::election::seed_of;
 
 /// The maximum delay after a conflict, for each member of the group.
 const CONFLICT_DELAY: Duration = Duration::from_millis(10);
@@ -32,7 +29,6 @@ pub(super) async fn run(group: &Group, stop: &CancellationToken) {
     let mut events = informer.events();
     let mut filled = group.shared.filled.subscribe();
     let mut stopped_at = None;
-    // The names of members are random, so their delays differ.
     let mut rng = Rng::with_seed(seed_of(group.member.lock().name()));
     loop {
         let (now, is_draining) = (Instant::now(), group.shared.draining.is_cancelled());
@@ -138,10 +134,6 @@ fn conflict_delay(group: &Group, rng: &mut Rng) -> Duration {
     let members = group.member.lock().peers.names().count() + 1;
     let max = CONFLICT_DELAY.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
     max.min(MAX_CONFLICT_DELAY).mul_f64(rng.f64())
-}
-
-fn seed_of(name: &str) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(name)
 }
 
 /// Sends one request and handles its response.
