@@ -80,9 +80,23 @@ pub(super) fn record(moves: &mut Moves, options: &ShardOptions, before: &Ownersh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shards::member::Held;
 
     fn set(slots: impl IntoIterator<Item = u8>) -> SlotSet {
         slots.into_iter().map(Slot).collect()
+    }
+
+    #[test]
+    fn slot_that_ends_at_once_is_not_claimed() {
+        let (mut moves, options) = (Moves::default(), ShardOptions::new("default", "group"));
+        let owns = |phase| Ownership {
+            slots: BTreeMap::from([(Slot(1), Held { epoch: 1, phase })]),
+            ..Ownership::default()
+        };
+        record(&mut moves, &options, &Ownership::default(), &owns(Phase::Ended));
+        assert_eq!((moves.claimed, moves.waiting.len()), (0, 0));
+        record(&mut moves, &options, &Ownership::default(), &owns(Phase::Active));
+        assert_eq!((moves.claimed, moves.waiting.len()), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
