@@ -8,7 +8,7 @@ use crate::write::Object;
 
 /// The maximum nesting. The parser of stored objects accepts 127 levels, and `managedFields` are nested
 /// slightly deeper than the fields they describe.
-const DEPTH: usize = 100;
+pub(crate) const DEPTH: usize = 100;
 /// The maximum number of operations in a JSON patch, as on the real server.
 const OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that the copies of one JSON patch may add, as on the real server.
@@ -16,10 +16,16 @@ const COPIES: usize = 3 * 1024 * 1024;
 
 /// Rejects an object that is nested too deeply.
 pub(crate) fn check_depth(object: &Object) -> Result<(), Status> {
-    if object.values().all(|value| fits(value, DEPTH - 1)) {
-        return Ok(());
-    }
-    Err(Status::bad_request(format!("json: exceeded max depth: an object may be nested {DEPTH} levels deep")))
+    if object.values().all(|value| fits_at(1, value)) { Ok(()) } else { Err(too_deep()) }
+}
+
+pub(crate) fn too_deep() -> Status {
+    Status::bad_request(format!("json: exceeded max depth: an object may be nested {DEPTH} levels deep"))
+}
+
+/// Returns whether a value is nested within the limit if it is inside this number of objects and lists.
+pub(crate) fn fits_at(levels: usize, value: &Value) -> bool {
+    DEPTH.checked_sub(levels).is_some_and(|depth| fits(value, depth))
 }
 
 fn fits(value: &Value, depth: usize) -> bool {
@@ -50,8 +56,7 @@ impl Copies {
     /// Counts a value that will be copied; returns `false` beyond the limit.
     pub(crate) fn count(&mut self, copied: &Value) -> bool {
         self.0 += copied.to_string().len();
-        // A value can be copied into itself; a result that is nested too deeply is never built.
-        self.0 <= COPIES && fits(copied, DEPTH)
+        self.0 <= COPIES
     }
 }
 

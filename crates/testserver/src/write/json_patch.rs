@@ -43,8 +43,22 @@ impl Path {
     }
 }
 
-/// A patch does not apply; the response contains no more details.
-struct Refused;
+/// An operation that does not apply. The response contains no more details.
+#[derive(Debug)]
+enum Refused {
+    DoesNotApply,
+    /// The result would be nested too deeply.
+    TooDeep,
+}
+
+impl Refused {
+    fn status(&self) -> Status {
+        match self {
+            Self::DoesNotApply => Status::patch_rejected(),
+            Self::TooDeep => bounds::too_deep(),
+        }
+    }
+}
 
 impl JsonPatch {
     /// Reads a body.
@@ -73,11 +87,11 @@ impl JsonPatch {
     /// Returns the document with all operations applied.
     ///
     /// # Errors
-    /// Returns 422 if an operation does not apply.
+    /// Returns 422 if an operation does not apply, and 400 if its result is nested too deeply.
     pub(crate) fn apply(&self, mut document: Value) -> Result<Value, Status> {
         let mut copies = Copies::default();
         for operation in &self.0 {
-            apply(operation, &mut document, &mut copies).map_err(|Refused| Status::patch_rejected())?;
+            apply(operation, &mut document, &mut copies).map_err(|refused| refused.status())?;
         }
         Ok(document)
     }
@@ -114,42 +128,50 @@ fn operation(value: Value) -> Result<Operation, String> {
 }
 
 /// Applies one operation. The translation to RFC 6902 depends on the document.
+///
+/// Invariant: the document is never nested deeper than [`bounds::DEPTH`], because clone and drop recurse.
 fn apply(operation: &Operation, document: &mut Value, copies: &mut Copies) -> Result<(), Refused> {
     match operation {
         Operation::Add(path, value) => add(document, path, value.clone()),
         Operation::Remove(path) => remove(document, path),
         Operation::Replace(path, value) if path.is_whole && (value.is_object() || value.is_array()) => {
+            check_depth(path, value)?;
             *document = value.clone();
             Ok(())
         }
         Operation::Replace(path, value) => match find(document, path)? {
             Some(_) => {
+                check_depth(path, value)?;
                 let (path, value) = (place(document, path, 0)?, value.clone());
                 carry_out(document, PatchOperation::Replace(ReplaceOperation { path, value }))
             }
             None => add(document, path, value.clone()),
         },
         Operation::Move(from, path) => {
-            let moved = find(document, from)?.cloned().ok_or(Refused)?;
+            let place = place(document, from, 0)?;
+            let moved = document.pointer_mut(place.as_str()).map(Value::take).ok_or(Refused::DoesNotApply)?;
             remove(document, from)?;
             add(document, path, moved)
         }
         Operation::Copy(from, path) => {
             let copied = find(document, from)?.cloned().unwrap_or_default();
             if !copies.count(&copied) {
-                return Err(Refused);
+                return Err(Refused::DoesNotApply);
             }
             add(document, path, copied)
         }
-        Operation::Test(path, value) if path.is_whole => (document == value).then_some(()).ok_or(Refused),
-        Operation::Test(path, value) => {
-            (find(document, path)?.unwrap_or(&Value::Null) == value).then_some(()).ok_or(Refused)
+        Operation::Test(path, value) if path.is_whole => {
+            (document == value).then_some(()).ok_or(Refused::DoesNotApply)
         }
-        Operation::Unknown => Err(Refused),
+        Operation::Test(path, value) => (find(document, path)?.unwrap_or(&Value::Null) == value)
+            .then_some(())
+            .ok_or(Refused::DoesNotApply),
+        Operation::Unknown => Err(Refused::DoesNotApply),
     }
 }
 
 fn add(document: &mut Value, path: &Path, value: Value) -> Result<(), Refused> {
+    check_depth(path, &value)?;
     let path = place(document, path, 1)?;
     carry_out(document, PatchOperation::Add(AddOperation { path, value }))
 }
@@ -159,8 +181,13 @@ fn remove(document: &mut Value, path: &Path) -> Result<(), Refused> {
     carry_out(document, PatchOperation::Remove(RemoveOperation { path }))
 }
 
+/// Rejects a value that would be nested too deeply at this path.
+fn check_depth(path: &Path, value: &Value) -> Result<(), Refused> {
+    if bounds::fits_at(path.steps.len(), value) { Ok(()) } else { Err(Refused::TooDeep) }
+}
+
 fn carry_out(document: &mut Value, operation: PatchOperation) -> Result<(), Refused> {
-    json_patch::patch(document, &[operation]).map_err(|_| Refused)
+    json_patch::patch(document, &[operation]).map_err(|_| Refused::DoesNotApply)
 }
 
 /// Returns the value at a path; `None` if the object does not contain it.
@@ -172,18 +199,18 @@ fn find<'a>(document: &'a Value, path: &Path) -> Result<Option<&'a Value>, Refus
 /// Returns the path with each index in the notation of RFC 6902. The parent is an object or a list. `more`
 /// is 1 if the index may be one past the end, to add an element.
 fn place(document: &Value, path: &Path, more: usize) -> Result<PointerBuf, Refused> {
-    let (last, steps) = path.steps.split_last().ok_or(Refused)?;
+    let (last, steps) = path.steps.split_last().ok_or(Refused::DoesNotApply)?;
     let (mut at, mut place) = (document, PointerBuf::new());
     for step in steps {
-        let token = token(at, step, 0).ok_or(Refused)?;
+        let token = token(at, step, 0).ok_or(Refused::DoesNotApply)?;
         at = match at {
             Value::Object(map) => map.get(step),
             other => token.parse().ok().and_then(|index: usize| other.get(index)),
         }
-        .ok_or(Refused)?;
+        .ok_or(Refused::DoesNotApply)?;
         place.push_back(token.as_str());
     }
-    place.push_back(token(at, last, more).ok_or(Refused)?.as_str());
+    place.push_back(token(at, last, more).ok_or(Refused::DoesNotApply)?.as_str());
     Ok(place)
 }
 
@@ -285,6 +312,28 @@ mod tests {
         for rejected in [json!([null]), json!([{}]), json!([{"op": "move", "path": "/map/a"}])] {
             assert_eq!(patched(&rejected).unwrap_err().code(), 422);
         }
+    }
+
+    #[test]
+    fn each_operation_limits_the_depth() {
+        let nested = (0..90).fold(json!(1), |inner, _| json!({"a": inner}));
+        let inner = format!("/x{}", "/a".repeat(89));
+        let deepen = |op: &str| {
+            json!([
+                {"op": "add", "path": "/x", "value": nested},
+                {"op": "add", "path": "/y", "value": nested},
+                {"op": op, "from": "/y", "path": inner, "value": nested},
+            ])
+        };
+        for op in ["add", "replace", "move", "copy"] {
+            let refused = patched(&deepen(op)).unwrap_err();
+            assert!(refused.message().contains("exceeded max depth"), "{op}: {refused}");
+        }
+        let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(
+            patched(&json!([{"op": "replace", "path": "", "value": [deep]}])).unwrap_err().code(),
+            400
+        );
     }
 
     #[test]

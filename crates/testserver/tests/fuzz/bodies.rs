@@ -151,6 +151,29 @@ fn changed() -> impl Strategy<Value = Value> {
     prop_oneof![4 => valid(), 3 => anywhere, 3 => metadata, 1 => value()]
 }
 
+/// Generates JSON patches that move, copy and nest values. Half of the paths exist in the objects.
+pub(crate) fn json_patch() -> impl Strategy<Value = Value> {
+    let path = || {
+        let known = select(vec![
+            "/metadata",
+            "/metadata/labels",
+            "/metadata/labels/app",
+            "/spec",
+            "/data",
+            "/x",
+            "/y",
+        ]);
+        (known, select(vec![0, 0, 0, 1, 2, 30, 60]))
+            .prop_map(|(path, levels)| format!("{path}{}", "/a".repeat(levels)))
+    };
+    let op = select(vec!["add", "add", "remove", "replace", "move", "move", "copy", "test"]);
+    let nested = select(vec![0usize, 1, 2, 30, 60, 100])
+        .prop_map(|levels| (0..levels).fold(json!("v"), |inner, _| json!({"a": inner})));
+    let operation = (op, path(), path(), nested)
+        .prop_map(|(op, path, from, value)| json!({"op": op, "path": path, "from": from, "value": value}));
+    vec(operation, 1..30).prop_map(Value::Array)
+}
+
 /// Generates the body of a request.
 pub(crate) fn body() -> impl Strategy<Value = Bytes> {
     let text = changed().prop_map(|value| Bytes::from(value.to_string()));

@@ -115,7 +115,7 @@ fn patches_that_nest_too_deeply_leave_the_object_unchanged() {
                 .collect();
             Value::Array(operations).to_string()
         };
-        for body in [copy(1), copy(20_000), doubling(40)] {
+        for body in [copy(1), copy(20_000), doubling(40), moving(20), moving(2_000)] {
             let request = FuzzRequest::new("PATCH", path, "application/json-patch+json", body.into());
             responses::check(&responses::send(&server, &request).await, &request);
         }
@@ -131,6 +131,24 @@ fn doubling(times: usize) -> String {
     let operations: Vec<Value> =
         (0..times).map(|at| json!({"op": "copy", "from": "/spec", "path": format!("/spec/x{at}")})).collect();
     Value::Array(operations).to_string()
+}
+
+/// Creates operations that move each value into the innermost level of the other one. Each round would add
+/// 100 levels.
+fn moving(rounds: usize) -> String {
+    let nested = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
+    let inner = format!("/spec/x{}", "/a".repeat(100));
+    let operations: Vec<Value> = (0..rounds)
+        .flat_map(|_| {
+            [
+                json!({"op": "add", "path": "/spec/x", "value": nested}),
+                json!({"op": "move", "from": "/spec/y", "path": inner}),
+                json!({"op": "move", "from": "/spec/x", "path": "/spec/y"}),
+            ]
+        })
+        .collect();
+    let start = json!({"op": "add", "path": "/spec/y", "value": 1});
+    Value::Array([vec![start], operations].concat()).to_string()
 }
 
 proptest! {

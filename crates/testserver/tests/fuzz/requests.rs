@@ -232,6 +232,22 @@ fn headers() -> impl Strategy<Value = Vec<(String, Bytes)>> {
 }
 
 pub(crate) fn request() -> impl Strategy<Value = FuzzRequest> {
+    prop_oneof![9 => any_request(), 1 => json_patch_request()]
+}
+
+/// Generates a JSON patch of an existing object.
+fn json_patch_request() -> impl Strategy<Value = FuzzRequest> {
+    let path = select(vec![
+        "/api/v1/namespaces/default/configmaps/a",
+        "/apis/apps/v1/namespaces/default/deployments/a",
+        "/apis/example.com/v1/namespaces/default/widgets/a",
+    ]);
+    (path, bodies::json_patch()).prop_map(|(path, patch)| {
+        FuzzRequest::new("PATCH", path, "application/json-patch+json", patch.to_string().into())
+    })
+}
+
+fn any_request() -> impl Strategy<Value = FuzzRequest> {
     let breaks = prop::bool::weighted(0.04);
     (select(METHODS.to_vec()), path(), query(), headers(), bodies::body(), breaks).prop_map(
         |(method, path, query, headers, body, breaks)| {
