@@ -28,6 +28,8 @@ checks! {
         pages_not_older_than_a_version_are_of_one_state;
     "A limit of 0 or less means no limit.":
         limit_of_zero_or_less_means_no_limit;
+    "A continue token of a later version is rejected as too large.":
+        token_of_later_version_is_rejected;
     "A request with a continue token carries neither version nor match.":
         token_with_version_is_rejected, token_with_match_is_rejected, token_with_version_zero_is_accepted,
         invalid_token_is_rejected;
@@ -216,6 +218,16 @@ async fn limit_of_zero_or_less_means_no_limit(place: Place) -> Result<()> {
 async fn token(place: &Place) -> Result<String> {
     place.create_all(["a", "b"]).await?;
     Ok(next_page(&place.list("limit=1").await?).context("no token")?.to_owned())
+}
+
+async fn token_of_later_version_is_rejected(place: Place) -> Result<()> {
+    // {"v":"meta.k8s.io/v1","rv":99999999,"start":"/a\u0000"}
+    let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6OTk5OTk5OTksInN0YXJ0IjoiL2FcdTAwMDAifQ";
+    place.create_all(["a", "b"]).await?;
+    let answer = place.admin().get(&format!("{}?continue={token}", place.all())).await?;
+    let message = answer.refused(504, "Timeout")?["message"].as_str().unwrap_or("").to_owned();
+    ensure!(message.starts_with("Timeout: Too large resource version: 99999999, current: "), "{message}");
+    Ok(())
 }
 
 async fn token_with_version_is_rejected(place: Place) -> Result<()> {

@@ -107,8 +107,8 @@ impl Collector {
     }
 
     /// Returns the owners of an object by their state. Returns `None` if the object has no owners, or
-    /// if the collector cannot find an owner. The kind of such an owner is unknown, or the owner is
-    /// namespaced and the object is not.
+    /// if the collector cannot find an owner. The kind of such an owner is unknown and its deletion was not
+    /// observed, or the owner is namespaced and the object is not.
     fn classify(&self, state: &State, node: &Node, target: &Target) -> Option<Owners> {
         let mut owners = Owners::default();
         for owner in &node.owners {
@@ -123,8 +123,11 @@ impl Collector {
 
     fn owner_state(&self, state: &State, owner: &Owner, target: &Target) -> Option<OwnerState> {
         let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
-        let mut resources = state.registry.resources(group, version)?.values();
-        let served = resources.find(|served| served.kind.kind == owner.kind)?;
+        let mut resources = state.registry.resources(group, version).into_iter().flat_map(|all| all.values());
+        let Some(served) = resources.find(|served| served.kind.kind == owner.kind) else {
+            // The objects of a deleted CRD are removed before their dependents are checked.
+            return self.graph.was_removed(&owner.uid).then_some(OwnerState::Missing);
+        };
         let namespace = match (served.kind.rules.namespaced, &target.namespace) {
             (true, None) => return None,
             (true, Some(namespace)) => Some(namespace.as_str()),

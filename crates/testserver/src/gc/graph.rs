@@ -48,6 +48,8 @@ pub(super) enum Stage {
 pub(super) struct Graph {
     nodes: BTreeMap<Uid, Node>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
+    /// The removed objects that have dependents. Their kind may no longer be served.
+    removed: BTreeSet<Uid>,
 }
 
 impl Graph {
@@ -57,6 +59,11 @@ impl Graph {
 
     pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Uid> {
         self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// Returns whether the object was removed and still has dependents.
+    pub(super) fn was_removed(&self, uid: &str) -> bool {
+        self.removed.contains(uid)
     }
 
     /// Adds or updates an object. Returns the uids of the objects to check.
@@ -87,6 +94,9 @@ impl Graph {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         self.disown(uid, &node.owners);
         let mut affected: Vec<Uid> = self.dependents(uid).cloned().collect();
+        if !affected.is_empty() {
+            self.removed.insert(uid.into());
+        }
         affected.extend(node.owners.into_iter().map(|owner| owner.uid));
         affected
     }
@@ -97,6 +107,7 @@ impl Graph {
                 dependents.remove(uid);
                 if dependents.is_empty() {
                     self.dependents.remove(&owner.uid);
+                    self.removed.remove(&owner.uid);
                 }
             }
         }

@@ -52,8 +52,11 @@ pub(crate) async fn list(
         // If the cache does not catch up in time, the storage serves the request instead.
         ListPosition::Latest => cache.reach(shared, served, shared.revision()).await.is_ok(),
         ListPosition::NotOlderThan(revision) => cache.reach(shared, served, revision).await.map(|()| true)?,
-        ListPosition::Exactly(revision) => shared.reach(revision).await.map(|()| true)?,
-        ListPosition::Any | ListPosition::Continue(_) => true,
+        // After a restore, a token can contain a revision that the server has not reached again.
+        ListPosition::Exactly(revision) | ListPosition::Continue(Token { revision: Some(revision), .. }) => {
+            shared.reach(revision).await.map(|()| true)?
+        }
+        ListPosition::Any | ListPosition::Continue(Token { revision: None, .. }) => true,
     };
     shared.age();
     let prefix = prefix(namespace);

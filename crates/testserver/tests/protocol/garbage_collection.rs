@@ -49,6 +49,28 @@ async fn dependents_remain_without_garbage_collector() {
 }
 
 #[tokio::test]
+async fn deletion_of_a_crd_removes_the_dependents_of_its_objects() {
+    let server = server();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    server.create(crd).unwrap();
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "r"}});
+    let widget = server.create(widget).unwrap();
+    let unknown =
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g", "uid": "u"}});
+    let a = owned(&server, "a", std::slice::from_ref(&widget)).await;
+    owned(&server, "b", &[a]).await;
+    owned(&server, "c", &[unknown]).await;
+    server
+        .delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
+        .unwrap();
+    assert_eq!(names(&server).await, ["c"]);
+}
+
+#[tokio::test]
 async fn background_delete_removes_all_transitive_dependents() {
     let server = server();
     let a = owned(&server, "a", &[]).await;

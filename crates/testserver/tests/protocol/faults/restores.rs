@@ -130,6 +130,17 @@ async fn restore_serves_the_crds_of_the_restored_version() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn continue_token_of_lost_version_is_rejected() {
+    let server = server();
+    let before = configmaps(&server, &["a", "b"]);
+    configmaps(&server, &["c"]);
+    let page = get(&server, &format!("{CONFIGMAPS}?limit=1")).await.json();
+    let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    server.restore(before).unwrap();
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}?limit=1&continue={token}")).await.code, 504);
+}
+
+#[tokio::test(start_paused = true)]
 async fn corruption_guard_repairs_only_its_object_version() {
     let server = server();
     let then = configmaps(&server, &["a"]);
