@@ -1,4 +1,6 @@
-//! The clock for timestamps in objects. This is the only use of the wall clock. Timers use tokio's time.
+//! The clock for timestamps in objects, and for ages in tables. This is the only use of the wall clock. Timers use tokio's time.
+
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -21,7 +23,7 @@ pub enum Clock {
 
 /// The clock of a server. Changes do not affect timers.
 #[derive(Debug)]
-pub(crate) struct RunningClock(Mutex<ClockSetting>);
+pub(crate) struct RunningClock(Arc<Mutex<ClockSetting>>);
 
 #[derive(Clone, Copy, Debug)]
 struct ClockSetting {
@@ -32,18 +34,24 @@ struct ClockSetting {
 
 impl From<Clock> for RunningClock {
     fn from(clock: Clock) -> Self {
-        Self(Mutex::new(ClockSetting { clock, since: Instant::now(), ahead: SignedDuration::ZERO }))
+        let setting = ClockSetting { clock, since: Instant::now(), ahead: SignedDuration::ZERO };
+        Self(Arc::new(Mutex::new(setting)))
     }
 }
 
 /// The copy is independent of the original.
 impl Clone for RunningClock {
     fn clone(&self) -> Self {
-        Self(Mutex::new(*self.0.lock()))
+        Self(Arc::new(Mutex::new(*self.0.lock())))
     }
 }
 
 impl RunningClock {
+    /// Returns another reference to this clock, which follows its changes.
+    pub(crate) fn share(&self) -> Self {
+        Self(self.0.clone())
+    }
+
     /// Replaces the clock, and removes all jumps.
     pub(crate) fn set(&self, clock: Clock) {
         *self.0.lock() = ClockSetting { clock, since: Instant::now(), ahead: SignedDuration::ZERO };
@@ -58,6 +66,15 @@ impl RunningClock {
     /// Returns the time in `after_seconds` as a timestamp of an object: RFC 3339 without fractions of a
     /// second.
     pub(crate) fn timestamp(&self, after_seconds: i64) -> String {
+        self.after(SignedDuration::from_secs(after_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// Returns the time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.after(SignedDuration::ZERO)
+    }
+
+    fn after(&self, by: SignedDuration) -> Timestamp {
         let ClockSetting { clock, since, ahead } = *self.0.lock();
         let now = match clock {
             Clock::Wall => Timestamp::now(),
@@ -67,10 +84,9 @@ impl RunningClock {
                 from.saturating_add(elapsed.unwrap_or(SignedDuration::MAX)).unwrap_or(Timestamp::MAX)
             }
         };
-        let by = ahead.saturating_add(SignedDuration::from_secs(after_seconds));
+        let by = ahead.saturating_add(by);
         // Clients cannot parse timestamps before the year 0.
-        let time = now.saturating_add(by).unwrap_or(now).max(YEAR_0);
-        time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        now.saturating_add(by).unwrap_or(now).max(YEAR_0)
     }
 }
 

@@ -66,6 +66,7 @@ mod server;
 mod state;
 mod status;
 mod storage;
+mod tables;
 mod types;
 mod verbs;
 mod workload;

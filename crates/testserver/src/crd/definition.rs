@@ -89,6 +89,7 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
         scale: version.pointer("/subresources/scale").filter(|scale| !scale.is_null()).map(scale),
         merging: crate::apply::custom::schema(version.pointer("/schema/openAPIV3Schema")),
         schemas,
+        columns: Some(Arc::new(crate::tables::custom_columns(version))),
     }
 }
 

@@ -38,6 +38,13 @@ impl<'a> MediaType<'a> {
         self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
+    /// Returns the kind of `meta.k8s.io` that the response must have: `Table`, or a metadata kind.
+    pub(crate) fn meta_kind(&self) -> Option<&'a str> {
+        let is_meta = self.parameter("g") == Some("meta.k8s.io")
+            && matches!(self.parameter("v"), Some("v1" | "v1beta1"));
+        self.parameter("as").filter(|_| is_meta)
+    }
+
     fn wildcards(&self) -> usize {
         self.essence.matches('*').count()
     }
@@ -68,6 +75,17 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaType<'_>> {
 /// Returns whether YAML is the first supported media type.
 pub(crate) fn prefers_yaml(headers: &HeaderMap) -> bool {
     accepted(headers).iter().find(|media| media.is_json() || media.is_yaml()).is_some_and(MediaType::is_yaml)
+}
+
+/// Returns whether a table is the first supported representation.
+pub(crate) fn prefers_table(headers: &HeaderMap) -> bool {
+    let accepted = accepted(headers);
+    let mut known = accepted.iter().filter(|media| media.is_json() || media.is_yaml());
+    let supported = |media: &&MediaType<'_>| match media.parameter("as") {
+        None => true,
+        Some(_) => media.meta_kind().is_some(),
+    };
+    known.find(supported).is_some_and(|media| media.meta_kind() == Some("Table"))
 }
 
 /// Creates the rejection for a request that accepts no supported media type.

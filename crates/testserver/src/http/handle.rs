@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Response};
+use http::{HeaderMap, Method, Response};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::discovery;
 use crate::http::gzip;
-use crate::http::object_encoder::{ObjectEncoder, Requested, negotiate};
+use crate::http::object_encoder::{Negotiated, ObjectEncoder, Requested, negotiate};
 use crate::http::path_checks;
 use crate::http::query::{
     has_initial_events_parameter, list_options, parse_version, streaming_unsupported, watch_options,
@@ -22,11 +22,13 @@ use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
 use crate::journal::Verb;
+use crate::kinds::builtin::SCALE;
 use crate::read::list::list;
 use crate::read::watch::WatchInputs;
 use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::storage::log::key;
+use crate::tables::{IncludeObject, TableFormat};
 use crate::write::decode;
 use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
@@ -47,7 +49,11 @@ pub(crate) async fn handle(
     match &call.route {
         Route::Resource(path) => {
             let path = path.clone();
-            resource(shared, closing, call, &path, body).await
+            let headers = call.parts.headers.clone();
+            let include = call.query.get("includeObject").map(str::to_owned);
+            let response = resource(shared, closing, call, &path, body).await?;
+            check_table(&headers, include.as_deref())?;
+            Ok(response)
         }
         _ => discovery::respond(shared, &call),
     }
@@ -88,7 +94,7 @@ async fn resource(
         Verb::Create if part == Part::Eviction => subresources::evict(shared, &target(served)?, &call, &body),
         _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
-            let encoder = encoder(&call, &served, Requested::Object)?;
+            let encoder = encoder(shared, &call, &served, Requested::Object)?;
             subresources::scale(shared, &target(served)?, &encoder, &call, &body)
         }
         Verb::Create | Verb::Delete
@@ -141,13 +147,39 @@ fn target(served: Served, path: &ResourcePath, verb: Verb) -> Result<Target, Sta
     Ok(Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() })
 }
 
-fn encoder(call: &Call, served: &Served, requested: Requested) -> Result<ObjectEncoder, Status> {
-    let representation = negotiate(&call.parts.headers, requested, &served.kind)?;
-    Ok(ObjectEncoder::new(served.kind.clone(), representation))
+fn encoder(
+    shared: &Shared,
+    call: &Call,
+    served: &Served,
+    requested: Requested,
+) -> Result<ObjectEncoder, Status> {
+    let kind = served.kind.clone();
+    Ok(match negotiate(&call.parts.headers, requested, &kind)? {
+        Negotiated::Objects(representation) => ObjectEncoder::new(kind, representation),
+        Negotiated::Table => {
+            let columns = if call.info.subresource.as_deref() == Some("scale") && !kind.rules.custom {
+                SCALE.columns()
+            } else {
+                kind.columns()
+            };
+            // The response to an invalid parameter is replaced later.
+            let include = IncludeObject::parse(call.query.get("includeObject")).unwrap_or_default();
+            ObjectEncoder::table(kind, TableFormat::new(columns, include), &shared.config.clock)
+        }
+    })
+}
+
+/// Rejects an invalid `includeObject` of a table. Like on the real server, this happens after the request
+/// was executed.
+fn check_table(headers: &HeaderMap, include: Option<&str>) -> Result<(), Status> {
+    if accept::prefers_table(headers) {
+        IncludeObject::parse(include).map_err(Status::bad_request)?;
+    }
+    Ok(())
 }
 
 async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> HandlerResult {
-    let encoder = encoder(call, served, Requested::List)?;
+    let encoder = encoder(shared, call, served, Requested::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
     path_checks::check_collection(&served.kind, path)?;
@@ -170,10 +202,10 @@ fn open_watch(
         call.arrival.fault.get_or_insert(Fault::error(streaming_unsupported()));
     }
     let mut options = watch_options(&call.query, &served.kind, streaming)?;
-    let encoder = match encoder(&call, &served, Requested::Object) {
+    let encoder = match encoder(shared, &call, &served, Requested::Object) {
         Ok(encoder) => encoder,
         // The real server accepts a watch with the representation of a list, and closes it immediately.
-        Err(_) if encoder(&call, &served, Requested::List).is_ok() => return Ok(stream(Body::bytes(""))),
+        Err(_) if encoder(shared, &call, &served, Requested::List).is_ok() => return Ok(stream(Body::bytes(""))),
         Err(status) => return Err(status),
     };
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
@@ -204,7 +236,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
         let text = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(text));
     }
-    let encoder = encoder(call, &target.served, Requested::Object)?;
+    let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let version = call.query.get("resourceVersion").unwrap_or("");
     let cached = !version.is_empty();
     if cached && version != "0" {
@@ -235,7 +267,7 @@ pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, S
 }
 
 fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
-    let encoder = encoder(call, &target.served, Requested::Object)?;
+    let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let options = write_options(call, body)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
@@ -244,7 +276,7 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Handle
 }
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
-    let encoder = encoder(call, &target.served, Requested::Object)?;
+    let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
     decode::check_json(&call.parts.headers)?;
     let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind()))?;
@@ -252,7 +284,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
 }
 
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
-    let encoder = encoder(call, &target.served, Requested::Object)?;
+    let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
     let media_type = decode::media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
@@ -261,7 +293,7 @@ fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes
 }
 
 fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
-    let encoder = encoder(call, &target.served, Requested::Object)?;
+    let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     let deleted = crate::write::delete::delete(shared, target, &options)?;
     Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &encoder)))
@@ -274,7 +306,7 @@ async fn delete_collection(
     call: &Call,
     body: &Bytes,
 ) -> HandlerResult {
-    let encoder = encoder(call, served, Requested::List)?;
+    let encoder = encoder(shared, call, served, Requested::List)?;
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;

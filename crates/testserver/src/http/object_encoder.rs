@@ -1,16 +1,20 @@
-//! Encodes objects for a response: complete or only metadata, in the requested version, as single
-//! objects, list items or watch frames.
+//! Encodes objects for a response: complete, only metadata or as tables, in the requested version, as
+//! single objects, list items or watch frames.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use serde_json::Value;
 
+use crate::clock::RunningClock;
 use crate::http::accept::{self, MediaType};
 use crate::kinds::events;
 use crate::kinds::kind::Kind;
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
+use crate::tables::{IncludeObject, TableFormat};
 use crate::write::scale::Scale;
 
 /// The representation of the objects in a response.
@@ -18,6 +22,13 @@ use crate::write::scale::Scale;
 pub(crate) enum Representation {
     Full,
     Metadata,
+}
+
+/// The result of content negotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Negotiated {
+    Objects(Representation),
+    Table,
 }
 
 /// The requested kind of response.
@@ -33,21 +44,20 @@ pub(crate) fn negotiate(
     headers: &HeaderMap,
     requested: Requested,
     kind: &Kind,
-) -> Result<Representation, Status> {
+) -> Result<Negotiated, Status> {
     let accepted = accept::accepted(headers);
     let known = |media: &&MediaType<'_>| media.is_json() || media.is_yaml();
     for media in accepted.iter().filter(known) {
-        let meta = media.parameter("g") == Some("meta.k8s.io")
-            && matches!(media.parameter("v"), Some("v1" | "v1beta1"));
-        let wanted = match media.parameter("as") {
-            None => return Ok(Representation::Full),
-            Some("PartialObjectMetadata") if meta => Requested::Object,
-            Some("PartialObjectMetadataList") if meta => Requested::List,
-            // An unsupported representation, such as a table.
-            Some(_) => continue,
+        let wanted = match media.meta_kind() {
+            Some("PartialObjectMetadata") => Requested::Object,
+            Some("PartialObjectMetadataList") => Requested::List,
+            Some("Table") => return Ok(Negotiated::Table),
+            None if media.parameter("as").is_none() => return Ok(Negotiated::Objects(Representation::Full)),
+            // An unsupported representation.
+            _ => continue,
         };
         return if wanted == requested {
-            Ok(Representation::Metadata)
+            Ok(Negotiated::Objects(Representation::Metadata))
         } else {
             Err(wrong_response_kind(requested, kind))
         };
@@ -84,6 +94,15 @@ pub(crate) struct ObjectEncoder {
     /// The kind and apiVersion that replace the kind and apiVersion of the stored object, if they
     /// differ.
     retyped: Option<Arc<[u8]>>,
+    /// The table that contains the objects.
+    table: Option<Arc<TableEncoder>>,
+}
+
+/// Encodes objects as rows of a table.
+#[derive(Clone, Debug)]
+struct TableEncoder {
+    format: TableFormat,
+    clock: RunningClock,
 }
 
 const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
@@ -92,7 +111,24 @@ impl ObjectEncoder {
     pub(crate) fn new(kind: Arc<Kind>, representation: Representation) -> Self {
         let retyped =
             (kind.version != kind.storage_version).then(|| type_prefix(&kind, &kind.api_version()).into());
-        Self { kind, representation, retyped }
+        Self { kind, representation, retyped, table: None }
+    }
+
+    /// Creates an encoder for tables. `clock` is the clock for the ages in the rows.
+    pub(crate) fn table(kind: Arc<Kind>, format: TableFormat, clock: &RunningClock) -> Self {
+        let representation = match format.include {
+            IncludeObject::Object => Representation::Full,
+            IncludeObject::Metadata | IncludeObject::None => Representation::Metadata,
+        };
+        let table = Arc::new(TableEncoder { format, clock: clock.share() });
+        Self { table: Some(table), ..Self::new(kind, representation) }
+    }
+
+    /// Omits the column definitions of the next tables. Other responses stay unchanged.
+    pub(crate) fn omit_headers(&mut self) {
+        if let Some(table) = &mut self.table {
+            Arc::make_mut(table).format.omit_headers();
+        }
     }
 
     /// Returns whether objects must be converted from their stored version.
@@ -100,8 +136,33 @@ impl ObjectEncoder {
         self.representation == Representation::Full && events::is_converted(&self.kind)
     }
 
-    /// Encodes an object or its metadata, with kind and apiVersion.
+    /// Encodes an object, its metadata or a table with one row, with kind and apiVersion.
     pub(crate) fn object(&self, entry: &Entry) -> Bytes {
+        match &self.table {
+            Some(table) => {
+                let meta = ListMeta { revision: entry.revision, ..ListMeta::default() };
+                table.single(&meta, &self.row(table, entry))
+            }
+            None => self.content(entry),
+        }
+    }
+
+    fn row(&self, table: &TableEncoder, entry: &Entry) -> Vec<u8> {
+        let object = if self.kind.rules.custom {
+            let full = Self { representation: Representation::Full, ..self.clone() };
+            serde_json::from_slice(&full.content(entry)).unwrap_or_default()
+        } else {
+            Value::Object(entry.object())
+        };
+        let included = match table.format.include {
+            IncludeObject::None => Bytes::from_static(b"null"),
+            IncludeObject::Metadata | IncludeObject::Object => self.content(entry),
+        };
+        table.format.row(&object, &included, table.clock.now())
+    }
+
+    /// Encodes an object or its metadata, with kind and apiVersion.
+    fn content(&self, entry: &Entry) -> Bytes {
         if self.converts() {
             let prefix = type_prefix(&self.kind, &self.kind.api_version());
             return [prefix, events::rest(&entry.object(), entry.metadata())].concat().into();
@@ -120,18 +181,26 @@ impl ObjectEncoder {
 
     /// Encodes a scale or its metadata.
     pub(crate) fn scale(&self, scale: &Scale) -> Bytes {
-        match self.representation {
-            Representation::Full => scale.json().to_string().into(),
+        let metadata = Value::Object(scale.metadata.clone()).to_string();
+        let content = match self.representation {
+            Representation::Full => scale.json().to_string().into_bytes(),
             Representation::Metadata => {
-                let metadata = serde_json::Value::Object(scale.metadata.clone()).to_string();
-                [METADATA_PREFIX, b"\"metadata\":", metadata.as_bytes(), b"}"].concat().into()
+                [METADATA_PREFIX, b"\"metadata\":", metadata.as_bytes(), b"}"].concat()
             }
-        }
+        };
+        let Some(table) = &self.table else { return content.into() };
+        let version = scale.metadata.get("resourceVersion").and_then(Value::as_str);
+        let revision = version.and_then(|version| version.parse().ok()).unwrap_or(0);
+        let included = if table.format.include == IncludeObject::None { b"null" } else { content.as_slice() };
+        let row = table.format.row(&scale.json(), included, table.clock.now());
+        table.single(&ListMeta { revision, ..ListMeta::default() }, &row)
     }
 
     /// Encodes a list item. Items of built-in kinds have no kind and apiVersion.
     pub(crate) fn item(&self, entry: &Entry, out: &mut Vec<u8>) {
-        if self.converts() {
+        if let Some(table) = &self.table {
+            out.extend_from_slice(&self.row(table, entry));
+        } else if self.converts() {
             out.push(b'{');
             out.extend_from_slice(&events::rest(&entry.object(), entry.metadata()));
         } else if self.representation == Representation::Full && !self.kind.rules.custom {
@@ -142,16 +211,45 @@ impl ObjectEncoder {
         }
     }
 
+    /// Sorts the rows of a table. The table of flow schemas is sorted by precedence, then by name.
+    pub(crate) fn sort_rows(&self, items: &mut VecDeque<Arc<Entry>>) {
+        if self.table.is_some() && self.kind.plural == "flowschemas" && !self.kind.rules.custom {
+            let precedence = |entry: &Arc<Entry>| {
+                let spec = entry.object().remove("spec").unwrap_or_default();
+                (spec["matchingPrecedence"].as_i64(), entry.essentials.name.clone())
+            };
+            items.make_contiguous().sort_by_cached_key(precedence);
+        }
+    }
+
     /// Encodes a watch frame.
     pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
         match (self.representation, &self.retyped) {
-            (Representation::Full, None) if !self.converts() => entry.frame(change),
+            (Representation::Full, None) if !self.converts() && self.table.is_none() => entry.frame(change),
             _ => frame_around(change, &self.object(entry)),
         }
     }
 
     /// Encodes a bookmark. `initial_end` adds the annotation for the end of the initial events.
     pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let content = self.bookmark_content(revision, initial_end);
+        let object = match &self.table {
+            None => content,
+            Some(table) => {
+                let full = Self { representation: Representation::Full, ..self.clone() };
+                let full = full.bookmark_content(revision, initial_end);
+                let empty: Value = serde_json::from_slice(&full).unwrap_or_default();
+                // Without the object, the client would miss the end of the initial events.
+                let is_omitted = table.format.include == IncludeObject::None && !initial_end;
+                let included = if is_omitted { b"null" } else { content.as_slice() };
+                let row = table.format.row(&empty, included, table.clock.now());
+                table.single(&ListMeta { revision, ..ListMeta::default() }, &row).to_vec()
+            }
+        };
+        [b"{\"type\":\"BOOKMARK\",\"object\":", object.as_slice(), b"}\n"].concat().into()
+    }
+
+    fn bookmark_content(&self, revision: u64, initial_end: bool) -> Vec<u8> {
         let annotation = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
         let metadata =
             match (initial_end, self.kind.rules.custom && self.representation == Representation::Full) {
@@ -164,20 +262,16 @@ impl ObjectEncoder {
             Representation::Full => type_prefix(&self.kind, &self.kind.api_version()),
         };
         let empty = if self.representation == Representation::Full { empty_content(&self.kind) } else { "" };
-        let parts = [
-            b"{\"type\":\"BOOKMARK\",\"object\":".as_slice(),
-            &prefix,
-            b"\"metadata\":",
-            metadata.as_bytes(),
-            empty.as_bytes(),
-            b"}}\n",
-        ];
-        parts.concat().into()
+        [&prefix, b"\"metadata\":".as_slice(), metadata.as_bytes(), empty.as_bytes(), b"}"].concat()
     }
 
     /// Encodes the start of a list, up to the items. If a metadata list is empty, the real server sends
     /// null instead of an array.
     pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
+        if let Some(table) = &self.table {
+            let rows = if table.format.is_null(empty) { "null" } else { "[" };
+            return (table.format.head(&meta.json(ListKind::Metadata)) + rows).into_bytes();
+        }
         if self.representation == Representation::Metadata {
             let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
             let items = if empty { "null" } else { "[" };
@@ -195,14 +289,23 @@ impl ObjectEncoder {
 
     /// Encodes the end of a list, after the items.
     pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        if self.representation == Representation::Metadata && empty {
+        let is_metadata = self.table.is_none() && self.representation == Representation::Metadata;
+        if is_metadata && empty || self.table.as_ref().is_some_and(|table| table.format.is_null(empty)) {
             return b"}\n".to_vec();
         }
-        if self.representation == Representation::Metadata || !self.kind.rules.custom {
+        if is_metadata || self.table.is_some() || !self.kind.rules.custom {
             return b"]}\n".to_vec();
         }
         format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(ListKind::Custom))
             .into_bytes()
+    }
+}
+
+impl TableEncoder {
+    /// Encodes a table with one row.
+    fn single(&self, meta: &ListMeta, row: &[u8]) -> Bytes {
+        let head = self.format.head(&meta.json(ListKind::Metadata));
+        [head.as_bytes(), b"[", row, b"]}"].concat().into()
     }
 }
 
@@ -226,6 +329,10 @@ enum ListKind {
 
 impl ListMeta {
     fn json(&self, list_kind: ListKind) -> String {
+        // The table of a dry run that creates an object has no version.
+        if self.revision == 0 {
+            return "{}".into();
+        }
         let token = self.continue_token.as_deref();
         let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
         let revision = self.revision;
@@ -261,7 +368,7 @@ mod tests {
     use super::*;
     use http::header;
 
-    fn accepts(accept: &str, requested: Requested) -> Result<Representation, u16> {
+    fn accepts(accept: &str, requested: Requested) -> Result<Negotiated, u16> {
         let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
@@ -271,16 +378,16 @@ mod tests {
     #[test]
     fn first_supported_representation_is_selected() {
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        assert_eq!(accepts("*/*", Requested::List), Ok(Representation::Full));
-        assert_eq!(accepts(metadata, Requested::List), Ok(Representation::Metadata));
+        assert_eq!(accepts("*/*", Requested::List), Ok(Negotiated::Objects(Representation::Full)));
+        assert_eq!(accepts(metadata, Requested::List), Ok(Negotiated::Objects(Representation::Metadata)));
         assert_eq!(accepts(metadata, Requested::Object), Err(406));
         assert_eq!(
             accepts("application/vnd.kubernetes.protobuf,application/json", Requested::Object),
-            Ok(Representation::Full)
+            Ok(Negotiated::Objects(Representation::Full))
         );
         assert_eq!(
             accepts("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", Requested::List),
-            Ok(Representation::Full)
+            Ok(Negotiated::Table)
         );
         assert_eq!(accepts("text/html", Requested::List), Err(406));
     }

@@ -162,6 +162,7 @@ impl Row {
                 _ => names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
             },
             schemas: None,
+            columns: None,
             scale: self.scale(),
             merging: crate::apply::builtin::schema(self.group, self.kind),
         }

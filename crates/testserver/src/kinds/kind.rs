@@ -8,6 +8,7 @@ use crate::apply::schema::Schema as Merging;
 use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};
+use crate::tables::{self, Columns};
 
 /// The selectable fields of a kind that does not define a list.
 pub(crate) const NAMES: [&str; 2] = ["metadata.name", "metadata.namespace"];
@@ -36,6 +37,8 @@ pub(crate) struct Kind {
     pub merging: Arc<Merging>,
     /// The schemas of a custom resource.
     pub schemas: Option<Schemas>,
+    /// The table columns of a custom resource.
+    pub columns: Option<Arc<Columns>>,
 }
 
 /// The schemas that apply to objects of a version.
@@ -179,6 +182,11 @@ impl Kind {
                 )
             })
         })
+    }
+
+    /// Returns the columns of tables.
+    pub(crate) fn columns(&self) -> Arc<Columns> {
+        self.columns.clone().unwrap_or_else(|| tables::builtin_columns(&self.group, &self.plural))
     }
 
     pub(crate) fn is_crd(&self) -> bool {

@@ -227,6 +227,7 @@ impl Watcher {
 
     /// Queues the frame of an event, subject to event faults.
     fn push(&mut self, frame: Bytes) {
+        self.scope.encoder.omit_headers();
         let event_fault = self.fault.count_event().inspect(|_| self.open.record_effect());
         match event_fault.or_else(|| self.open.next_event_fault()) {
             Some(EventFault::Lose) => return,
@@ -313,7 +314,7 @@ impl Watcher {
             return LogRead::Frames;
         }
         if let Some(revision) = self.initial.end_bookmark.take() {
-            self.ready.push_back(self.scope.encoder.bookmark(revision, true));
+            self.push_bookmark_at(revision, true);
             self.initial.end_bookmark_frame = Some(self.fault.frames() + self.ready.len());
             return LogRead::Frames;
         }
@@ -384,10 +385,15 @@ impl Watcher {
         });
         match revision {
             Some(revision) if revision > self.position.start && self.timers.sends_bookmarks() => {
-                self.ready.push_back(self.scope.encoder.bookmark(revision, false));
+                self.push_bookmark_at(revision, false);
             }
             _ => {}
         }
+    }
+
+    fn push_bookmark_at(&mut self, revision: u64, initial_end: bool) {
+        self.ready.push_back(self.scope.encoder.bookmark(revision, initial_end));
+        self.scope.encoder.omit_headers();
     }
 
     /// Waits for events, commands, the next bookmark or the timeout.

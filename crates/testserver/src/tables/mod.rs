@@ -1,0 +1,163 @@
+//! Tables: the columns of a kind, and the rows that kubectl prints.
+//!
+//! The columns of a custom resource are in its CRD ([`custom`]). `columns.txt` contains the columns of the
+//! built-in kinds ([`builtin`]). [`cells`] and [`pods`] compute the cells that are not just a field.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+mod age;
+mod builtin;
+mod cells;
+mod custom;
+mod jsonpath;
+mod pods;
+
+pub(crate) use builtin::columns as builtin_columns;
+pub(crate) use custom::columns as custom_columns;
+
+/// The columns of a kind.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+    /// True if a list without objects has null instead of rows.
+    null_rows: bool,
+    /// True if each event of a watch contains the column definitions, instead of only the first event.
+    repeats_headers: bool,
+}
+
+#[derive(Debug)]
+struct Column {
+    /// If the name is empty, rows have the cell, but the column has no definition.
+    name: String,
+    /// The type of the cells.
+    kind: String,
+    format: String,
+    description: String,
+    /// 0 for a column that is always printed, 1 for a wide column.
+    priority: i64,
+    cell: Cell,
+}
+
+/// The source of a cell.
+#[derive(Debug)]
+enum Cell {
+    Name,
+    Custom(jsonpath::Path),
+    BuiltIn(builtin::Source),
+}
+
+/// The part of the object that a row contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl IncludeObject {
+    /// Parses the parameter `includeObject`.
+    ///
+    /// # Errors
+    /// Returns the message of the real server for an unknown value.
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, String> {
+        match text {
+            None | Some("" | "Metadata") => Ok(Self::Metadata),
+            Some("None") => Ok(Self::None),
+            Some("Object") => Ok(Self::Object),
+            Some(other) => Err(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            )),
+        }
+    }
+}
+
+/// The format of the tables in one response.
+#[derive(Clone, Debug)]
+pub(crate) struct TableFormat {
+    columns: Arc<Columns>,
+    pub(crate) include: IncludeObject,
+    headers: bool,
+}
+
+impl TableFormat {
+    pub(crate) fn new(columns: Arc<Columns>, include: IncludeObject) -> Self {
+        Self { columns, include, headers: true }
+    }
+
+    /// Omits the column definitions of the next tables. Only the first event of a watch contains them.
+    pub(crate) fn omit_headers(&mut self) {
+        self.headers = self.columns.repeats_headers;
+    }
+
+    /// Returns whether the rows of a table are null.
+    pub(crate) fn is_null(&self, empty: bool) -> bool {
+        empty && self.columns.null_rows
+    }
+
+    /// Returns the start of a table, up to its rows.
+    pub(crate) fn head(&self, metadata: &str) -> String {
+        let names = "\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\"";
+        let definitions = if self.headers { self.columns.definitions() } else { Value::Null };
+        format!("{{{names},\"metadata\":{metadata},\"columnDefinitions\":{definitions},\"rows\":")
+    }
+
+    /// Returns the row of an object. `included` is the JSON of the included object.
+    pub(crate) fn row(&self, object: &Value, included: &[u8], now: Timestamp) -> Vec<u8> {
+        let columns = self.columns.columns.iter();
+        let cells: Value = columns.map(|column| column.cell(object, now)).collect();
+        let mut row = format!("{{\"cells\":{cells}");
+        if let Some(reason) = object.pointer("/status/phase").and_then(Value::as_str)
+            && object.get("kind").is_some_and(|kind| kind == "Pod")
+            && let Some(message) = pods::completed(reason)
+        {
+            let condition =
+                json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
+            row.push_str(&format!(",\"conditions\":[{condition}]"));
+        }
+        row.push_str(",\"object\":");
+        [row.as_bytes(), included, b"}"].concat()
+    }
+}
+
+impl Columns {
+    fn new(columns: Vec<Column>) -> Self {
+        Self { columns, null_rows: false, repeats_headers: false }
+    }
+
+    fn definitions(&self) -> Value {
+        let named = self.columns.iter().filter(|column| !column.name.is_empty());
+        named
+            .map(|column| {
+                let Column { name, kind, format, description, priority, cell: _ } = column;
+                json!({"name": name, "type": kind, "format": format, "description": description,
+                       "priority": priority})
+            })
+            .collect()
+    }
+}
+
+impl Column {
+    fn name() -> Self {
+        Self {
+            name: "Name".into(),
+            kind: "string".into(),
+            format: "name".into(),
+            description: String::new(),
+            priority: 0,
+            cell: Cell::Name,
+        }
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match &self.cell {
+            Cell::Name => cells::text(object, "/metadata/name").into(),
+            Cell::Custom(path) => custom::cell(path, &self.kind, object, now),
+            Cell::BuiltIn(source) => source.cell(object, now),
+        }
+    }
+}
