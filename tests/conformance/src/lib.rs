@@ -55,6 +55,7 @@ mod strategic;
 mod streaming_list;
 mod subresources;
 mod suite;
+mod tables;
 mod target;
 mod topics;
 mod values;

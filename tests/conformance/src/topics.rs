@@ -4,7 +4,8 @@ use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
     definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms, labels, list,
     metadata, metadata_only, ownership, paging, patches, paths, protobuf, queries, refusals, scale, schemas,
-    selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check, watch, writes,
+    selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check, tables, watch,
+    writes,
 };
 
 /// Lists every topic in reading order.
@@ -18,6 +19,7 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     selectors::CHECKS,
     selector_edges::CHECKS,
     metadata_only::CHECKS,
+    tables::CHECKS,
     labels::CHECKS,
     writes::CHECKS,
     builtin_bodies::CHECKS,

@@ -205,7 +205,9 @@ fn open_watch(
     let encoder = match encoder(shared, &call, &served, Requested::Object) {
         Ok(encoder) => encoder,
         // The real server accepts a watch with the representation of a list, and closes it immediately.
-        Err(_) if encoder(shared, &call, &served, Requested::List).is_ok() => return Ok(stream(Body::bytes(""))),
+        Err(_) if encoder(shared, &call, &served, Requested::List).is_ok() => {
+            return Ok(stream(Body::bytes("")));
+        }
         Err(status) => return Err(status),
     };
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;

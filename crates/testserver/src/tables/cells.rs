@@ -25,7 +25,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "claim_state" => |object, _| claim_state(object).into(),
         "cron_suspend" => |object, _| if object["spec"]["suspend"] == true { "True" } else { "False" }.into(),
         "csr_condition" => |object, _| csr_condition(object).into(),
-        "csr_duration" => |object, _| match object.pointer("/spec/expirationSeconds").and_then(Value::as_i64) {
+        "csr_duration" => |object, _| match object.pointer("/spec/expirationSeconds").and_then(Value::as_i64)
+        {
             Some(seconds) => age::short(SignedDuration::from_secs(seconds)).into(),
             None => "<none>".into(),
         },
@@ -50,9 +51,9 @@ pub(super) fn function(name: &str) -> Option<Function> {
             let instance = or(text(event, "/source/host"), text(event, "/reportingInstance"));
             if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() }
         },
-        "ingress_class_name" => |class, _| {
-            default_name(class, &["ingressclass.kubernetes.io/is-default-class"]).into()
-        },
+        "ingress_class_name" => {
+            |class, _| default_name(class, &["ingressclass.kubernetes.io/is-default-class"]).into()
+        }
         "ingress_class_parameters" => |class, _| match class.pointer("/spec/parameters") {
             Some(of) => {
                 let kind = joined([text(of, "/kind"), text(of, "/apiGroup")], ".");
@@ -103,7 +104,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
             default_name(class, &[&ga, &beta]).into()
         },
         "subject_accounts" => |binding, _| {
-            let accounts = items(binding, "/subjects").iter().filter(|of| text(of, "/kind") == "ServiceAccount");
+            let accounts =
+                items(binding, "/subjects").iter().filter(|of| text(of, "/kind") == "ServiceAccount");
             let named = accounts.map(|of| format!("{}/{}", text(of, "/namespace"), text(of, "/name")));
             named.collect::<Vec<_>>().join(", ").into()
         },
@@ -439,7 +441,8 @@ const MAX_METRICS: usize = 2;
 fn autoscaler_targets(autoscaler: &Value) -> String {
     let metrics = items(autoscaler, "/spec/metrics");
     let current = items(autoscaler, "/status/currentMetrics");
-    let all: Vec<String> = metrics.iter().enumerate().map(|(at, metric)| target(metric, current.get(at))).collect();
+    let all: Vec<String> =
+        metrics.iter().enumerate().map(|(at, metric)| target(metric, current.get(at))).collect();
     let shown = all.iter().take(MAX_METRICS).map(String::as_str).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(MAX_METRICS) {
         0 => or(&shown, "<none>").to_owned(),
@@ -469,7 +472,10 @@ fn target(metric: &Value, current: Option<&Value>) -> String {
     if is_resource {
         let percent = |value: String| format!("{value}%");
         let now = now("averageUtilization").map_or_else(unknown, percent);
-        return format!("{name}{now}/{}", wanted("averageUtilization").map_or_else(|| "<auto>".into(), percent));
+        return format!(
+            "{name}{now}/{}",
+            wanted("averageUtilization").map_or_else(|| "<auto>".into(), percent)
+        );
     }
     format!("{}/{}", now("value").unwrap_or_else(unknown), wanted("value").unwrap_or_else(|| "0".into()))
 }
