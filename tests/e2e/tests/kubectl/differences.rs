@@ -18,8 +18,8 @@ pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
         &[r#"kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'"#],
     ),
     (
-        "kubectl prints the tables, see docs/testserver.md",
-        &["kubectl get configmap one", "kubectl get configmaps -o wide"],
+        "selectors of Jobs are not generated, see docs/testserver.md",
+        &["kubectl get jobs,cronjobs -o wide", "kubectl get all -o wide"],
     ),
     (
         "OpenAPI is not served, see docs/testserver.md",

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use regex::{Captures, Regex};
 
 /// The masked patterns, in this order, with reasons. The first group is masked.
-const MASKS: [(&str, &str, &str); 6] = [
+const MASKS: [(&str, &str, &str); 7] = [
     ("SERVER", r"https?://(127\.0\.0\.1:[0-9]+)", "each server has its address"),
     ("UID", r"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b", "uids are random"),
     ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks differ"),
     ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes also increment the version"),
+    ("AGE", r"(?m) ([0-9]{1,2}s *)(?: |$)", "the servers run a command at different times"),
     ("EDITED", r#"([^" ]*/kubectl-edit-[0-9]+\.(?:yaml|json))"#, "the name of a temporary file"),
     (
         "",
