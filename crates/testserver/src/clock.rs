@@ -1,4 +1,5 @@
-//! The clock for timestamps in objects, and for ages in tables. This is the only use of the wall clock. Timers use tokio's time.
+//! The clock for timestamps in objects and for ages in tables. This is the only use of the wall clock.
+//! Timers use tokio's time.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 //! - `join PATH` and `list PATH`: the values, separated by `,` or `, `.
 //! - `since PATH`: the age of a time.
 //! - `labels PATH` and `selector PATH`: labels and a label selector, by default `<none>`.
-//! - the name of a function of [`cells`] or [`pods`].
+//! - the name of a function of the modules for the kinds, such as [`pods`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::tables::jsonpath::Path;
-use crate::tables::{Cell, Column, Columns, age, cells, pods};
+use crate::tables::{Cell, Column, Columns, age, cluster, network, pods, values, workloads};
 
 const TABLE: &str = include_str!("columns.txt");
 
@@ -34,7 +34,7 @@ static COLUMNS: LazyLock<HashMap<&str, Arc<Columns>>> = LazyLock::new(|| {
 });
 
 static DEFAULT: LazyLock<Arc<Columns>> = LazyLock::new(|| {
-    let source = Source { print: Print::Function(cells::created), default: None };
+    let source = Source { print: Print::Function(created), default: None };
     let created = Column {
         name: "Created At".into(),
         kind: "date".into(),
@@ -65,8 +65,27 @@ fn entries() -> impl Iterator<Item = (&'static str, String)> {
     entries.into_iter()
 }
 
+/// Returns the numbers of entries and of their columns.
+#[cfg(test)]
+pub(super) fn parsed() -> (usize, usize) {
+    (COLUMNS.len(), COLUMNS.values().map(|of| of.columns.len()).sum())
+}
+
 /// A function of an object and the current time.
 pub(super) type Function = fn(&Value, Timestamp) -> Value;
+
+/// Returns the time of creation, the second cell of the default columns.
+fn created(object: &Value, _: Timestamp) -> Value {
+    match values::text(object, "/metadata/creationTimestamp") {
+        "" => age::ZERO.into(),
+        time => time.into(),
+    }
+}
+
+fn function(name: &str) -> Option<Function> {
+    let modules = [cluster::FUNCTIONS, network::FUNCTIONS, pods::FUNCTIONS, workloads::FUNCTIONS];
+    modules.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)
+}
 
 #[derive(Debug)]
 pub(super) struct Source {
@@ -126,7 +145,7 @@ impl Source {
             _ if text.contains('{') => template(text)?,
             _ => match text.strip_prefix('#') {
                 Some(of) => Print::Raw(path(of)?),
-                None => Print::Function(cells::function(text).or_else(|| pods::function(text))?),
+                None => Print::Function(function(text)?),
             },
         };
         Some(Self { print, default })
@@ -151,17 +170,17 @@ impl Source {
             Print::Count(paths) => paths.iter().map(|path| find(path).len()).sum::<usize>().into(),
             Print::Join(path, separator) => match find(path) {
                 none if none.is_empty() => default("").into(),
-                all => all.iter().map(cells::plain).collect::<Vec<_>>().join(separator).into(),
+                all => all.iter().map(values::plain).collect::<Vec<_>>().join(separator).into(),
             },
             Print::Since(path) => {
                 let then = first(path).and_then(|time| age::parse(time.as_str()?));
                 then.map_or_else(|| default("<unknown>"), |then| age::since(then, now)).into()
             }
-            Print::Labels(path) => match cells::labels(&first(path).unwrap_or_default()) {
+            Print::Labels(path) => match values::labels(&first(path).unwrap_or_default()) {
                 none if none.is_empty() => default("<none>").into(),
                 labels => labels.into(),
             },
-            Print::Selector(path) => match cells::selector(&first(path).unwrap_or_default()) {
+            Print::Selector(path) => match values::selector(&first(path).unwrap_or_default()) {
                 none if none.is_empty() => default("<none>").into(),
                 selector => selector.into(),
             },
@@ -183,7 +202,7 @@ fn template(text: &str) -> Option<Print> {
 
 fn fill(parts: &[(String, Path, String)], values: &[Option<Value>], end: &str) -> String {
     let parts = parts.iter().zip(values).map(|((before, _, default), value)| {
-        let value = value.as_ref().map(cells::plain).filter(|text| !text.is_empty());
+        let value = value.as_ref().map(values::plain).filter(|text| !text.is_empty());
         format!("{before}{}", value.as_deref().unwrap_or(default))
     });
     parts.chain([end.to_owned()]).collect()

@@ -72,7 +72,11 @@ impl Path {
 
     /// Returns the values at this path. A missing field has no values.
     pub(crate) fn find<'a>(&'a self, root: &'a Value) -> Found<'a> {
-        self.0.iter().try_fold(vec![root], |values, step| step.find(values))
+        self.walk(vec![root])
+    }
+
+    fn walk<'a>(&'a self, values: Vec<&'a Value>) -> Found<'a> {
+        self.0.iter().try_fold(values, |values, step| step.find(values))
     }
 }
 
@@ -198,8 +202,7 @@ impl Step {
             }
             Self::Union(paths) => {
                 for path in paths {
-                    let steps = path.0.iter();
-                    found.extend(steps.fold(Ok(values.clone()), |at: Found<'a>, step| step.find(at?))?);
+                    found.extend(path.walk(values.clone())?);
                 }
             }
             Self::Filter(left, comparison) => {

@@ -1,7 +1,8 @@
 //! Tables: the columns of a kind, and the rows that kubectl prints.
 //!
 //! The columns of a custom resource are in its CRD ([`custom`]). `columns.txt` contains the columns of the
-//! built-in kinds ([`builtin`]). [`cells`] and [`pods`] compute the cells that are not just a field.
+//! built-in kinds ([`builtin`]). The modules for groups of kinds, such as [`pods`], compute the cells that
+//! are not just a field.
 
 use std::sync::Arc;
 
@@ -10,10 +11,13 @@ use serde_json::{Value, json};
 
 mod age;
 mod builtin;
-mod cells;
+mod cluster;
 mod custom;
 mod jsonpath;
+mod network;
 mod pods;
+mod values;
+mod workloads;
 
 pub(crate) use builtin::columns as builtin_columns;
 pub(crate) use custom::columns as custom_columns;
@@ -155,9 +159,12 @@ impl Column {
 
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
-            Cell::Name => cells::text(object, "/metadata/name").into(),
+            Cell::Name => values::text(object, "/metadata/name").into(),
             Cell::Custom(path) => custom::cell(path, &self.kind, object, now),
             Cell::BuiltIn(source) => source.cell(object, now),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,21 +5,18 @@ use serde_json::{Value, json};
 
 use crate::tables::age;
 use crate::tables::builtin::Function;
-use crate::tables::cells::{condition, int, items, text};
+use crate::tables::values::{condition, int, items, text};
 
-/// Returns the function of a cell.
-pub(super) fn function(name: &str) -> Option<Function> {
-    Some(match name {
-        "pod_ready" => |pod, _| {
-            let summary = Summary::of(pod);
-            format!("{}/{}", summary.ready, summary.total).into()
-        },
-        "pod_status" => |pod, _| Summary::of(pod).reason.into(),
-        "pod_restarts" => |pod, now| Summary::of(pod).restarts(now).into(),
-        "pod_gates" => gates,
-        _ => return None,
-    })
-}
+/// The functions of the cells.
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("pod_gates", gates),
+    ("pod_ready", |pod, _| {
+        let summary = Summary::of(pod);
+        format!("{}/{}", summary.ready, summary.total).into()
+    }),
+    ("pod_restarts", |pod, now| Summary::of(pod).restarts(now).into()),
+    ("pod_status", |pod, _| Summary::of(pod).reason.into()),
+];
 
 /// Returns the message of the row condition if a phase is final.
 pub(super) fn completed(phase: &str) -> Option<&'static str> {
