@@ -7,6 +7,7 @@
 //! - WATCH with replay of past events, bookmarks, expiry and streaming lists.
 //! - Writes with conflicts, `/status`, `metadata.generation` and finalizers.
 //! - The usual built-in kinds, and the kinds of CRDs as soon as a CRD is created.
+//! - Tables for kubectl, with the columns of kube-apiserver and the printer columns of CRDs.
 //! - The exact error responses of kube-apiserver.
 //!
 //! The server validates, defaults and prunes custom resources by their schemas. It does not validate the

@@ -26,9 +26,9 @@ const TABLE: &str = include_str!("columns.txt");
 
 static COLUMNS: LazyLock<HashMap<&str, Arc<Columns>>> = LazyLock::new(|| {
     let entries = entries().map(|(key, text)| {
-        let repeats_headers = key.starts_with("apiregistration.k8s.io/");
-        let columns = text.split(" | ").filter_map(Column::parse).collect();
-        (key, Arc::new(Columns { columns, null_rows: false, repeats_headers }))
+        let repeats_headers = key == "apiregistration.k8s.io/apiservices";
+        let columns = Columns::new(text.split(" | ").filter_map(Column::parse).collect());
+        (key, Arc::new(Columns { repeats_headers, completes: key == "/pods", ..columns }))
     });
     entries.collect()
 });

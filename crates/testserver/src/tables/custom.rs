@@ -48,7 +48,7 @@ pub(super) fn cell(path: &Path, kind: &str, object: &Value, now: Timestamp) -> V
         ("string", value) => printed(value).into(),
         ("boolean", Value::Bool(_)) => (*value).clone(),
         ("integer", Value::Number(number)) => integer(number).into(),
-        ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, float),
+        ("number", Value::Number(_)) => (*value).clone(),
         ("date", Value::String(text)) => date(text, now).into(),
         _ => Value::Null,
     }
@@ -67,12 +67,6 @@ fn integer(number: &Number) -> i64 {
     let float = number.as_f64().unwrap_or(f64::NAN);
     let out_of_range = float.is_nan() || float.abs() >= 9_223_372_036_854_775_808.0;
     number.as_i64().unwrap_or(if out_of_range { i64::MIN } else { float as i64 })
-}
-
-/// Writes a float like Go: without a fraction if it has none.
-fn float(value: f64) -> Value {
-    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
-    if is_whole { Value::from(value as i64) } else { Value::from(value) }
 }
 
 /// Prints a value like Go. Objects and lists are printed as JSON.

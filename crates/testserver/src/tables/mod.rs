@@ -30,6 +30,8 @@ pub(crate) struct Columns {
     null_rows: bool,
     /// True if each event of a watch contains the column definitions, instead of only the first event.
     repeats_headers: bool,
+    /// True if a row has a condition after the object has completed.
+    completes: bool,
 }
 
 #[derive(Debug)]
@@ -106,7 +108,7 @@ impl TableFormat {
     /// Returns the start of a table, up to its rows.
     pub(crate) fn head(&self, metadata: &str) -> String {
         let names = "\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\"";
-        let definitions = if self.headers { self.columns.definitions() } else { Value::Null };
+        let definitions = if self.headers { self.columns.definitions() } else { "null".into() };
         format!("{{{names},\"metadata\":{metadata},\"columnDefinitions\":{definitions},\"rows\":")
     }
 
@@ -115,13 +117,13 @@ impl TableFormat {
         let columns = self.columns.columns.iter();
         let cells: Value = columns.map(|column| column.cell(object, now)).collect();
         let mut row = format!("{{\"cells\":{cells}");
-        if let Some(reason) = object.pointer("/status/phase").and_then(Value::as_str)
-            && object.get("kind").is_some_and(|kind| kind == "Pod")
-            && let Some(message) = pods::completed(reason)
+        if self.columns.completes
+            && let Some((reason, message)) = pods::completed(object)
         {
-            let condition =
-                json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
-            row.push_str(&format!(",\"conditions\":[{condition}]"));
+            row.push_str(&format!(
+                ",\"conditions\":[{{\"type\":\"Completed\",\"status\":\"True\",\"reason\":\"{reason}\",\
+                 \"message\":\"{message}\"}}]"
+            ));
         }
         row.push_str(",\"object\":");
         [row.as_bytes(), included, b"}"].concat()
@@ -130,18 +132,21 @@ impl TableFormat {
 
 impl Columns {
     fn new(columns: Vec<Column>) -> Self {
-        Self { columns, null_rows: false, repeats_headers: false }
+        Self { columns, null_rows: false, repeats_headers: false, completes: false }
     }
 
-    fn definitions(&self) -> Value {
+    fn definitions(&self) -> String {
         let named = self.columns.iter().filter(|column| !column.name.is_empty());
-        named
-            .map(|column| {
-                let Column { name, kind, format, description, priority, cell: _ } = column;
-                json!({"name": name, "type": kind, "format": format, "description": description,
-                       "priority": priority})
-            })
-            .collect()
+        let definitions = named.map(|column| {
+            let [name, kind, format, description] =
+                [&column.name, &column.kind, &column.format, &column.description].map(|text| json!(text));
+            format!(
+                "{{\"name\":{name},\"type\":{kind},\"format\":{format},\"description\":{description},\
+                 \"priority\":{}}}",
+                column.priority
+            )
+        });
+        format!("[{}]", definitions.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -18,11 +18,11 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("pod_status", |pod, _| Summary::of(pod).reason.into()),
 ];
 
-/// Returns the message of the row condition if a phase is final.
-pub(super) fn completed(phase: &str) -> Option<&'static str> {
-    match phase {
-        "Succeeded" => Some("The pod has completed successfully."),
-        "Failed" => Some("The pod failed."),
+/// Returns the reason and the message of the row condition, if a Pod has completed.
+pub(super) fn completed(pod: &Value) -> Option<(&'static str, &'static str)> {
+    match text(pod, "/status/phase") {
+        "Succeeded" => Some(("Succeeded", "The pod has completed successfully.")),
+        "Failed" => Some(("Failed", "The pod failed.")),
         _ => None,
     }
 }
@@ -150,13 +150,12 @@ impl Summary {
     }
 
     fn deletion(&mut self, pod: &Value) {
-        let is_final = completed(text(pod, "/status/phase")).is_some();
         if pod.pointer("/metadata/deletionTimestamp").is_none() {
             return;
         }
         if text(pod, "/status/reason") == "NodeLost" {
             self.reason = "Unknown".into();
-        } else if !is_final {
+        } else if completed(pod).is_none() {
             self.reason = "Terminating".into();
         }
     }
