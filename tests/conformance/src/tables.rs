@@ -29,7 +29,11 @@ checks! {
     "A Pod that has completed has a row condition.":
         completed_pod_has_a_row_condition;
     "The Table of a scale contains its replicas.":
-        scale_is_a_table;
+        scale_is_a_table, custom_scale_is_a_table;
+    "The rows of flow schemas are sorted by precedence.":
+        flow_schemas_are_sorted;
+    "Each event of a WATCH of APIServices contains the columns.":
+        columns_of_api_services_are_repeated;
     "A custom resource without printer columns has a name and an age.":
         custom_kind_has_default_columns;
     "Printer columns have types, formats, descriptions and priorities.":
@@ -270,6 +274,67 @@ async fn scale_is_a_table(place: Place) -> Result<()> {
     ensure!(names == ["Name", "Desired", "Available", "Age"], "{table}");
     let cells = cells(&table)?;
     ensure!(cells[0] == "d" && cells[1] == 2 && cells[2] == 0 && is_new(&cells[3]), "{cells}");
+    Ok(())
+}
+
+async fn custom_scale_is_a_table(place: Place) -> Result<()> {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let paths = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    let kind = Custom::install(&place, schema, json!({"scale": paths})).await?;
+    let widget = kind.widget("v1", "x", &json!({"replicas": 2}));
+    place.admin().post(&kind.all(), &widget).await?.expect(201)?;
+    let table = table(&place, &format!("{}/scale", kind.one("x"))).await?;
+    let expected = [
+        json!(["Name", "string", "name", 0]),
+        json!(["Desired", "integer", "", 0]),
+        json!(["Available", "integer", "", 0]),
+        json!(["Age", "date", "", 0]),
+    ];
+    ensure!(columns(&table) == expected, "{table}");
+    let cells = cells(&table)?;
+    ensure!(cells[0] == "x" && cells[1] == 2 && cells[2] == 0 && is_new(&cells[3]), "{cells}");
+    Ok(())
+}
+
+async fn flow_schemas_are_sorted(place: Place) -> Result<()> {
+    let all = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    let label = &place.namespace;
+    for (name, precedence) in [("a", 30), ("b", 20), ("c", 10), ("d", 20)] {
+        let schema = json!({
+            "metadata": {"name": format!("{label}-{name}"), "labels": {"of": label}},
+            "spec": {"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "exempt"}},
+        });
+        place.admin().post(all, &schema).await?.expect(201)?;
+    }
+    let table = table(&place, &format!("{all}?labelSelector=of%3D{label}")).await?;
+    let names = rows(&table).into_iter().map(|row| row["cells"][0].clone());
+    let expected = ["c", "b", "d", "a"].map(|name| json!(format!("{label}-{name}")));
+    ensure!(names.eq(expected), "{table}");
+    Ok(())
+}
+
+async fn columns_of_api_services_are_repeated(place: Place) -> Result<()> {
+    let all = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let label = &place.namespace;
+    for name in ["a", "b"] {
+        let group = format!("{name}.{label}.test");
+        let service = json!({
+            "metadata": {"name": format!("v1.{group}"), "labels": {"of": label}},
+            "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+                     "service": {"namespace": label, "name": "absent"}, "insecureSkipTLSVerify": true},
+        });
+        place.admin().post(all, &service).await?.expect(201)?;
+    }
+    let path = format!("{all}?watch=true&labelSelector=of%3D{label}");
+    let mut watch = place.admin().watch_as(&path, TABLE).await?;
+    for _ in 0..2 {
+        let event = watch.event().await?;
+        ensure!(event.kind == "ADDED" && columns(&event.object).len() == 4, "{event}");
+    }
+    // Real servers check the availability of each APIService.
+    for name in ["a", "b"] {
+        place.admin().delete(&format!("{all}/v1.{name}.{label}.test")).await?.ok()?;
+    }
     Ok(())
 }
 

@@ -22,13 +22,12 @@ use crate::http::route::{ResourcePath, Route};
 use crate::http::service::{Call, json, stream};
 use crate::http::subresources;
 use crate::journal::Verb;
-use crate::kinds::builtin::SCALE;
 use crate::read::list::list;
 use crate::read::watch::WatchInputs;
 use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::storage::log::key;
-use crate::tables::{IncludeObject, TableFormat};
+use crate::tables::{self, IncludeObject, TableFormat};
 use crate::write::decode;
 use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
@@ -157,10 +156,10 @@ fn encoder(
     Ok(match negotiate(&call.parts.headers, requested, &kind)? {
         Negotiated::Objects(representation) => ObjectEncoder::new(kind, representation),
         Negotiated::Table => {
-            let columns = if call.info.subresource.as_deref() == Some("scale") && !kind.rules.custom {
-                SCALE.columns()
-            } else {
-                kind.columns()
+            let columns = match call.info.subresource.as_deref() {
+                Some("scale") if kind.rules.custom => tables::builtin_columns("custom", "scales"),
+                Some("scale") => tables::builtin_columns("autoscaling", "scales"),
+                _ => kind.columns(),
             };
             // The response to an invalid parameter is replaced later.
             let include = IncludeObject::parse(call.query.get("includeObject")).unwrap_or_default();
