@@ -132,8 +132,7 @@ fn node_roles(node: &Value) -> String {
 }
 
 fn node_status(node: &Value) -> String {
-    let ready = items(node, "/status/conditions").iter().rfind(|condition| condition["type"] == "Ready");
-    let ready = match ready.map(|condition| text(condition, "/status")) {
+    let ready = match condition(node, "Ready").map(|condition| text(condition, "/status")) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
