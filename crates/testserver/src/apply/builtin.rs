@@ -1,155 +1,125 @@
-//! The merge rules of the built-in kinds: one line for each type, in a compact notation. A test
-//! compares them with the OpenAPI document of the real server.
-//!
-//! These symbols can follow the name of a field:
-//!
-//! - `{}`: an atomic object, or a list of atomic objects.
-//! - `[k,l]`: a list with the key fields `k` and `l`. Patches merge it by the first key. `k=v` sets the
-//!   default of a key, which is otherwise empty. `k?` means that a key has no default.
-//! - `[]`: a set.
-//! - `<k>`: an atomic list that patches merge by `k`.
-//! - `!`: patches replace the value.
-//! - `^`: the real server always adds the value.
-//! - `:T`: the type of the value or of its items.
-//!
-//! Fields without symbols are omitted, and also the `metadata` of the kinds.
+//! The merge rules of the built-in kinds, from the table of types. A test compares the table with the
+//! OpenAPI document of the real server.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
-
 use crate::apply::schema::{Key, List, Schema, Strategy};
+use crate::types::{Base, Field, Message, Shape, Types};
 
-const TYPES: &str = include_str!("builtin.txt");
+/// The rules of the kinds that were built, by the places of their messages.
+type Built = HashMap<usize, Arc<Schema>>;
 
-type Lines = HashMap<&'static str, &'static str>;
-type Built = HashMap<&'static str, Arc<Schema>>;
-
-static SCHEMAS: LazyLock<Built> = LazyLock::new(|| {
-    let lines = lines();
+static SCHEMAS: LazyLock<HashMap<(&str, &str), Arc<Schema>>> = LazyLock::new(|| {
     let mut built = Built::new();
-    for name in lines.keys() {
-        build(name, &lines, &mut built);
-    }
-    built
+    let kinds = Types::get().kinds();
+    kinds.map(|(version, kind, place)| ((version, kind), build(place, &mut built))).collect()
 });
 
-/// Returns the lines of the table by type. A line that starts with a space continues the previous line.
-fn lines() -> Lines {
-    let mut lines = Lines::new();
-    let mut rest = TYPES.trim();
-    while let Some((name, after)) = rest.split_once(": ") {
-        let end = after.match_indices('\n').find(|(at, _)| !after[at + 1..].starts_with(' '));
-        let end = end.map_or(after.len(), |(at, _)| at);
-        lines.insert(name.trim(), &after[..end]);
-        rest = &after[end..];
-    }
-    lines
-}
-
 /// Returns the merge rules of a built-in kind.
-pub(crate) fn schema(group: &str, kind: &str) -> Arc<Schema> {
-    let full = format!("{group}/{kind}");
-    let found = SCHEMAS.get(full.as_str()).or_else(|| SCHEMAS.get(kind));
-    with_metadata(found.map(|schema| schema.fields.clone()).unwrap_or_default())
+pub(crate) fn schema(api_version: &str, kind: &str) -> Arc<Schema> {
+    SCHEMAS.get(&(api_version, kind)).cloned().unwrap_or_default()
 }
 
-fn with_metadata(mut fields: BTreeMap<Box<str>, Arc<Schema>>) -> Arc<Schema> {
-    fields.insert("metadata".into(), metadata(true));
-    Arc::new(Schema { fields, ..Schema::default() })
+/// Returns the merge rules of the metadata of custom resources. The server does not add metadata to them.
+pub(crate) fn metadata() -> Arc<Schema> {
+    let metadata = schema("v1", "ConfigMap").field("metadata").fields.clone();
+    Arc::new(Schema { fields: metadata, ..Schema::default() })
 }
 
-/// Returns the merge rules of the metadata of all kinds. The server does not add metadata to custom
-/// resources.
-pub(crate) fn metadata(always: bool) -> Arc<Schema> {
-    let fields = SCHEMAS.get("ObjectMeta").map(|schema| schema.fields.clone()).unwrap_or_default();
-    Arc::new(Schema { fields, always, ..Schema::default() })
-}
-
-/// Builds the rules of a type. The types of the table have no reference cycles.
-fn build(name: &'static str, lines: &Lines, built: &mut Built) -> Option<Arc<Schema>> {
-    if let Some(schema) = built.get(name) {
-        return Some(schema.clone());
+/// Builds the rules of a message. Fields without rules are omitted.
+fn build(place: usize, built: &mut Built) -> Arc<Schema> {
+    if let Some(schema) = built.get(&place) {
+        return schema.clone();
     }
-    let mut fields = BTreeMap::new();
-    for word in lines.get(name)?.split_whitespace() {
-        let (name, schema) = field(word, lines, built);
-        fields.insert(name.into(), Arc::new(schema));
-    }
-    let schema = Arc::new(Schema { fields, ..Schema::default() });
-    built.insert(name, schema.clone());
-    Some(schema)
+    // Ends the recursion of a message that contains itself.
+    built.insert(place, Arc::default());
+    let fields = Types::get().message(place).into_iter().flat_map(Message::json_fields);
+    let fields = fields.filter_map(|field| Some((field.name.into(), Arc::new(rules(field, built)?))));
+    let schema = Arc::new(Schema { fields: fields.collect(), ..Schema::default() });
+    built.insert(place, schema.clone());
+    schema
 }
 
-/// Parses one word of a line.
-fn field(word: &'static str, lines: &Lines, built: &mut Built) -> (&'static str, Schema) {
-    let (word, of) = match word.split_once(':') {
-        Some((word, of)) => (word, build(of, lines, built)),
-        None => (word, None),
+/// Returns the rules of a field, or `None` if it has no rules.
+fn rules(field: &Field, built: &mut Built) -> Option<Schema> {
+    let types = Types::get();
+    let message = if let Base::Message(place) = field.base { types.message(place) } else { None };
+    let is_object = matches!((field.base, field.go_base), (Base::Json, None));
+    let is_atomic = is_object || message.is_some_and(|message| message.facts.is_atomic());
+    let mut inner = |base| match base {
+        Base::Message(place) if !is_atomic => build(place, built),
+        _ => Arc::new(Schema { atomic: is_atomic, ..Schema::default() }),
     };
-    let end = word.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(word.len());
-    let (name, marks) = word.split_at(end);
-    let replaced = marks.contains('!');
-    let mut schema = Schema {
-        atomic: marks.contains("{}"),
-        always: marks.contains('^'),
-        patch: if replaced { Strategy::Replace } else { Strategy::Plain },
-        ..Schema::default()
-    };
-    if let Some(keys) = between(marks, '[', ']') {
-        let keys: Vec<Key> = keys.split(',').filter(|key| !key.is_empty()).map(key).collect();
-        if !replaced {
-            schema.patch = keys.first().map_or(Strategy::Values, |key| Strategy::Key(key.name.clone()));
+    let mut schema = Schema::default();
+    match field.shape {
+        Shape::List => {
+            schema.list = list(field, message);
+            schema.patch = patch(field);
+            let has_items = schema.list != List::Atomic || matches!(schema.patch, Strategy::Key(_));
+            let keyed = message.is_some() && has_items;
+            schema.items = keyed.then(|| inner(field.base)).filter(|items| !is_plain(items));
         }
-        schema.list = if keys.is_empty() { List::Set } else { List::Keyed(keys) };
-    }
-    if let Some(key) = between(marks, '<', '>') {
-        schema.patch = Strategy::Key(key.into());
-    }
-    match of {
-        _ if schema.atomic && schema.list != List::Atomic => {
-            schema.atomic = false;
-            schema.items = Some(Arc::new(Schema { atomic: true, ..Schema::default() }));
+        Shape::Map => schema.atomic = field.facts.is_atomic(),
+        Shape::Value | Shape::Pointer | Shape::Inline => {
+            schema.atomic = field.facts.is_atomic() || is_atomic;
+            if !schema.atomic {
+                schema.fields = inner(field.base).fields.clone();
+            }
         }
-        Some(of) if marks.contains(['[', '<']) => schema.items = Some(of),
-        Some(of) => schema.fields = of.fields.clone(),
-        None => {}
     }
-    (name, schema)
-}
-
-fn between(text: &str, open: char, close: char) -> Option<&str> {
-    let (_, after) = text.split_once(open)?;
-    Some(after.split_once(close)?.0)
-}
-
-fn key(text: &str) -> Key {
-    let (name, default) = match text.split_once('=') {
-        Some((name, default)) => (name, Some(Value::from(default))),
-        None if text.ends_with('?') => (text.trim_end_matches('?'), None),
-        None if matches!(text, "containerPort" | "port") => (text, Some(Value::from(0))),
-        None => (text, Some(Value::from(""))),
+    if field.facts.patch == Some(("replace", "")) {
+        schema.patch = Strategy::Replace;
+    }
+    schema.always = match field.shape {
+        Shape::List | Shape::Map => field.facts.required,
+        _ => types.default_of(field).is_some_and(|default| default.is_object()),
     };
-    Key { name: name.into(), default }
+    (!is_plain(&schema)).then_some(schema)
+}
+
+fn is_plain(schema: &Schema) -> bool {
+    let Schema { atomic, always, list, patch, fields, items, .. } = schema;
+    !atomic
+        && !always
+        && *list == List::Atomic
+        && *patch == Strategy::Plain
+        && fields.is_empty()
+        && items.is_none()
+}
+
+fn list(field: &Field, items: Option<&Message>) -> List {
+    let key = |name: &'static str| {
+        let known = items.and_then(|items| items.known(name));
+        let default = known.and_then(|known| Types::get().default_of(&known.field));
+        Key { name: name.into(), default }
+    };
+    match field.facts.list {
+        Some(("set", _)) => List::Set,
+        Some(("map", keys)) => List::Keyed(keys.split(',').map(key).collect()),
+        _ => List::Atomic,
+    }
+}
+
+/// Returns the patch strategy of a list. Patches replace a list with separate owners, unless it has a
+/// merge strategy.
+fn patch(field: &Field) -> Strategy {
+    match (field.facts.patch, field.facts.list) {
+        (Some(("merge" | "merge,retainKeys", "")), _) => Strategy::Values,
+        (Some(("merge" | "merge,retainKeys", key)), _) => Strategy::Key(key.into()),
+        (_, Some(("set" | "map", _))) => Strategy::Replace,
+        _ => Strategy::Plain,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn table_is_parsed_completely() {
-        let lines = lines();
-        assert_eq!(lines.len(), TYPES.trim().lines().filter(|line| !line.starts_with(' ')).count());
-        let words: Vec<&str> = lines.values().flat_map(|line| line.split_whitespace()).collect();
-        let types: Vec<&str> = words.iter().filter_map(|word| Some(word.split_once(':')?.1)).collect();
-        assert!(types.iter().all(|name| lines.contains_key(name)), "a type is missing");
-    }
+    use serde_json::Value;
 
     #[test]
     fn container_key_is_name_and_port_keys_are_number_and_protocol() {
-        let pod = schema("", "Pod");
+        let pod = schema("v1", "Pod");
         let containers = pod.field("spec").field("containers");
         assert_eq!(containers.patch, Strategy::Key("name".into()));
         let ports = containers.item().field("ports");
@@ -165,10 +135,10 @@ mod tests {
 
     #[test]
     fn deployments_contain_pod_rules_and_both_event_groups_have_rules() {
-        let deployment = schema("apps", "Deployment");
+        let deployment = schema("apps/v1", "Deployment");
         let volumes = deployment.field("spec").field("template").field("spec").field("volumes");
         assert!(volumes.patch == Strategy::Key("name".into()));
-        assert!(schema("", "Event").field("involvedObject").atomic);
-        assert!(schema("events.k8s.io", "Event").field("regarding").atomic);
+        assert!(schema("v1", "Event").field("involvedObject").atomic);
+        assert!(schema("events.k8s.io/v1", "Event").field("regarding").atomic);
     }
 }

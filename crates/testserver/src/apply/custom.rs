@@ -12,7 +12,7 @@ use crate::apply::schema::{Key, List, Others, Scalar, Schema};
 pub(crate) fn schema(open_api: Option<&Value>) -> Arc<Schema> {
     let mut root = open_api.map_or_else(anything, |open_api| read(open_api, false));
     root.atomic = false;
-    root.fields.insert("metadata".into(), metadata(false));
+    root.fields.insert("metadata".into(), metadata());
     for name in ["apiVersion", "kind"] {
         root.fields.insert(name.into(), Arc::new(Schema { scalar: Some(Scalar::Text), ..Schema::default() }));
     }

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn new_map_and_entries_are_written_but_added_empty_values_are_not() {
         let after = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        let changes = compare(&builtin::schema("", "Pod"), &json!({}), &after);
+        let changes = compare(&builtin::schema("v1", "Pod"), &json!({}), &after);
         assert_eq!(
             changes.written.into_value(),
             json!({
@@ -194,7 +194,7 @@ mod tests {
             "nodeSelector": {"x": "1"}, "tolerations": [{"key": "k"}]}});
         let after = json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}],
             "nodeSelector": {"x": "2"}, "tolerations": [{"key": "k"}]}});
-        let changes = compare(&builtin::schema("", "Pod"), &before, &after);
+        let changes = compare(&builtin::schema("v1", "Pod"), &before, &after);
         assert_eq!(
             changes.written.into_value(),
             json!({"f:spec": {"f:nodeSelector": {}, "f:containers": {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn repeated_items_are_one_field() {
-        let schema = builtin::schema("", "Pod");
+        let schema = builtin::schema("v1", "Pod");
         let env = |env: Value| json!({"spec": {"containers": [{"name": "c", "env": env}]}});
         let one = env(json!([{"name": "A", "value": "1"}]));
         let two = env(json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]));

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn fields_of_an_applied_object_are_its_leaves_and_items() {
-        let set = fields(&builtin::schema("", "Pod"), &pod());
+        let set = fields(&builtin::schema("v1", "Pod"), &pod());
         assert_eq!(
             set.into_value(),
             json!({
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn object_without_its_fields_contains_only_unowned_values() {
-        let schema = builtin::schema("", "Pod");
+        let schema = builtin::schema("v1", "Pod");
         let all = with_named_fields(&schema, fields(&schema, &pod()));
         assert!(without(&schema, &pod(), &all).is_empty());
     }
@@ -178,7 +178,7 @@ mod tests {
         /// For any subset of the fields, the removed fields equal the difference.
         #[test]
         fn only_the_given_fields_are_removed(picked in proptest::collection::vec(any::<bool>(), 8)) {
-            let schema = builtin::schema("", "Pod");
+            let schema = builtin::schema("v1", "Pod");
             let leaves = [
                 json!({"f:metadata": {"f:labels": {"f:a": {}}}}),
                 json!({"f:metadata": {"f:labels": {"f:b": {}}}}),

@@ -115,7 +115,7 @@ mod tests {
 
     fn finalizers(live: &[&str], applied: &[&str]) -> Vec<String> {
         let object = |list: &[&str]| json!({"metadata": {"finalizers": list}}).as_object().unwrap().clone();
-        let merged = merge(&builtin::schema("", "Pod"), &object(live), &object(applied));
+        let merged = merge(&builtin::schema("v1", "Pod"), &object(live), &object(applied));
         serde_json::from_value(merged["metadata"]["finalizers"].clone()).unwrap()
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let live = json!({"spec": {"nodeSelector": {"a": "1"}, "containers": [{"name": "c", "image": "1", "tty": true}]}});
         let applied =
             json!({"spec": {"nodeSelector": {"b": "1"}, "containers": [{"name": "c", "image": "2"}]}});
-        let schema = builtin::schema("", "Pod");
+        let schema = builtin::schema("v1", "Pod");
         let merged = merge(&schema, live.as_object().unwrap(), applied.as_object().unwrap());
         let spec =
             json!({"nodeSelector": {"b": "1"}, "containers": [{"name": "c", "image": "2", "tty": true}]});

@@ -234,7 +234,7 @@ mod tests {
     use serde_json::json;
 
     fn patch(object: &Value, patch: &Value) -> Result<Value, Status> {
-        let schema = builtin::schema("apps", "Deployment");
+        let schema = builtin::schema("apps/v1", "Deployment");
         patched(&schema, object.as_object().unwrap().clone(), patch.as_object().unwrap()).map(Value::Object)
     }
 

@@ -177,7 +177,7 @@ mod tests {
     fn items_must_be_unique_and_fields_declared() {
         let pod =
             json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}, "metadata": {"finalizers": [{}]}});
-        let found = errors(&builtin::schema("", "Pod"), Typed::Open, pod.as_object().unwrap());
+        let found = errors(&builtin::schema("v1", "Pod"), Typed::Open, pod.as_object().unwrap());
         assert_eq!(
             found,
             [

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths};
+use crate::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths, group_version};
 use crate::kinds::names::NameRule;
 
 /// A row of the table. Scope and subresources in `flags`: `c` cluster-scoped, `s` has `/status`, `g`
@@ -164,7 +164,7 @@ impl Row {
             schemas: None,
             columns: None,
             scale: self.scale(),
-            merging: crate::apply::builtin::schema(self.group, self.kind),
+            merging: crate::apply::builtin::schema(&group_version(self.group, self.version), self.kind),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod empty;
+mod facts;
 mod metadata;
 pub(crate) mod quantity;
 mod read;

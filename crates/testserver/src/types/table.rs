@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::kinds::kind::Kind;
+use crate::types::facts::Facts;
 
 /// The table of all messages.
 #[derive(Debug, Default)]
@@ -18,9 +19,10 @@ pub(crate) struct Types {
 pub(crate) struct Message {
     /// The name of the message in errors.
     pub name: &'static str,
-    /// The Go package of the type.
+    /// The package of the OpenAPI model. Its last part is the Go package of the type.
     pub package: &'static str,
     pub form: Form,
+    pub facts: Facts,
     pub fields: Vec<Field>,
     /// The JSON fields, ordered by name.
     known: Vec<JsonField>,
@@ -59,8 +61,9 @@ pub(crate) struct Field {
     pub base: Base,
     pub empty: Empty,
     /// The Go name of the type of one value, and of the whole list or map, if `base` does not determine it.
-    go_base: Option<&'static str>,
+    pub go_base: Option<&'static str>,
     go_whole: Option<&'static str>,
+    pub facts: Facts,
 }
 
 /// How often a field may occur, and its JSON form.
@@ -156,6 +159,11 @@ impl Message {
         self.known.get(place)
     }
 
+    /// Returns the JSON fields.
+    pub(crate) fn json_fields(&self) -> impl Iterator<Item = &Field> {
+        self.known.iter().map(|known| &known.field)
+    }
+
     /// Returns the fields that JSON contains even if they are empty.
     pub(crate) fn always(&self) -> &[Field] {
         &self.always
@@ -184,10 +192,9 @@ impl Types {
         types.message(place)
     }
 
-    /// Returns all kinds by version and name.
-    #[cfg(test)]
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.kinds.keys().copied()
+    /// Returns all kinds: the version, the name and the index of the message.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        self.kinds.iter().map(|((version, kind), place)| (*version, *kind, *place))
     }
 
     /// Returns the kind of a resource in a URL, if the resource is named like its kind with a trailing s.
@@ -206,7 +213,9 @@ impl Types {
         let places = places(text);
         let mut types = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let words: Vec<&'static str> = line.split(' ').collect();
+            let mut parts = line.split(" +");
+            let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
+            let facts = Facts::parse(parts).ok_or(line)?;
             match words.as_slice() {
                 ["kind", version, kind, message] => {
                     types.kinds.insert((version, kind), *places.get(message).ok_or(line)?);
@@ -214,13 +223,14 @@ impl Types {
                 ["message" | "choice" | "list", name, package @ ..] => {
                     let (form, _) = start_of(line).ok_or(line)?;
                     let name = name.rsplit('.').next().unwrap_or(name);
-                    let package = package.first().copied().unwrap_or("v1");
+                    let package = package.first().copied().unwrap_or("io.k8s.api.core.v1");
                     let (fields, known, always) = (Vec::new(), Vec::new(), Vec::new());
-                    types.messages.push(Message { name, package, form, fields, known, always });
+                    types.messages.push(Message { name, package, form, facts, fields, known, always });
                 }
                 [number, name, of, go_name @ ..] => {
                     let field = Field::parse([number, name, of], go_name.first().copied(), &places);
-                    types.messages.last_mut().ok_or(line)?.fields.push(field.ok_or(line)?);
+                    let field = Field { facts, ..field.ok_or(line)? };
+                    types.messages.last_mut().ok_or(line)?.fields.push(field);
                 }
                 _ => return Err(line),
             }
@@ -271,6 +281,7 @@ impl Types {
             Base::Message(place) => {
                 let message = self.message(place).map(|message| (message.package, message.name));
                 let (package, name) = message.unwrap_or_default();
+                let package = package.rsplit('.').next().unwrap_or_default();
                 return format!("{package}.{name}").into();
             }
         };
@@ -343,7 +354,8 @@ impl Field {
             "json" => Base::Json,
             message => Base::Message(*places.get(message)?),
         };
-        Some(Self { number: number.parse().ok()?, name, go_name, shape, base, empty, go_base, go_whole })
+        let (number, facts) = (number.parse().ok()?, Facts::default());
+        Some(Self { number, name, go_name, shape, base, empty, go_base, go_whole, facts })
     }
 }
 
