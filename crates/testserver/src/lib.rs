@@ -60,6 +60,8 @@ mod gc;
 mod http;
 mod journal;
 mod kinds;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod protobuf;
 mod read;
 mod replicas;

@@ -119,8 +119,12 @@ impl Registry {
 
     /// Returns every kind in each of its versions.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
-        let versions = self.groups.values().flat_map(BTreeMap::values);
-        versions.flat_map(BTreeMap::values).map(|served| &*served.kind)
+        self.served().map(|served| &*served.kind)
+    }
+
+    /// Returns every resource in each of its versions.
+    pub(crate) fn served(&self) -> impl Iterator<Item = &Served> {
+        self.groups.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
 
     /// Returns every resource once, in one of its versions.
@@ -184,6 +188,8 @@ pub(crate) struct Shared {
     pub gate: Gate,
     pub plan: Mutex<Option<Arc<PlanState>>>,
     pub recent: Recent,
+    #[cfg(feature = "openapi")]
+    pub openapi: crate::openapi::Documents,
 }
 
 /// The maximum time that a read waits until the server reaches a revision. Then the server rejects the
@@ -225,6 +231,8 @@ impl Shared {
             gate: Gate::default(),
             plan: Mutex::default(),
             recent: Recent::default(),
+            #[cfg(feature = "openapi")]
+            openapi: crate::openapi::Documents::default(),
         }
     }
 

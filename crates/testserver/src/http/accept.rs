@@ -26,8 +26,13 @@ impl<'a> MediaType<'a> {
         Self { essence, parameters: parameters.map(|(key, value)| (key.trim(), value.trim())).collect() }
     }
 
+    /// Returns whether the media type is `essence`, or a wildcard for an application type.
+    pub(crate) fn covers(&self, essence: &str) -> bool {
+        self.essence == essence || matches!(self.essence, "application/*" | "*/*")
+    }
+
     pub(crate) fn is_json(&self) -> bool {
-        matches!(self.essence, "application/json" | "application/*" | "*/*")
+        self.covers("application/json")
     }
 
     pub(crate) fn is_yaml(&self) -> bool {

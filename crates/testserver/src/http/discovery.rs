@@ -21,6 +21,10 @@ pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
         Route::Health => Ok(health::respond(call.parts.uri.path(), &call.query)),
         Route::Root => Ok(document("application/json", root(shared))),
         Route::Version => version(call),
+        #[cfg(feature = "openapi")]
+        Route::OpenApi => Ok(crate::openapi::respond(shared, call)),
+        #[cfg(not(feature = "openapi"))]
+        Route::OpenApi => Ok(page_not_found()),
         Route::CoreVersions => {
             only_get(call)?;
             all(shared, call, Half::Core)

@@ -10,6 +10,8 @@ pub(crate) enum Route {
     /// `/healthz`, `/readyz`, `/livez` and all paths below them.
     Health,
     Version,
+    /// `/openapi` and all paths below it.
+    OpenApi,
     /// `/api`
     CoreVersions,
     /// `/apis`
@@ -52,6 +54,7 @@ pub(crate) fn route(path: &str) -> Route {
         [""] if path != "//" => Route::Root,
         ["index.html"] => Route::Root,
         ["version"] => Route::Version,
+        ["openapi", ..] => Route::OpenApi,
         ["api"] => Route::CoreVersions,
         ["apis"] => Route::Groups,
         ["api", "", ..] | ["apis", "", ..] => Route::Unknown,

@@ -185,6 +185,12 @@ impl Types {
         self.kinds.get(&(api_version, kind)).copied()
     }
 
+    /// Returns the index of a message by its OpenAPI model.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn find(&self, package: &str, name: &str) -> Option<usize> {
+        self.messages.iter().position(|message| (message.package, message.name) == (package, name))
+    }
+
     /// Returns the message for an object of this kind; `None` for custom resources.
     pub(crate) fn of(kind: &Kind) -> Option<&'static Message> {
         let types = Self::get();

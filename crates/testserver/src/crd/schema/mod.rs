@@ -50,6 +50,12 @@ impl Schema {
         Self { root, has_rules, object: OnceLock::new(), status: OnceLock::new() }
     }
 
+    /// Returns the schema as it is in the CRD.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn root(&self) -> &Value {
+        &self.root
+    }
+
     /// Removes unknown fields, and nulls that the schema does not allow. Returns the paths of unknown
     /// fields in the order of kube-apiserver.
     ///

@@ -1,7 +1,7 @@
 //! Discovery: the served groups, versions and resources, in the same format as the real server.
 
 pub(crate) mod aggregated;
-mod catalog;
+pub(crate) mod catalog;
 pub(crate) mod order;
 
 use serde::Serialize;
