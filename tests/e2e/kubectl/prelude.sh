@@ -1,9 +1,8 @@
 # Functions for the commands of the topics. The runner adds kubectl, with the namespace of the topic, to PATH.
 
 # Built-in kinds that require a component of a cluster. The embedded server does not serve them.
-ABSENT='bindings|componentstatuses|mutatingadmissionpolic(ies|ybindings)|tokenreviews|ipaddresses|servicecidrs'
-ABSENT="$ABSENT|deviceclasses|resourceclaims|resourceclaimtemplates|resourceslices|volumeattributesclasses"
-ABSENT_VERSIONS='autoscaling/v1|resource.k8s.io/v1'
+ABSENT='bindings|componentstatuses|tokenreviews'
+ABSENT_VERSIONS='autoscaling/v1'
 
 # watching LINES ACTION ARGS...: prints the first LINES lines of `kubectl ARGS`. Runs ACTION after the first line.
 watching() {
@@ -46,8 +45,20 @@ editing() {
 owned() {
     local uid
     uid=$(kubectl get configmap "$1" -o 'jsonpath={.metadata.uid}')
-    kubectl create -f - --validate=false <<EOF
+    kubectl create -f - <<EOF
 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "$2", "ownerReferences": [
   {"apiVersion": "v1", "kind": "ConfigMap", "name": "$1", "uid": "$uid", "blockOwnerDeletion": true}]}}
 EOF
+}
+
+# fields ARGS...: prints `kubectl explain ARGS` without descriptions, which kube-testserver omits for built-in kinds.
+fields() {
+    kubectl explain "$@" | awk '/^ *ENUM:/ { values = 1 } /^$/ { values = 0 }
+        values || /^(GROUP|KIND|VERSION|RESOURCE|FIELD)/ || /^ +[^ \t]+\t/ || /^ *enum: /'
+    return "${PIPESTATUS[0]}"
+}
+
+# settled PATH: waits until the server publishes the OpenAPI document PATH. kube-apiserver publishes it after the CRD.
+settled() {
+    until kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
 }

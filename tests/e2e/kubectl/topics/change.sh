@@ -37,7 +37,7 @@ kubectl annotate configmap one note=other --overwrite -o yaml
 kubectl annotate configmap one note-
 kubectl annotate configmap one note-
 kubectl annotate configmap one 'a b=c'
-kubectl create -f objects/deployment.yaml --validate=false -o name
+kubectl create -f objects/deployment.yaml -o name
 kubectl scale deployment web --replicas=5
 kubectl get deployment web -o json
 kubectl scale deployment/web --replicas=4 --current-replicas=5

@@ -1,7 +1,7 @@
 # Create and replace: files, generators, existing objects, rejected objects.
-kubectl create -f objects/configmap.yaml --validate=false -o json
-kubectl create -f objects/configmap.yaml --validate=false
-kubectl create -f objects/two-kinds.yaml --validate=false -o name
+kubectl create -f objects/configmap.yaml -o json
+kubectl create -f objects/configmap.yaml
+kubectl create -f objects/two-kinds.yaml -o name
 kubectl get secret pair -o json
 kubectl create secret generic plain --from-literal=user=me --from-literal=password=open -o yaml
 kubectl create secret docker-registry pull --docker-username=me --docker-password=open --docker-server=registry.example.com -o name
@@ -32,24 +32,24 @@ kubectl create ingress front --rule=example.com/=made:80 -o 'jsonpath={.spec.rul
 kubectl create poddisruptionbudget budget --selector=app=web --min-available=1 -o 'jsonpath={.spec}'
 kubectl run once --image=busybox:1 --restart=Never -o name
 kubectl get pod once -o 'jsonpath={.metadata.labels} {.spec.restartPolicy} {.status.phase}'
-kubectl create -f objects/pod.yaml --validate=false -o json
+kubectl create -f objects/pod.yaml -o json
 kubectl get pods --field-selector spec.nodeName=node-1 -o name
 kubectl get pods --field-selector spec.nodeName!=node-1,status.phase=Pending -o name
 kubectl get pods --field-selector spec.absent=x -o name
-kubectl create -f objects/deployment.yaml --validate=false -o json
-kubectl create -f objects/absent.yaml --validate=false
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}, "data": {"k": "v"}}' | sed 's/made-[a-z0-9]\{5\} /made-SUFFIX /'
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}, "data": {"k": 1}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "bad"}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "elsewhere", "name": "bad"}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad", "labels": {"a b": "c"}}}'
-kubectl get configmap three -o json | sed 's/"k": "v"/"k": "w"/' | kubectl replace --validate=false -o json -f -
-kubectl get configmap three -o json | kubectl replace --validate=false -o json -f -
-kubectl get configmap three -o json | sed 's/"resourceVersion": "[0-9]*"/"resourceVersion": "1"/' | kubectl replace --validate=false -f -
-kubectl get configmap three -o json | sed 's/"uid": "[^"]*"/"uid": "other"/' | kubectl replace --validate=false -f -
-kubectl replace --validate=false -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "absent"}}'
-kubectl replace --validate=false --force -f objects/configmap.yaml
+kubectl create -f objects/deployment.yaml -o json
+kubectl create -f objects/absent.yaml
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}, "data": {"k": "v"}}' | sed 's/made-[a-z0-9]\{5\} /made-SUFFIX /'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}, "data": {"k": 1}}'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "bad"}}'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "elsewhere", "name": "bad"}}'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad", "labels": {"a b": "c"}}}'
+kubectl get configmap three -o json | sed 's/"k": "v"/"k": "w"/' | kubectl replace -o json -f -
+kubectl get configmap three -o json | kubectl replace -o json -f -
+kubectl get configmap three -o json | sed 's/"resourceVersion": "[0-9]*"/"resourceVersion": "1"/' | kubectl replace -f -
+kubectl get configmap three -o json | sed 's/"uid": "[^"]*"/"uid": "other"/' | kubectl replace -f -
+kubectl replace -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "absent"}}'
+kubectl replace --force -f objects/configmap.yaml
 kubectl get configmap three -o json
-editing 's/k: w/k: x/; s/k: v/k: x/' configmap three -o json --validate=false
-editing 's/nothing/at all/' configmap three --validate=false
-editing 's/name: three/name: four/' configmap three --validate=false
+editing 's/k: w/k: x/; s/k: v/k: x/' configmap three -o json
+editing 's/nothing/at all/' configmap three
+editing 's/name: three/name: four/' configmap three

@@ -1,19 +1,24 @@
 # A custom kind: all verbs on its objects, and its removal.
 kubectl get widgets
-kubectl create -f objects/crd.yaml --validate=false
+kubectl create -f objects/crd.yaml
 kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=15s
-kubectl create -f objects/crd.yaml --validate=false
+kubectl create -f objects/crd.yaml
 kubectl get crd widgets.shop.example.com -o json
 kubectl get crd widgets.shop.example.com -o name
 kubectl api-resources --api-group=shop.example.com --no-headers
+settled apis/shop.example.com/v1
+fields widgets
+fields widget.spec --recursive
+kubectl explain widget.spec.parts.count
+kubectl explain widget.spec.absent
 kubectl get widgets -o json
-kubectl create -f objects/widget.yaml --validate=false -o json
-kubectl create -f objects/widget.yaml --validate=false
-kubectl create -f - --validate=false <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {"size": 0}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {"size": "many"}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {}}'
-kubectl create -f - --validate=false -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "two"}, "spec": {"size": 1, "unknown": true}}'
-kubectl create -f - --validate=false <<< '{"apiVersion": "shop.example.com/v2", "kind": "Widget", "metadata": {"name": "bad"}}'
+kubectl create -f objects/widget.yaml -o json
+kubectl create -f objects/widget.yaml
+kubectl create -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {"size": 0}}'
+kubectl create -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {"size": "many"}}'
+kubectl create -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "bad"}, "spec": {}}'
+kubectl create -f - -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "two"}, "spec": {"size": 1, "unknown": true}}'
+kubectl create -f - <<< '{"apiVersion": "shop.example.com/v2", "kind": "Widget", "metadata": {"name": "bad"}}'
 kubectl get widgets -o yaml
 kubectl get wg -o name
 kubectl get widget one -o json
@@ -43,19 +48,19 @@ kubectl scale widget one --replicas=3
 kubectl get widget one -o json
 kubectl get widget one --subresource=scale -o json
 kubectl scale widget one --replicas=2 --current-replicas=7
-editing 's/"size": 4/"size": 6/' widget one -o json --validate=false
-editing 's/size: 6/size: 0/' widget one --validate=false
-kubectl get widget one -o json | sed 's/"size": 6/"size": 7/' | kubectl replace --validate=false -o json -f -
-kubectl replace --validate=false -f objects/widget.yaml
-kubectl apply --server-side --validate=false -f objects/widget.yaml
-kubectl apply --server-side --validate=false --force-conflicts -f objects/widget.yaml -o json
-kubectl apply --server-side --validate=false -f objects/widget.yaml
-kubectl apply --server-side --validate=false --field-manager=other -f - -o json --show-managed-fields <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 3, "parts": [{"name": "nut", "count": 2}]}}'
-kubectl apply --server-side --validate=false --field-manager=other -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 8}}'
-kubectl apply --server-side --validate=false -f - -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "applied"}, "spec": {"size": 8}}'
-kubectl apply --validate=false -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "local"}, "spec": {"size": 8}}'
-kubectl apply --validate=false -f - -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "local"}, "spec": {"size": 9}}'
-kubectl create -f objects/widget.yaml --validate=false --dry-run=server
+editing 's/"size": 4/"size": 6/' widget one -o json
+editing 's/size: 6/size: 0/' widget one
+kubectl get widget one -o json | sed 's/"size": 6/"size": 7/' | kubectl replace -o json -f -
+kubectl replace -f objects/widget.yaml
+kubectl apply --server-side -f objects/widget.yaml
+kubectl apply --server-side --force-conflicts -f objects/widget.yaml -o json
+kubectl apply --server-side -f objects/widget.yaml
+kubectl apply --server-side --field-manager=other -f - -o json --show-managed-fields <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 3, "parts": [{"name": "nut", "count": 2}]}}'
+kubectl apply --server-side --field-manager=other -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 8}}'
+kubectl apply --server-side -f - -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "applied"}, "spec": {"size": 8}}'
+kubectl apply -f - <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "local"}, "spec": {"size": 8}}'
+kubectl apply -f - -o json <<< '{"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "local"}, "spec": {"size": 9}}'
+kubectl create -f objects/widget.yaml --dry-run=server
 kubectl delete widget one --dry-run=server
 kubectl delete widget one
 kubectl delete widget one --wait=false

@@ -20,9 +20,9 @@ kubectl delete configmap one two absent
 kubectl create configmap one
 kubectl delete configmaps --all
 kubectl delete -f objects/configmap.yaml
-kubectl create -f objects/configmap.yaml --validate=false
+kubectl create -f objects/configmap.yaml
 kubectl delete -f objects/configmap.yaml
-kubectl create -f - --validate=false <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}'
+kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}'
 kubectl delete configmap held --timeout=1s
 kubectl get configmap held -o json
 kubectl delete configmap held --wait=false
@@ -30,14 +30,14 @@ kubectl label configmap held still=here
 kubectl patch configmap held --type=merge -p '{"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}'
 meanwhile 'kubectl patch configmap held --type=merge -p "{\"metadata\": {\"finalizers\": null}}"' wait configmap held --for=delete --timeout=15s
 kubectl get configmap held
-kubectl create -f objects/pod.yaml --validate=false
+kubectl create -f objects/pod.yaml
 kubectl delete pod web --wait=false
 kubectl get pod web -o json
 kubectl delete pod web --wait=false --grace-period=5
 kubectl get pod web -o 'jsonpath={.metadata.deletionGracePeriodSeconds}'
 kubectl delete pod web --grace-period=0 --force
 kubectl get pod web
-kubectl create -f objects/pod.yaml --validate=false
+kubectl create -f objects/pod.yaml
 kubectl delete pod web --now --wait=false
 kubectl delete pod web --grace-period=0 --force
 kubectl delete nonsense absent

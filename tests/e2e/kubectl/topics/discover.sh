@@ -23,5 +23,3 @@ kubectl --context=nobody get configmap one
 kubectl auth can-i --list --no-headers
 kubectl auth whoami -o 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'
 kubectl --context=nobody auth whoami -o 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'
-kubectl explain configmap
-kubectl create -f objects/configmap.yaml --dry-run=server

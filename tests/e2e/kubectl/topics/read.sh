@@ -1,7 +1,7 @@
 # Get: names, several names, selectors, missing objects, watches.
 kubectl create configmap one --from-literal=k=v -o json
 kubectl create configmap two --from-literal=a=1 --from-literal=b=2 -o yaml
-kubectl create -f objects/configmap.yaml --validate=false
+kubectl create -f objects/configmap.yaml
 kubectl label configmap one app=web tier=front
 kubectl label configmap two app=db
 kubectl get configmap one -o json

@@ -1,5 +1,5 @@
 # Wait: for conditions, values, creation and deletion; and timeouts.
-kubectl create -f objects/pod.yaml --validate=false
+kubectl create -f objects/pod.yaml
 meanwhile 'kubectl patch pod web --subresource=status --type=merge -p "{\"status\": {\"phase\": \"Running\", \"conditions\": [{\"type\": \"Ready\", \"status\": \"True\"}]}}"' wait pod web --for=condition=Ready --timeout=15s
 kubectl wait pod web --for=condition=Ready=true -o name
 kubectl wait pod web --for=condition=Absent --timeout=1s

@@ -5,7 +5,7 @@ kubectl delete namespace "$NAMESPACE-gone"
 kubectl get namespace "$NAMESPACE-gone"
 kubectl get configmap one -n "$NAMESPACE-gone"
 kubectl create namespace "$NAMESPACE-held"
-kubectl create -f - --validate=false -n "$NAMESPACE-held" <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}'
+kubectl create -f - -n "$NAMESPACE-held" <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}'
 kubectl delete namespace "$NAMESPACE-held" --wait=false
 kubectl create configmap late -n "$NAMESPACE-held"
 kubectl get namespace "$NAMESPACE-held" -o 'jsonpath={.status.phase} {.spec.finalizers}'
