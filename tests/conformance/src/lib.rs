@@ -36,6 +36,7 @@ mod labels;
 mod list;
 mod metadata;
 mod metadata_only;
+mod openapi;
 mod ownership;
 mod paging;
 mod patches;

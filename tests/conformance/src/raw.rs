@@ -94,7 +94,8 @@ impl Reply {
     async fn read(what: String, response: http::Response<Body>) -> Result<Self> {
         let (parts, body) = response.into_parts();
         let bytes = body.collect_bytes().await.with_context(|| what.clone())?;
-        let text = String::from_utf8(bytes.to_vec()).with_context(|| what.clone())?;
+        // Documents in protobuf are not text.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(Self { what, status: parts.status.as_u16(), headers: parts.headers, text })
     }
 

@@ -3,9 +3,9 @@
 use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
     definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms, labels, list,
-    metadata, metadata_only, ownership, paging, patches, paths, protobuf, queries, refusals, scale, schemas,
-    selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check, tables, watch,
-    writes,
+    metadata, metadata_only, openapi, ownership, paging, patches, paths, protobuf, queries, refusals, scale,
+    schemas, selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check,
+    tables, watch, writes,
 };
 
 /// Lists every topic in reading order.
@@ -46,6 +46,7 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     bodies::CHECKS,
     access::CHECKS,
     discovery::CHECKS,
+    openapi::CHECKS,
     forms::CHECKS,
     shards::CHECKS,
     crds::CHECKS,

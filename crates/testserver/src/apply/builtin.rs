@@ -134,6 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn lists_without_merge_strategy_are_replaced_by_patches() {
+        let pod = schema("v1", "Pod");
+        let claims = pod.field("spec").field("resources").field("claims");
+        assert_eq!((&claims.patch, claims.list == List::Atomic), (&Strategy::Replace, false));
+        let host_ips = pod.field("status").field("hostIPs");
+        assert_eq!((&host_ips.patch, &host_ips.list), (&Strategy::Key("ip".into()), &List::Atomic));
+        assert_eq!(pod.field("metadata").field("finalizers").patch, Strategy::Values);
+        assert!(pod.field("metadata").field("ownerReferences").item().atomic);
+        let budget = schema("policy/v1", "PodDisruptionBudget");
+        assert_eq!(budget.field("spec").field("selector").patch, Strategy::Replace);
+        assert!(schema("apps/v1", "ControllerRevision").field("data").atomic);
+        assert!(!pod.always && pod.field("spec").always && pod.field("spec").field("containers").always);
+    }
+
+    #[test]
     fn deployments_contain_pod_rules_and_both_event_groups_have_rules() {
         let deployment = schema("apps/v1", "Deployment");
         let volumes = deployment.field("spec").field("template").field("spec").field("volumes");

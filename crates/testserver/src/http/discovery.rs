@@ -66,6 +66,8 @@ fn only_get(call: &Call) -> Result<(), Status> {
 fn root(shared: &Shared) -> String {
     let mut paths = shared.read(|state| discovery::paths(&state.registry));
     paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
+    #[cfg(feature = "openapi")]
+    paths.extend(["/openapi/v2", "/openapi/v3"].map(str::to_owned));
     paths.sort();
     format!("{:#}", json!({"paths": paths}))
 }

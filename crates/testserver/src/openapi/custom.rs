@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::models::{GROUP_VERSION_KIND, Models, Version, group_version_kind};
-use crate::crd::schema::node::{flag, is_embedded, preserves};
+use crate::crd::schema::node::{flag, is_embedded, preserves, property, text};
 use crate::kinds::kind::{Kind, NAMES};
 
 /// Returns a reference to the schema of a custom resource.
@@ -48,9 +48,9 @@ fn add_metadata(models: &mut Models, schema: &mut Value) {
 /// Converts a node. Version 2 has no defaults, alternatives and nulls. kubectl cannot validate a value of
 /// any type in version 2, so the schema of such a value has no type.
 fn converted(models: &mut Models, node: &Value) -> Value {
-    let Some(node) = node.as_object() else { return node.clone() };
+    let Some(object) = node.as_object() else { return node.clone() };
     let mut schema = Map::new();
-    for (key, value) in node {
+    for (key, value) in object {
         let value = match key.as_str() {
             "properties" => each(models, value),
             "items" | "additionalProperties" => converted(models, value),
@@ -62,14 +62,15 @@ fn converted(models: &mut Models, node: &Value) -> Value {
     if models.version == Version::V2 {
         restrict(&mut schema, node);
     }
-    let is_open = models.version == Version::V2 && preserves(&schema);
+    let is_open = models.version == Version::V2 && preserves(node);
     if is_embedded(&schema) && !is_open {
         add_metadata(models, &mut schema);
         let mut required = schema["required"].as_array().cloned().unwrap_or_default();
-        let missing =
-            ["kind", "apiVersion"].map(Value::from).into_iter().filter(|name| !required.contains(name));
-        let missing: Vec<Value> = missing.collect();
-        required.extend(missing);
+        for name in ["kind", "apiVersion"].map(Value::from) {
+            if !required.contains(&name) {
+                required.push(name);
+            }
+        }
         schema["required"] = required.into();
     }
     schema
@@ -80,37 +81,67 @@ fn each(models: &mut Models, properties: &Value) -> Value {
     properties.map(|(name, node)| (name.clone(), converted(models, node))).collect::<Map<_, _>>().into()
 }
 
-/// Removes the parts of a schema that version 2 cannot express.
-fn restrict(schema: &mut Value, node: &Map<String, Value>) {
+/// Removes the parts of a schema that version 2 cannot express. `node` is the schema in the CRD.
+fn restrict(schema: &mut Value, node: &Value) {
     let Some(object) = schema.as_object_mut() else { return };
-    let nullable = |node: &Value| flag(node, "nullable");
-    let (is_nullable, is_open) =
-        (flag_of(node, "nullable"), flag_of(node, "x-kubernetes-preserve-unknown-fields"));
     for key in ["default", "allOf", "oneOf", "anyOf", "not", "nullable"] {
         object.remove(key);
     }
-    if is_nullable || is_open {
+    if is_nullable(node) || preserves(node) {
         object.remove("items");
         object.remove("properties");
     }
-    let has_no_items =
-        object.get("type").is_some_and(|name| name == "array") && !object.contains_key("items");
-    let is_open_object = is_open && object.get("type").is_some_and(|name| name == "object");
-    if is_nullable || has_no_items || is_open_object {
+    let has_no_type = match text(node, "type") {
+        "array" => !object.contains_key("items"),
+        "object" => preserves(node),
+        _ => false,
+    };
+    if is_nullable(node) || has_no_type {
         object.remove("type");
     }
-    if node.get("additionalProperties").is_some_and(nullable) {
+    if node.get("additionalProperties").is_some_and(is_nullable) {
         object.remove("required");
     }
     if let Some(Value::Array(required)) = object.get_mut("required") {
-        let properties = node.get("properties");
-        required.retain(|name| {
-            let property = name.as_str().and_then(|name| properties?.get(name));
-            !property.is_some_and(nullable)
-        });
+        required.retain(|name| !name.as_str().and_then(|name| property(node, name)).is_some_and(is_nullable));
     }
 }
 
-fn flag_of(node: &Map<String, Value>, key: &str) -> bool {
-    node.get(key).and_then(Value::as_bool).unwrap_or(false)
+fn is_nullable(node: &Value) -> bool {
+    flag(node, "nullable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_version(version: Version, schema: &Value) -> Value {
+        converted(&mut Models::new(version), schema)
+    }
+
+    #[test]
+    fn version_2_has_no_defaults_alternatives_and_open_types() {
+        let port =
+            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
+        let schema = json!({"type": "object", "required": ["a", "b"], "properties": {
+            "a": {"type": "string", "default": "x"},
+            "b": {"type": "object", "nullable": true, "properties": {"c": {"type": "string"}}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "default": port}});
+        assert_eq!(in_version(Version::V3, &schema), schema);
+        let expected = json!({"type": "object", "required": ["a"], "properties": {
+            "a": {"type": "string"}, "b": {}, "free": {"x-kubernetes-preserve-unknown-fields": true},
+            "default": {"x-kubernetes-int-or-string": true}}});
+        assert_eq!(in_version(Version::V2, &schema), expected);
+    }
+
+    #[test]
+    fn embedded_object_has_kind_and_metadata() {
+        let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["kind"]});
+        for (version, metadata) in [(Version::V2, "/$ref"), (Version::V3, "/allOf/0/$ref")] {
+            let schema = in_version(version, &schema);
+            assert_eq!(schema["required"], json!(["kind", "apiVersion"]));
+            assert!(schema["properties"]["metadata"].pointer(metadata).is_some(), "{schema}");
+        }
+    }
 }

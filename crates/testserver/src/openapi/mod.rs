@@ -9,8 +9,6 @@ mod document;
 mod models;
 mod paths;
 mod protobuf;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 
@@ -30,9 +28,15 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 /// The name of this media type in requests of kubectl.
 const PROTOBUF_OF_KUBECTL: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// The latest documents of a server by path and media type, each with its hash.
+/// The latest documents of a server by path and media type.
 #[derive(Debug, Default)]
-pub(crate) struct Documents(Mutex<HashMap<(String, &'static str), (String, Bytes)>>);
+pub(crate) struct Documents(Mutex<HashMap<(String, &'static str), Document>>);
+
+#[derive(Debug)]
+struct Document {
+    hash: String,
+    bytes: Bytes,
+}
 
 /// Responds to a request for a path below `/openapi`.
 pub(crate) fn respond(shared: &Shared, call: &Call) -> Response<Body> {
@@ -105,11 +109,12 @@ fn cached(
 ) -> Response<Body> {
     let key = (call.parts.uri.path().to_owned(), media);
     let documents = &shared.openapi.0;
-    let found = documents.lock().get(&key).filter(|(known, _)| known == hash).map(|(_, bytes)| bytes.clone());
+    let found =
+        documents.lock().get(&key).filter(|known| known.hash == hash).map(|known| known.bytes.clone());
     let bytes = found.unwrap_or_else(|| {
         // The lock is free meanwhile. If two requests build the same document, the results are equal.
         let bytes = Bytes::from(build());
-        documents.lock().insert(key, (hash.to_owned(), bytes.clone()));
+        documents.lock().insert(key, Document { hash: hash.to_owned(), bytes: bytes.clone() });
         bytes
     });
     let etag = format!("\"{hash}\"");

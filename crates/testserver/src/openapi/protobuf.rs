@@ -1,5 +1,5 @@
 //! The protobuf encoding of a document of version 2, from its JSON. The messages are those of the package
-//! `openapi.v2` of gnostic.
+//! `openapi.v2` of gnostic. kubectl reads only the definitions, so the document has no paths.
 
 use serde_json::Value;
 
@@ -91,58 +91,9 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.plain(1, &document["swagger"]);
     fields.bytes(2, &info.0);
-    fields.bytes(8, &pairs(2, &document["paths"], path));
+    fields.bytes(8, &[]);
     fields.bytes(9, &pairs(1, &document["definitions"], schema));
     fields.0
-}
-
-fn path(path: &Value) -> Vec<u8> {
-    let mut fields = Fields::default();
-    for (method, number) in [("get", 2), ("put", 3), ("post", 4), ("delete", 5), ("patch", 8)] {
-        if let Some(found) = path.get(method) {
-            fields.bytes(number, &operation(found));
-        }
-    }
-    parameters(&mut fields, 9, path);
-    fields.0
-}
-
-fn operation(operation: &Value) -> Vec<u8> {
-    let response = |response: &Value| {
-        let mut fields = Fields::default();
-        fields.plain(1, &response["description"]);
-        fields.bytes(2, &inside(1, &schema(&response["schema"])));
-        inside(1, &fields.0)
-    };
-    let mut fields = Fields::default();
-    fields.plain(6, &operation["produces"]);
-    fields.plain(7, &operation["consumes"]);
-    parameters(&mut fields, 8, operation);
-    fields.bytes(9, &pairs(1, &operation["responses"], response));
-    fields.extensions(13, operation);
-    fields.0
-}
-
-fn parameters(fields: &mut Fields, number: u64, of: &Value) {
-    for parameter in of["parameters"].as_array().into_iter().flatten() {
-        let mut found = Fields::default();
-        let place = parameter["in"].as_str();
-        let names = match place {
-            Some("body") => [("name", 2), ("in", 3), ("required", 4), ("", 0), ("", 0)],
-            Some("path") => [("required", 1), ("in", 2), ("name", 4), ("type", 5), ("uniqueItems", 19)],
-            _ => [("required", 1), ("in", 2), ("name", 4), ("type", 6), ("uniqueItems", 20)],
-        };
-        names.iter().for_each(|(name, number)| found.plain(*number, &parameter[*name]));
-        let found = match place {
-            Some("body") => {
-                found.bytes(5, &schema(&parameter["schema"]));
-                inside(1, &found.0)
-            }
-            Some("path") => inside(2, &inside(4, &found.0)),
-            _ => inside(2, &inside(3, &found.0)),
-        };
-        fields.bytes(number, &inside(1, &found));
-    }
 }
 
 fn schema(schema: &Value) -> Vec<u8> {
@@ -184,4 +135,32 @@ fn schema(schema: &Value) -> Vec<u8> {
     }
     fields.extensions(31, schema);
     fields.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn document_is_encoded_with_the_numbers_of_gnostic() {
+        let document = json!({"swagger": "2.0", "info": {"title": "T", "version": "1"}, "definitions": {
+            "A": {"type": "object", "minProperties": 300, "x-a": 1}}});
+        let schema = b"\x90\x01\xac\x02\xb2\x01\x08\x0a\x06object\xfa\x01\x0a\x0a\x03x-a\x12\x03\x12\x011";
+        let mut expected = b"\x0a\x032.0\x12\x06\x0a\x01T\x12\x011\x42\x00".to_vec();
+        let named = [&b"\x0a\x01A\x12"[..], &[schema.len() as u8], schema].concat();
+        expected.extend([&b"\x4a"[..], &[named.len() as u8 + 2, 10, named.len() as u8], &named].concat());
+        assert_eq!(super::document(&document), expected);
+    }
+
+    #[test]
+    fn numbers_flags_and_lists_have_the_types_of_their_fields() {
+        let encoded = |value: Value| super::schema(&value);
+        assert_eq!(encoded(json!({"maximum": 1})), [&[7 << 3 | 1][..], &1.0_f64.to_le_bytes()].concat());
+        assert_eq!(encoded(json!({"maxItems": 2.0})), [14 << 3, 2]);
+        assert_eq!(encoded(json!({"exclusiveMaximum": true})), [8 << 3, 1]);
+        assert_eq!(encoded(json!({"required": ["a", "b"]})), [0x9a, 1, 1, b'a', 0x9a, 1, 1, b'b']);
+        assert_eq!(encoded(json!({"additionalProperties": true})), [0xaa, 1, 2, 2 << 3, 1]);
+        assert_eq!(encoded(json!({"enum": ["a"]})), [0xa2, 1, 5, 18, 3, b'"', b'a', b'"']);
+    }
 }

@@ -66,7 +66,7 @@ async fn health_version_and_paths_are_served() {
         ("HEAD", "/api/v1/namespaces", 405),
         ("POST", "/apis", 200),
         ("DELETE", "/apis/apps", 200),
-        ("GET", "/openapi/v2", 404),
+        ("GET", "/openapi/v4", 404),
     ] {
         assert_eq!(send(&server, method, path, &[], "").await.code, code, "{method} {path}");
     }

@@ -33,6 +33,7 @@ fn malformed_line_is_an_error() {
     assert_eq!(Types::parse("1 a string").unwrap_err(), "1 a string");
     assert_eq!(Types::parse("kind v1 A B").unwrap_err(), "kind v1 A B");
     assert_eq!(Types::parse("message A\nx a string").unwrap_err(), "x a string");
+    assert_eq!(Types::parse("message A\n1 a string +wanted").unwrap_err(), "1 a string +wanted");
 }
 
 #[test]
@@ -48,4 +49,26 @@ fn reviews_and_bindings_are_found_by_resource() {
     assert_eq!(of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), Some("SelfSubjectAccessReview"));
     assert_eq!(of("v1", "bindings"), Some("Binding"));
     assert_eq!(of("v1", "widgets"), None);
+}
+
+#[test]
+fn facts_and_defaults_are_parsed() {
+    let types = Types::get();
+    let field = |kind: &str, name: &str| {
+        let message = types.messages.iter().find(|message| message.name == kind).unwrap();
+        message.known(name).unwrap().field
+    };
+    let ports = field("Container", "ports");
+    assert_eq!(ports.facts.list, Some(("map", "containerPort,protocol")));
+    assert_eq!(ports.facts.patch, Some(("merge", "containerPort")));
+    let protocol = field("ContainerPort", "protocol");
+    assert_eq!((protocol.facts.permitted, protocol.facts.required), (Some("SCTP,TCP,UDP"), false));
+    assert_eq!(types.default_of(&protocol), Some("TCP".into()));
+    assert_eq!(types.default_of(&field("ContainerPort", "containerPort")), Some(0.into()));
+    assert!(field("ContainerPort", "containerPort").facts.required);
+    assert_eq!(types.default_of(&field("ContainerPort", "name")), None);
+    assert_eq!(types.default_of(&field("Pod", "spec")), Some(serde_json::json!({})));
+    assert!(
+        types.messages.iter().any(|message| message.name == "LabelSelector" && message.facts.is_atomic())
+    );
 }
