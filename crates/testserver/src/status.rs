@@ -81,6 +81,15 @@ impl Cause {
         Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
 
+    /// Reports an invalid value without the value.
+    pub(crate) fn invalid_omitted(field: &str, text: &str) -> Self {
+        Self::new("FieldValueInvalid", format!("Invalid value: {text}"), field)
+    }
+
+    pub(crate) fn internal(field: &str, text: &str) -> Self {
+        Self::new("InternalError", format!("Internal error: {text}"), field)
+    }
+
     /// Reports a value of a wrong type. `shown` is the value as Go formats it.
     pub(crate) fn wrong_type(field: &str, shown: &str, text: &str) -> Self {
         Self::new("FieldValueTypeInvalid", format!("Invalid value: {shown}: {text}"), field)
@@ -88,6 +97,11 @@ impl Cause {
 
     pub(crate) fn duplicate(field: &str, shown: &str) -> Self {
         Self::new("FieldValueDuplicate", format!("Duplicate value: {shown}"), field)
+    }
+
+    /// Reports a duplicate without the value.
+    pub(crate) fn duplicate_omitted(field: &str) -> Self {
+        Self::new("FieldValueDuplicate", "Duplicate value", field)
     }
 
     pub(crate) fn too_long(field: &str, limit: u64) -> Self {

@@ -67,7 +67,7 @@ pub(crate) fn check_new(kind: &Kind, object: &Object, options: &WriteOptions) ->
         return reject(kind, object, crate::crd::check::new(object));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
-    let mut causes = schemas.own.validate(Scope::Object, object, None);
+    let mut causes = schemas.own.validate(Scope::Object, object, None, &mut Vec::new());
     causes.extend(check_scale(kind, Scope::Object, object));
     reject(kind, object, causes)
 }
@@ -90,7 +90,9 @@ pub(crate) fn check_update(
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
     let scope = if part == Part::Status { Scope::Status } else { Scope::Object };
-    let mut causes = schemas.own.validate(scope, after, Some(before));
+    let mut warnings = Vec::new();
+    let mut causes = schemas.own.validate(scope, after, Some(before), &mut warnings);
+    options.warnings.add(warnings);
     causes.extend(check_scale(kind, scope, after));
     reject(kind, after, causes)
 }

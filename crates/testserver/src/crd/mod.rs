@@ -1,6 +1,8 @@
 //! CustomResourceDefinitions: validation, serving, and the rules for custom resources.
 
 pub(crate) mod admit;
+#[cfg(feature = "cel")]
+pub(crate) mod cel;
 pub(crate) mod check;
 pub(crate) mod defaults;
 pub(crate) mod definition;

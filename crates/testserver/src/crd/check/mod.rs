@@ -6,7 +6,9 @@
 mod conversion;
 mod default_values;
 mod features;
+pub(crate) mod field_path;
 mod names;
+mod rules;
 mod schema;
 mod spec;
 mod structural;

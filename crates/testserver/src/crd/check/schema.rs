@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::crd::check::{default_values, structural};
+use crate::crd::check::{default_values, rules, structural};
 use crate::crd::schema::node::{self, Additional, flag, properties, text, texts};
 use crate::status::Cause;
 
@@ -49,7 +49,24 @@ pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause
     }
     causes.extend(structure);
     walk(schema, at, NodeContext { root: true, ..NodeContext::default() }, &mut causes);
+    if causes.is_empty() {
+        causes.extend(expressions(schema, at));
+    }
     causes
+}
+
+/// Validates the expressions of the rules. Their types require a valid schema.
+#[cfg(feature = "cel")]
+fn expressions(schema: &Value, at: &str) -> Vec<Cause> {
+    crate::crd::cel::compile(schema, at).1
+}
+
+/// Rejects rules, because the server cannot evaluate them.
+#[cfg(not(feature = "cel"))]
+fn expressions(schema: &Value, at: &str) -> Option<Cause> {
+    let detail = "kube-testserver was built without its feature `cel`, so it cannot evaluate \
+                  x-kubernetes-validations; enable the feature, or remove the rules";
+    node::any(schema, &node::has_rules).then(|| Cause::forbidden(at, detail))
 }
 
 /// Rejects keywords at the root that would be lost when the server validates only the status.
@@ -116,6 +133,7 @@ fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>)
         walk(items, &format!("{at}.items"), below, causes);
     }
     list_and_map_types(schema, at, causes);
+    causes.extend(rules::check(schema, at));
 }
 
 fn in_top_level(name: &str) -> &'static str {

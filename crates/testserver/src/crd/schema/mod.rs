@@ -17,6 +17,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Number, Value};
 
+#[cfg(feature = "cel")]
+use crate::crd::cel::{self, Rules};
 use crate::crd::schema::compile::{Compiled, compile};
 use crate::crd::schema::messages::NO_FIELD;
 use crate::crd::schema::validate::{Before, validate};
@@ -31,6 +33,8 @@ pub(crate) struct Schema {
     has_rules: bool,
     object: OnceLock<Option<Compiled>>,
     status: OnceLock<Option<Compiled>>,
+    #[cfg(feature = "cel")]
+    rules: OnceLock<Rules>,
 }
 
 /// The validated part of an object.
@@ -42,12 +46,14 @@ pub(crate) enum Scope {
 
 impl Schema {
     pub(crate) fn new(root: Value) -> Self {
-        let has_rules = node::any(&root, &|node| {
-            node.get("x-kubernetes-validations")
-                .and_then(Value::as_array)
-                .is_some_and(|rules| !rules.is_empty())
-        });
-        Self { root, has_rules, object: OnceLock::new(), status: OnceLock::new() }
+        Self {
+            has_rules: node::any(&root, &node::has_rules),
+            root,
+            object: OnceLock::new(),
+            status: OnceLock::new(),
+            #[cfg(feature = "cel")]
+            rules: OnceLock::new(),
+        }
     }
 
     /// Returns the schema as it is in the CRD.
@@ -78,8 +84,15 @@ impl Schema {
         defaulting::fill(object, &self.root);
     }
 
-    /// Validates an object. `before` is the previous object of an update.
-    pub(crate) fn validate(&self, scope: Scope, object: &Object, before: Option<&Object>) -> Vec<Cause> {
+    /// Validates an object. `before` is the previous object of an update. Adds warnings for failed rules
+    /// that the update tolerates.
+    pub(crate) fn validate(
+        &self,
+        scope: Scope,
+        object: &Object,
+        before: Option<&Object>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         let mut causes = match scope {
             Scope::Object => self.validate_object(object, before),
             Scope::Status => self.validate_status(object, before),
@@ -95,8 +108,33 @@ impl Schema {
             let text = "some validation rules were not checked because the object was invalid; correct the \
                         existing errors to complete validation";
             causes.push(Cause::invalid(NO_FIELD, "null", text));
+        } else if self.has_rules {
+            causes.extend(self.evaluate_rules(object, before, warnings));
         }
         causes
+    }
+
+    /// Evaluates the rules. Even a write of the status evaluates the rules of the entire object.
+    #[cfg(feature = "cel")]
+    fn evaluate_rules(
+        &self,
+        object: &Object,
+        before: Option<&Object>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
+        let rules = self.rules.get_or_init(|| cel::compile(&self.root, "").0);
+        let before = before.map(|before| Value::Object(before.clone()));
+        let outcome = rules.validate(&self.root, &Value::Object(object.clone()), before.as_ref());
+        warnings.extend(outcome.tolerated.iter().map(Cause::line));
+        outcome.causes
+    }
+
+    /// Without the feature `cel`, only a restored CRD has rules. Each object of such a CRD is rejected.
+    #[cfg(not(feature = "cel"))]
+    fn evaluate_rules(&self, _: &Object, _: Option<&Object>, _: &mut Vec<String>) -> Vec<Cause> {
+        let detail =
+            "kube-testserver was built without its feature `cel`, so it cannot evaluate the rules of the CRD";
+        vec![Cause::forbidden(NO_FIELD, detail)]
     }
 
     fn validate_object(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {

@@ -69,6 +69,11 @@ pub(crate) fn preserves(schema: &Value) -> bool {
     flag(schema, "x-kubernetes-preserve-unknown-fields")
 }
 
+/// Returns whether the node has rules (`x-kubernetes-validations`).
+pub(crate) fn has_rules(schema: &Value) -> bool {
+    schema.get("x-kubernetes-validations").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty())
+}
+
 /// Returns whether `predicate` returns true for any node of the schema.
 pub(crate) fn any(schema: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
     predicate(schema) || children(schema).any(|child| any(child, predicate))
