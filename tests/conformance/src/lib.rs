@@ -47,6 +47,7 @@ mod queries;
 mod raw;
 mod refusals;
 mod report;
+mod rules;
 mod scale;
 mod schemas;
 mod selector_edges;

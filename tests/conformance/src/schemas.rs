@@ -85,7 +85,7 @@ async fn tried(kind: &Custom<'_>, spec: &Value) -> Result<Reply> {
 
 /// Returns the causes of an error as sorted `reason field: message`. The real server validates fields
 /// in any order.
-fn causes(reply: &Reply) -> Result<Vec<String>> {
+pub(super) fn causes(reply: &Reply) -> Result<Vec<String>> {
     let status = reply.refused(422, "Invalid")?;
     let causes = status["details"]["causes"].as_array().context("no causes")?.iter();
     let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or("").to_owned();

@@ -3,8 +3,8 @@
 use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
     definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms, labels, list,
-    metadata, metadata_only, openapi, ownership, paging, patches, paths, protobuf, queries, refusals, scale,
-    schemas, selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check,
+    metadata, metadata_only, openapi, ownership, paging, patches, paths, protobuf, queries, refusals, rules,
+    scale, schemas, selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check,
     tables, watch, writes,
 };
 
@@ -52,4 +52,5 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     crds::CHECKS,
     definitions::CHECKS,
     schemas::CHECKS,
+    rules::CHECKS,
 ];
