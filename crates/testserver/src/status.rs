@@ -82,10 +82,12 @@ impl Cause {
     }
 
     /// Reports an invalid value without the value.
+    #[cfg(feature = "cel")]
     pub(crate) fn invalid_omitted(field: &str, text: &str) -> Self {
         Self::new("FieldValueInvalid", format!("Invalid value: {text}"), field)
     }
 
+    #[cfg(feature = "cel")]
     pub(crate) fn internal(field: &str, text: &str) -> Self {
         Self::new("InternalError", format!("Internal error: {text}"), field)
     }
@@ -100,6 +102,7 @@ impl Cause {
     }
 
     /// Reports a duplicate without the value.
+    #[cfg(feature = "cel")]
     pub(crate) fn duplicate_omitted(field: &str) -> Self {
         Self::new("FieldValueDuplicate", "Duplicate value", field)
     }

@@ -1,3 +1,5 @@
+//! Tests of the limits of rules, and of the features that the server refuses.
+
 use serde_json::{Value, json};
 
 use super::compile;
@@ -88,5 +90,41 @@ fn deepest_rules_are_evaluated() {
     let nested = format!("{}true{}", "[1].all(x, ".repeat(60), ")".repeat(60));
     for rule in [lists, conditions, negated, nested] {
         assert_eq!(run(json!({"type": "integer"}), &rule, &json!(1)), [""; 0], "{rule:.20}");
+    }
+}
+
+#[test]
+fn unsupported_functions_are_named() {
+    let times = || json!({"type": "string", "format": "date-time"});
+    for (schema, rule, name) in [
+        (integers(), "self.all(i, v, i < v)", "'all' with 4 parameters"),
+        (integers(), "self.sortBy(x, -x).size() > 0", "'sortBy' with 3 parameters"),
+        (times(), "self.getHours('Europe/Berlin') > 1", "'getHours' with 2 parameters"),
+        (integers(), "optional.unwrap([self]).size() > 0", "'optional.unwrap' with 1 parameters"),
+    ] {
+        let error = refusal(schema, rule);
+        assert!(error.contains(&format!("kube-testserver does not support the function {name}")), "{error}");
+    }
+}
+
+#[test]
+fn extreme_arguments_do_not_end_the_server() {
+    let times = json!({"type": "string", "format": "date-time"});
+    for rule in [
+        "self + duration('2562047h') + duration('2562047h') > self",
+        "self - duration('2562047h47m') < self - timestamp('0001-01-01T00:00:00Z') + self",
+        "timestamp(9223372036854775807) > self",
+        "duration(string(9223372036854775807) + 's') > duration('1s')",
+    ] {
+        // Each result is permitted, but not a panic.
+        let _ = run(times.clone(), rule, &json!("9999-12-31T23:59:59Z"));
+    }
+    for rule in [
+        "self.substring(5, 2) == ''",
+        "self.charAt(-1) == ''",
+        "self.split('', -5).size() < 0",
+        "'%d %s'.format([]) == self",
+    ] {
+        assert_eq!(run(json!({"type": "string"}), rule, &json!("äöü")).len(), 1, "{rule}");
     }
 }

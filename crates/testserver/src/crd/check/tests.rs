@@ -237,3 +237,12 @@ fn unchecked_formats_cause_one_warning() {
     assert_eq!(warnings(&crd, None), ["unrecognized format \"foo\""]);
     assert!(warnings(&crd, Some(&crd)).is_empty());
 }
+
+#[cfg(not(feature = "cel"))]
+#[test]
+fn rules_are_refused_without_the_feature() {
+    let rules = serde_json::json!([{"rule": "self.a > 1"}]);
+    let schema = serde_json::json!({"type": "object", "x-kubernetes-validations": rules});
+    let causes = super::schema::check(Some(&schema), "schema", false);
+    assert!(causes.iter().any(|cause| cause.line().contains("without its feature `cel`")), "{causes:?}");
+}
