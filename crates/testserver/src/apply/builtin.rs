@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::apply::schema::{Key, List, Schema, Strategy};
+use kube_managed_fields::{ListType, MapKey, PatchStrategy, Schema};
+
 use crate::types::{Base, Field, Message, Shape, Types};
 
 /// The rules of the kinds that were built, by the places of their messages.
@@ -19,12 +20,6 @@ static SCHEMAS: LazyLock<HashMap<(&str, &str), Arc<Schema>>> = LazyLock::new(|| 
 /// Returns the merge rules of a built-in kind.
 pub(crate) fn schema(api_version: &str, kind: &str) -> Arc<Schema> {
     SCHEMAS.get(&(api_version, kind)).cloned().unwrap_or_default()
-}
-
-/// Returns the merge rules of the metadata of custom resources. The server does not add metadata to them.
-pub(crate) fn metadata() -> Arc<Schema> {
-    let metadata = schema("v1", "ConfigMap").field("metadata").fields.clone();
-    Arc::new(Schema { fields: metadata, ..Schema::default() })
 }
 
 /// Builds the rules of a message. Fields without rules are omitted.
@@ -56,7 +51,8 @@ fn rules(field: &Field, built: &mut Built) -> Option<Schema> {
         Shape::List => {
             schema.list = list(field, message);
             schema.patch = patch(field);
-            let has_items = schema.list != List::Atomic || matches!(schema.patch, Strategy::Key(_));
+            let has_items =
+                schema.list != ListType::Atomic || matches!(schema.patch, PatchStrategy::MergeByKey(_));
             let keyed = message.is_some() && has_items;
             schema.items = keyed.then(|| inner(field.base)).filter(|items| !is_plain(items));
         }
@@ -69,9 +65,9 @@ fn rules(field: &Field, built: &mut Built) -> Option<Schema> {
         }
     }
     if field.facts.patch == Some(("replace", "")) {
-        schema.patch = Strategy::Replace;
+        schema.patch = PatchStrategy::Replace;
     }
-    schema.always = match field.shape {
+    schema.defaults_to_empty = match field.shape {
         Shape::List | Shape::Map => field.facts.required,
         _ => types.default_of(field).is_some_and(|default| default.is_object()),
     };
@@ -79,36 +75,36 @@ fn rules(field: &Field, built: &mut Built) -> Option<Schema> {
 }
 
 fn is_plain(schema: &Schema) -> bool {
-    let Schema { atomic, always, list, patch, fields, items, .. } = schema;
+    let Schema { atomic, defaults_to_empty, list, patch, fields, items, .. } = schema;
     !atomic
-        && !always
-        && *list == List::Atomic
-        && *patch == Strategy::Plain
+        && !defaults_to_empty
+        && *list == ListType::Atomic
+        && *patch == PatchStrategy::Default
         && fields.is_empty()
         && items.is_none()
 }
 
-fn list(field: &Field, items: Option<&Message>) -> List {
+fn list(field: &Field, items: Option<&Message>) -> ListType {
     let key = |name: &'static str| {
         let known = items.and_then(|items| items.known(name));
         let default = known.and_then(|known| Types::get().default_of(&known.field));
-        Key { name: name.into(), default }
+        MapKey { name: name.into(), default }
     };
     match field.facts.list {
-        Some(("set", _)) => List::Set,
-        Some(("map", keys)) => List::Keyed(keys.split(',').map(key).collect()),
-        _ => List::Atomic,
+        Some(("set", _)) => ListType::Set,
+        Some(("map", keys)) => ListType::Map(keys.split(',').map(key).collect()),
+        _ => ListType::Atomic,
     }
 }
 
 /// Returns the patch strategy of a list. Patches replace a list with separate owners, unless it has a
 /// merge strategy.
-fn patch(field: &Field) -> Strategy {
+fn patch(field: &Field) -> PatchStrategy {
     match (field.facts.patch, field.facts.list) {
-        (Some(("merge" | "merge,retainKeys", "")), _) => Strategy::Values,
-        (Some(("merge" | "merge,retainKeys", key)), _) => Strategy::Key(key.into()),
-        (_, Some(("set" | "map", _))) => Strategy::Replace,
-        _ => Strategy::Plain,
+        (Some(("merge" | "merge,retainKeys", "")), _) => PatchStrategy::Merge,
+        (Some(("merge" | "merge,retainKeys", key)), _) => PatchStrategy::MergeByKey(key.into()),
+        (_, Some(("set" | "map", _))) => PatchStrategy::Replace,
+        _ => PatchStrategy::Default,
     }
 }
 
@@ -121,38 +117,52 @@ mod tests {
     fn container_key_is_name_and_port_keys_are_number_and_protocol() {
         let pod = schema("v1", "Pod");
         let containers = pod.field("spec").field("containers");
-        assert_eq!(containers.patch, Strategy::Key("name".into()));
+        assert_eq!(containers.patch, PatchStrategy::MergeByKey("name".into()));
         let ports = containers.item().field("ports");
-        let key = |name: &str, default: Value| Key { name: name.into(), default: Some(default) };
+        let key = |name: &str, default: Value| MapKey { name: name.into(), default: Some(default) };
         assert_eq!(
             ports.list,
-            List::Keyed(vec![key("containerPort", 0.into()), key("protocol", "TCP".into())])
+            ListType::Map(vec![key("containerPort", 0.into()), key("protocol", "TCP".into())])
         );
-        assert_eq!(ports.patch, Strategy::Key("containerPort".into()));
+        assert_eq!(ports.patch, PatchStrategy::MergeByKey("containerPort".into()));
         assert!(pod.field("spec").field("nodeSelector").atomic);
-        assert_eq!(pod.field("metadata").field("finalizers").list, List::Set);
+        assert_eq!(pod.field("metadata").field("finalizers").list, ListType::Set);
     }
 
     #[test]
     fn lists_without_merge_strategy_are_replaced_by_patches() {
         let pod = schema("v1", "Pod");
         let claims = pod.field("spec").field("resources").field("claims");
-        assert_eq!((&claims.patch, claims.list == List::Atomic), (&Strategy::Replace, false));
+        assert_eq!((&claims.patch, claims.list == ListType::Atomic), (&PatchStrategy::Replace, false));
         let host_ips = pod.field("status").field("hostIPs");
-        assert_eq!((&host_ips.patch, &host_ips.list), (&Strategy::Key("ip".into()), &List::Atomic));
-        assert_eq!(pod.field("metadata").field("finalizers").patch, Strategy::Values);
+        assert_eq!(
+            (&host_ips.patch, &host_ips.list),
+            (&PatchStrategy::MergeByKey("ip".into()), &ListType::Atomic)
+        );
+        assert_eq!(pod.field("metadata").field("finalizers").patch, PatchStrategy::Merge);
         assert!(pod.field("metadata").field("ownerReferences").item().atomic);
         let budget = schema("policy/v1", "PodDisruptionBudget");
-        assert_eq!(budget.field("spec").field("selector").patch, Strategy::Replace);
+        assert_eq!(budget.field("spec").field("selector").patch, PatchStrategy::Replace);
         assert!(schema("apps/v1", "ControllerRevision").field("data").atomic);
-        assert!(!pod.always && pod.field("spec").always && pod.field("spec").field("containers").always);
+        assert!(
+            !pod.defaults_to_empty
+                && pod.field("spec").defaults_to_empty
+                && pod.field("spec").field("containers").defaults_to_empty
+        );
+    }
+
+    #[test]
+    fn metadata_of_custom_resources_has_the_rules_of_built_in_kinds() {
+        let (custom, built_in) = (Schema::any_resource(), schema("v1", "ConfigMap"));
+        let (custom, built_in) = (custom.field("metadata"), built_in.field("metadata"));
+        assert_eq!(format!("{:?}", custom.fields), format!("{:?}", built_in.fields));
     }
 
     #[test]
     fn deployments_contain_pod_rules_and_both_event_groups_have_rules() {
         let deployment = schema("apps/v1", "Deployment");
         let volumes = deployment.field("spec").field("template").field("spec").field("volumes");
-        assert!(volumes.patch == Strategy::Key("name".into()));
+        assert!(volumes.patch == PatchStrategy::MergeByKey("name".into()));
         assert!(schema("v1", "Event").field("involvedObject").atomic);
         assert!(schema("events.k8s.io/v1", "Event").field("regarding").atomic);
     }

@@ -1,10 +1,8 @@
 //! Objects of client-side `kubectl apply` that `kubectl apply --server-side` takes over.
 
+use kube_managed_fields::{FieldSet, unchanged_since_client_side_apply};
 use serde_json::Value;
 
-use crate::apply::diff;
-use crate::apply::extract::fields;
-use crate::apply::fields::FieldSet;
 use crate::apply::track::Write;
 use crate::write::Object;
 use crate::write::decode::metadata_mut;
@@ -30,12 +28,7 @@ pub(crate) fn allowed_conflicts(write: Write<'_>, live: &Object) -> FieldSet {
     if version != write.kind.api_version() {
         return FieldSet::default();
     }
-    let schema = &write.kind.merging;
-    let changes = diff::changes(schema, &applied, live);
-    let mut same = fields(schema, &applied);
-    same.subtract(&changes.written);
-    same.subtract(&changes.removed);
-    same
+    unchanged_since_client_side_apply(&write.kind.merging, &applied, live)
 }
 
 /// Updates the annotation in which kubectl stores the last applied object.

@@ -1,35 +1,16 @@
 //! The fields that a write to a part of an object cannot own, because the write does not change them.
 
-use std::sync::LazyLock;
+use kube_managed_fields::FieldSet;
 
-use crate::apply::fields::FieldSet;
 use crate::kinds::kind::Kind;
 use crate::write::Part;
-
-/// The fields without owners. The metadata itself has no owner, but fields within it can have owners.
-pub(crate) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
-    FieldSet::of(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
-        &["metadata", "clusterName"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "resourceVersion"],
-    ])
-});
 
 /// Returns the fields that a write to this part does not change, with all nested fields.
 pub(crate) fn unchanged_fields(kind: &Kind, part: Part) -> FieldSet {
     match part {
-        Part::Main | Part::Finalize if kind.rules.status => FieldSet::of(&[&["status"]]),
+        Part::Main | Part::Finalize if kind.rules.status => FieldSet::from_paths(&[&["status"]]),
         Part::Main | Part::Finalize | Part::Scale | Part::Binding | Part::Eviction => FieldSet::default(),
-        Part::Status => FieldSet::of(beside_status(kind)),
+        Part::Status => FieldSet::from_paths(beside_status(kind)),
     }
 }
 
@@ -52,7 +33,7 @@ pub(crate) fn beside_status(kind: &Kind) -> &'static [&'static [&'static str]] {
 
 /// Returns the fields of a new object that the server sets.
 pub(crate) fn made_by_the_server(kind: &Kind) -> FieldSet {
-    if kind.is_namespace() { FieldSet::of(&[&["spec"]]) } else { FieldSet::default() }
+    if kind.is_namespace() { FieldSet::from_paths(&[&["spec"]]) } else { FieldSet::default() }
 }
 
 /// Returns the `subresource` of managers that write this part.

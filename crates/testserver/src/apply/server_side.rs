@@ -1,14 +1,10 @@
 //! Server-side apply. A manager applies the fields that it wants, and owns them.
 
+use kube_managed_fields::{Conflicts, Force, Managers, Operation};
 use serde_json::{Map, Value};
 
-use crate::apply::extract::{drop_nulls, fields, with_named_fields, without};
-use crate::apply::fields::FieldSet;
-use crate::apply::managers::{Entry, Managers, Operation};
-use crate::apply::merge::merge;
-use crate::apply::schema::Schema;
 use crate::apply::track::{self, KEY, Write};
-use crate::apply::{client_side, diff, reset, valid, yaml};
+use crate::apply::{client_side, valid, yaml};
 use crate::kinds::kind::Kind;
 use crate::status::{Cause, Status};
 use crate::types::Typed;
@@ -38,10 +34,14 @@ impl Applied {
         if let Some(Value::Object(metadata)) = live.get_mut("metadata") {
             metadata.remove(KEY);
         }
-        let allowed = client_side::allowed_conflicts(write, &live);
-        let mut after = apply(write, &live, &self.object, &mut owners, self.force, &allowed)?;
+        let force = match self.force {
+            true => Force::Yes,
+            false => Force::Only(client_side::allowed_conflicts(write, &live)),
+        };
+        let after = owners.apply(&write.described(Operation::Apply), &live, &self.object, &force);
+        let mut after = after.map_err(|conflicts| rejected(&conflicts))?;
         client_side::keep_last_applied(write, &self.object, &mut after);
-        if let Some(owners) = owners.into_value() {
+        if let Some(owners) = owners.into_json() {
             metadata_mut(&mut after).insert(KEY.into(), owners);
         }
         Ok(after)
@@ -92,7 +92,7 @@ impl Applied {
 fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     let Some(live) = live else { return Ok(Managers::default()) };
     if let Some(value) = track::managed_fields(live) {
-        let owners = Managers::stored(value.clone());
+        let owners = Managers::from_json_unchecked(value.clone());
         return owners.ok_or_else(|| Status::internal("failed to decode managed fields"));
     }
     let mut owners = Managers::default();
@@ -100,97 +100,9 @@ fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     Ok(owners)
 }
 
-fn apply(
-    write: Write<'_>,
-    live: &Object,
-    applied: &Object,
-    owners: &mut Managers,
-    force: bool,
-    allowed: &FieldSet,
-) -> Result<Object, Status> {
-    let schema = &write.kind.merging;
-    let unchanged_fields = reset::unchanged_fields(write.kind, write.part);
-    let manager = write.manager(Operation::Apply);
-    let last = owners.remove(&manager);
-    let mut set = fields(schema, applied);
-    set.subtract_all_below(&unchanged_fields);
-    let merged = merge(schema, live, applied);
-    let mut after = match &last {
-        Some(last) => prune(schema, merged, owners, &set, &last.fields),
-        None => merged,
-    };
-    if !write.kind.rules.custom {
-        drop_nulls(&mut after);
-    }
-    let mut changes = diff::changes(schema, live, &after);
-    changes.written.subtract_all_below(&unchanged_fields);
-    changes.removed.subtract_all_below(&unchanged_fields);
-    let mut forbidden = changes.written.clone();
-    forbidden.subtract(allowed);
-    if !force {
-        reject_conflicts(owners, &forbidden)?;
-    }
-    owners.remove_fields(&changes.written);
-    owners.remove_fields(&changes.removed);
-    set.subtract(&reset::NEVER_OWNED);
-    if !set.is_empty() {
-        // An apply without a change keeps the time of the previous apply.
-        let time =
-            if after == *live { last.map(|last| last.time).unwrap_or_default() } else { write.now.into() };
-        owners.0.push(Entry { manager, time, fields: set });
-    }
-    Ok(after)
-}
-
-/// Removes fields that the manager applied before and does not apply now. Fields with other owners stay.
-fn prune(schema: &Schema, merged: Object, owners: &Managers, set: &FieldSet, last: &FieldSet) -> Object {
-    if last.is_empty() {
-        return merged;
-    }
-    let named = |set: FieldSet| with_named_fields(schema, set);
-    let last = named(last.clone());
-    let all = named(fields(schema, &merged));
-    let pruned = without(schema, &merged, &last);
-    // Keep the fields of other owners.
-    let mut kept = named(fields(schema, &pruned));
-    kept.add(named(set.clone()));
-    for owner in &owners.0 {
-        kept.add(named(owner.fields.clone()));
-    }
-    let mut removed = all.clone();
-    removed.subtract(&kept);
-    let pruned = without(schema, &merged, &removed);
-    // Keep fields that are missing only because an enclosing value was removed.
-    let mut removed = all;
-    removed.subtract(&named(fields(schema, &pruned)));
-    without(schema, &merged, &removed.intersection(&last))
-}
-
-/// Returns a conflict if other managers own changed fields.
-fn reject_conflicts(owners: &Managers, forbidden: &FieldSet) -> Result<(), Status> {
-    let mut conflicts: Vec<(String, Vec<String>)> = owners
-        .0
-        .iter()
-        .map(|owner| (owner.manager.in_message(), owner.fields.intersection(forbidden).paths()))
-        .filter(|(_, paths)| !paths.is_empty())
-        .collect();
-    conflicts.sort();
-    let causes: Vec<Cause> = conflicts
-        .iter()
-        .flat_map(|(owner, paths)| paths.iter().map(move |path| Cause::owned(owner, path)))
-        .collect();
-    let message = match (causes.len(), conflicts.as_slice()) {
-        (0, _) => return Ok(()),
-        (1, [(owner, paths)]) => format!("1 conflict: conflict with {owner}: {}", paths.concat()),
-        (count, _) => {
-            let lines: Vec<String> = conflicts
-                .iter()
-                .map(|(owner, paths)| format!("conflicts with {owner}:\n- {}", paths.join("\n- ")))
-                .collect();
-            format!("{count} conflicts: {}", lines.join("\n"))
-        }
-    };
-    Err(Status::apply_conflict(&format!("Apply failed with {message}"), causes))
+fn rejected(conflicts: &Conflicts) -> Status {
+    let causes = conflicts.0.iter().map(|conflict| Cause::owned(&conflict.owner, &conflict.field));
+    Status::apply_conflict(&conflicts.to_string(), causes.collect())
 }
 
 /// Parses the body of an apply. It is YAML, which includes JSON.

@@ -1,9 +1,9 @@
 //! The owners of fields after a CREATE, an UPDATE, or a PATCH other than an apply.
 
+use kube_managed_fields::{Manager, Managers, Operation, is_reset, keep_times};
 use serde_json::Value;
 
-use crate::apply::managers::{self, Manager, Managers, Operation};
-use crate::apply::{diff, reset};
+use crate::apply::reset;
 use crate::kinds::events;
 use crate::kinds::kind::Kind;
 use crate::state::Shared;
@@ -24,12 +24,20 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
-    pub(crate) fn manager(&self, operation: Operation) -> Manager {
-        Manager {
+    /// Describes the write for the computation of the owners.
+    pub(crate) fn described(&self, operation: Operation) -> kube_managed_fields::Write<'_> {
+        let manager = Manager {
             name: if self.manager.is_empty() { "unknown".into() } else { self.manager.into() },
             operation,
             api_version: self.kind.api_version(),
             subresource: reset::subresource(self.part).into(),
+        };
+        kube_managed_fields::Write {
+            schema: &self.kind.merging,
+            manager,
+            time: self.now.into(),
+            excluded: reset::unchanged_fields(self.kind, self.part),
+            keeps_nulls: self.kind.rules.custom,
         }
     }
 }
@@ -102,7 +110,7 @@ fn track(write: Write<'_>, before: &Object, after: &mut Object) {
 }
 
 fn put(object: &mut Object, owners: Managers) {
-    if let Some(value) = owners.into_value() {
+    if let Some(value) = owners.into_json() {
         metadata_mut(object).insert(KEY.into(), value);
     }
 }
@@ -113,66 +121,33 @@ fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Manag
     if part == Part::Main
         && let Some(sent) = sent
     {
-        if managers::is_reset(&sent) {
+        if is_reset(&sent) {
             return None;
         }
         if Some(&sent) == live {
-            return Managers::stored(sent).or_else(|| Some(Managers::default()));
+            return Managers::from_json_unchecked(sent).or_else(|| Some(Managers::default()));
         }
-        if let Some(owners) = Managers::read(sent).filter(|owners| !owners.is_empty()) {
+        if let Some(owners) = Managers::from_json(sent).filter(|owners| !owners.is_empty()) {
             return Some(owners);
         }
     }
-    Some(live.cloned().and_then(Managers::stored).unwrap_or_default())
+    Some(live.cloned().and_then(Managers::from_json_unchecked).unwrap_or_default())
 }
 
 /// Adds the changed fields to the writer, and removes them from all other managers.
 pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, owners: &mut Managers) {
-    let schema = &write.kind.merging;
-    let changes = match before {
-        Some(before) => diff::changes(schema, before, after),
+    let mut described = write.described(Operation::Update);
+    match before {
+        Some(before) => owners.update(&described, before, after),
         None => {
+            described.excluded.add(reset::made_by_the_server(write.kind));
             let nothing = events::inside(write.kind, crate::types::nothing(write.kind));
-            diff::changes(schema, &nothing, after)
+            owners.update(&described, &nothing, after);
         }
-    };
-    let (mut written, mut removed) = (changes.written, changes.removed);
-    let unchanged_fields = reset::unchanged_fields(write.kind, write.part);
-    written.subtract_all_below(&unchanged_fields);
-    removed.subtract_all_below(&unchanged_fields);
-    if before.is_none() {
-        written.subtract_all_below(&reset::made_by_the_server(write.kind));
     }
-    written.subtract(&reset::NEVER_OWNED);
-    owners.remove_fields(&removed);
-    if !written.is_empty() {
-        owners.remove_fields(&written);
-        owners.add_fields(write.manager(Operation::Update), written, write.now);
-    }
-    owners.cap_updaters();
 }
 
 /// Returns the `managedFields` of an object.
 pub(crate) fn managed_fields(object: &Object) -> Option<&Value> {
     object.get("metadata")?.get(KEY)
-}
-
-/// Keeps the previous times if a write changed only the times of the owners.
-pub(crate) fn keep_times(before: &Object, after: &mut Object) {
-    let (old, new) = (managed_fields(before), managed_fields(after));
-    if old == new || !is_same(before, after) || !managers::same_but_for_times(old, new) {
-        return;
-    }
-    if let Some(old) = old.cloned() {
-        metadata_mut(after).insert(KEY.into(), old);
-    }
-}
-
-/// Returns whether two states of an object are equal except for the owners.
-pub(crate) fn is_same(before: &Object, after: &Object) -> bool {
-    before.len() == after.len()
-        && before.iter().all(|(name, old)| match after.get(name) {
-            Some(new) if name == "metadata" => managers::same_but_for(old, new, KEY),
-            new => new == Some(old),
-        })
 }

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use kube_managed_fields::{ListType, OtherKeys, Scalar, Schema, go_format, item_step, step_path};
 use serde_json::{Map, Value};
 
-use crate::apply::element;
-use crate::apply::schema::{List, Others, Scalar, Schema};
-use crate::apply::strategic::printed;
 use crate::types::{ExpectedValue, Typed};
 
 /// The rules for a value. The schema contains the rules of custom resources, and the type contains the
@@ -30,12 +28,12 @@ impl Known<'_> {
 
     fn wanted(&self) -> ExpectedValue {
         let schema = self.schema;
-        let is_map = !schema.fields.is_empty() || matches!(schema.others, Others::Entries(_));
-        let is_list = schema.list != List::Atomic || schema.items.is_some();
+        let is_map = !schema.fields.is_empty() || matches!(schema.others, OtherKeys::Entries(_));
+        let is_list = schema.list != ListType::Atomic || schema.items.is_some();
         match (self.typed.wanted(), schema.scalar) {
-            (ExpectedValue::Anything, Some(Scalar::Text)) => ExpectedValue::Text,
+            (ExpectedValue::Anything, Some(Scalar::String)) => ExpectedValue::Text,
             (ExpectedValue::Anything, Some(Scalar::Number)) => ExpectedValue::Number,
-            (ExpectedValue::Anything, Some(Scalar::Bool)) => ExpectedValue::Bool,
+            (ExpectedValue::Anything, Some(Scalar::Boolean)) => ExpectedValue::Bool,
             (ExpectedValue::Anything, None) if is_map && !is_list => ExpectedValue::Map,
             (ExpectedValue::Anything, None) if is_list && !is_map => ExpectedValue::List,
             (wanted, _) => wanted,
@@ -87,11 +85,11 @@ fn unexpected(wanted: ExpectedValue, of: &Value) -> Option<String> {
         ExpectedValue::Number if !of.is_number() => {
             Some(format!("numeric (int or float), got {}", go_type(of)))
         }
-        ExpectedValue::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", printed(of))),
-        ExpectedValue::Map if !of.is_object() => Some(format!("map, got &{{{}}}", printed(of))),
-        ExpectedValue::List if !of.is_array() => Some(format!("list, got &{{{}}}", printed(of))),
+        ExpectedValue::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", go_format(of))),
+        ExpectedValue::Map if !of.is_object() => Some(format!("map, got &{{{}}}", go_format(of))),
+        ExpectedValue::List if !of.is_array() => Some(format!("list, got &{{{}}}", go_format(of))),
         ExpectedValue::Scalar if of.is_object() || of.is_array() => {
-            Some(format!("any scalar, got &{{{}}}", printed(of)))
+            Some(format!("any scalar, got &{{{}}}", go_format(of)))
         }
         _ => None,
     }
@@ -132,15 +130,15 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
     let schema = known.schema;
     let mut seen = BTreeSet::new();
     for (place, item) in items.iter().enumerate() {
-        if schema.list == List::Atomic {
+        if schema.list == ListType::Atomic {
             value(known.item(), item, &format!("{path}[{place}]"), found);
             continue;
         }
-        let Some(step) = element::item(schema, item) else {
+        let Some(step) = item_step(schema, item) else {
             found.push(format!("{path}: element {place}: {}", missing_key(schema, item)));
             return;
         };
-        let shown = element::notation(&step);
+        let shown = step_path(&step);
         if !seen.insert(step) {
             found.push(format!("{path}: duplicate entries for key {shown}"));
         }
@@ -151,8 +149,8 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
 /// Returns the message for an item without a valid key.
 fn missing_key(schema: &Schema, item: &Value) -> String {
     match (&schema.list, item) {
-        (List::Keyed(_), Value::Null) => "associative list with keys may not have a null element".into(),
-        (List::Keyed(keys), Value::Object(_)) => {
+        (ListType::Map(_), Value::Null) => "associative list with keys may not have a null element".into(),
+        (ListType::Map(keys), Value::Object(_)) => {
             let names: Vec<String> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
             format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
@@ -160,7 +158,7 @@ fn missing_key(schema: &Schema, item: &Value) -> String {
                 names.join(" ")
             )
         }
-        (List::Keyed(_), _) => "associative list with keys may not have non-map elements".into(),
+        (ListType::Map(_), _) => "associative list with keys may not have non-map elements".into(),
         (_, Value::Null) => "associative list without keys has an element that's an explicit null".into(),
         (_, Value::Array(_)) => "not supported: associative list with lists as elements".into(),
         _ => "associative list without keys has an element that's a map type".into(),
@@ -170,7 +168,7 @@ fn missing_key(schema: &Schema, item: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::{builtin, custom};
+    use crate::apply::builtin;
     use serde_json::json;
 
     #[test]
@@ -187,7 +185,7 @@ mod tests {
         );
         let open_api = json!({"type": "object", "properties": {"spec": {"type": "object", "properties":
             {"n": {"type": "integer"}}}}});
-        let schema = custom::schema(Some(&open_api));
+        let schema = Schema::from_crd(&open_api);
         let wrong = json!({"spec": {"n": "x", "other": 1}});
         assert_eq!(
             errors(&schema, Typed::Open, wrong.as_object().unwrap()),

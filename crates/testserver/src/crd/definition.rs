@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_managed_fields::Schema as Merging;
 use serde_json::Value;
 
 use crate::crd::schema::Schema;
@@ -87,7 +88,9 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
         },
         fields: fields(crd, version, namespaced),
         scale: version.pointer("/subresources/scale").filter(|scale| !scale.is_null()).map(scale),
-        merging: crate::apply::custom::schema(version.pointer("/schema/openAPIV3Schema")),
+        merging: Arc::new(
+            version.pointer("/schema/openAPIV3Schema").map_or_else(Merging::any_resource, Merging::from_crd),
+        ),
         schemas,
         columns: Some(Arc::new(crate::tables::custom_columns(version))),
     }

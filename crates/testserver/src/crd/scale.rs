@@ -1,8 +1,8 @@
 //! Validation of the scale fields of a custom resource: replica counts and the label selector.
 
+use kube_managed_fields::go_format;
 use serde_json::Value;
 
-use crate::apply::strategic::printed;
 use crate::apply::valid::go_type;
 use crate::kinds::kind::ScalePaths;
 use crate::status::Cause;
@@ -43,7 +43,7 @@ fn found<'a>(
     good: impl Fn(&Value) -> bool,
 ) -> Result<Option<&'a Value>, String> {
     let wrong = |path: &str, value: &Value, wanted: &str| {
-        let (shown, found) = (printed(value), go_type(value));
+        let (shown, found) = (go_format(value), go_type(value));
         Err(format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}"))
     };
     let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();

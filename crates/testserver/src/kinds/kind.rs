@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use kube_managed_fields::Schema as Merging;
 use serde_json::{Map, Value};
 
-use crate::apply::schema::Schema as Merging;
 use crate::crd::schema::Schema;
 use crate::kinds::names::NameRule;
 use crate::status::{Named, Status};

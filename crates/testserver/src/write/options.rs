@@ -1,8 +1,8 @@
 //! The query options of a write: dry run, field manager and field validation.
 
 use http::HeaderMap;
+use kube_managed_fields::Operation;
 
-use crate::apply::managers::Operation;
 use crate::http::query::Query;
 use crate::journal::Verb;
 use crate::status::{Cause, Status};

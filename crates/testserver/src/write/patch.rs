@@ -2,11 +2,10 @@
 //! server.
 
 use bytes::Bytes;
+use kube_managed_fields::{Operation, PatchError, Schema, strategic_merge_patch};
 use serde_json::{Map, Value};
 
 use crate::apply;
-use crate::apply::managers::Operation;
-use crate::apply::schema::{PLAIN, Schema};
 use crate::apply::server_side::Applied;
 use crate::apply::track::Write;
 use crate::http::json_syntax;
@@ -92,7 +91,7 @@ pub(crate) fn patch_scale(
         let form = Form::of(sent.media_type, target.kind())?;
         return write::update(shared, target, &mode, |object| {
             scale_body::patched(target, object, paths, &mode.options, |scale| {
-                Patch::read(form, sent.body)?.apply(&PLAIN, scale)
+                Patch::read(form, sent.body)?.apply(&Schema::default(), scale)
             })
         });
     }
@@ -169,7 +168,7 @@ impl Patch {
         match self {
             Self::Strategic(patch) => {
                 let object = value.as_object_mut().map(std::mem::take).unwrap_or_default();
-                return apply::strategic::patched(schema, object, patch);
+                return strategic_merge_patch(schema, object, patch).map_err(invalid);
             }
             Self::Merge(patch) => merge_into(&mut value, patch),
             Self::Json(operations) => value = operations.apply(value)?,
@@ -178,6 +177,13 @@ impl Patch {
             Value::Object(object) => Ok(object),
             _ => Err(Status::patch_rejected()),
         }
+    }
+}
+
+fn invalid(error: PatchError) -> Status {
+    match error {
+        PatchError::Directive(_) => Status::bad_request(error.to_string()),
+        error => Status::internal(error.to_string()),
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
-use crate::apply::schema::{Scalar, Schema};
 use crate::apply::valid;
 use crate::crd::scale::NEGATIVE;
 use crate::kinds::builtin::SCALE;
@@ -17,6 +16,7 @@ use crate::write::scale::{Scale, replicas};
 use crate::write::strict::read_typed;
 use crate::write::update::check_named;
 use crate::write::{Object, Target, Via, WriteOptions, type_meta};
+use kube_managed_fields::{Scalar, Schema};
 
 /// The replicas of a scale before a patch, if the object does not set them.
 const UNSET: i64 = i32::MIN as i64;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::apply::element;
-use crate::apply::schema::{List, Schema};
+use crate::schema::{ListType, Schema};
+use crate::step;
 
 /// Returns `live` with the values of `applied`.
 pub(crate) fn merge(
@@ -28,7 +28,7 @@ fn value(schema: &Schema, live: Option<&Value>, applied: &Value) -> Value {
         (Some(Value::Object(old)), Value::Object(new)) if !schema.atomic => {
             Value::Object(merge(schema, old, new))
         }
-        (Some(Value::Array(old)), Value::Array(new)) if schema.list != List::Atomic => {
+        (Some(Value::Array(old)), Value::Array(new)) if schema.list != ListType::Atomic => {
             Value::Array(lists(schema, old, new))
         }
         _ => applied.clone(),
@@ -39,7 +39,7 @@ fn value(schema: &Schema, live: Option<&Value>, applied: &Value) -> Value {
 /// exists only in the stored list stays before the next item of the stored list.
 fn lists(schema: &Schema, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let steps = |list: &[Value]| -> Vec<String> {
-        list.iter().map(|item| element::item(schema, item).unwrap_or_default()).collect()
+        list.iter().map(|item| step::item_step(schema, item).unwrap_or_default()).collect()
     };
     let (old, new) = (steps(live), steps(applied));
     let in_new: BTreeSet<&str> = new.iter().map(String::as_str).collect();
@@ -110,12 +110,12 @@ fn unique_items<'a>(steps: &'a [String], items: &'a [Value]) -> BTreeMap<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::builtin;
+    use crate::testing;
     use serde_json::json;
 
     fn finalizers(live: &[&str], applied: &[&str]) -> Vec<String> {
         let object = |list: &[&str]| json!({"metadata": {"finalizers": list}}).as_object().unwrap().clone();
-        let merged = merge(&builtin::schema("v1", "Pod"), &object(live), &object(applied));
+        let merged = merge(&testing::pod(), &object(live), &object(applied));
         serde_json::from_value(merged["metadata"]["finalizers"].clone()).unwrap()
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let live = json!({"spec": {"nodeSelector": {"a": "1"}, "containers": [{"name": "c", "image": "1", "tty": true}]}});
         let applied =
             json!({"spec": {"nodeSelector": {"b": "1"}, "containers": [{"name": "c", "image": "2"}]}});
-        let schema = builtin::schema("v1", "Pod");
+        let schema = testing::pod();
         let merged = merge(&schema, live.as_object().unwrap(), applied.as_object().unwrap());
         let spec =
             json!({"nodeSelector": {"b": "1"}, "containers": [{"name": "c", "image": "2", "tty": true}]});

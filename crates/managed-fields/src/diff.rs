@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use crate::apply::element;
-use crate::apply::fields::FieldSet;
-use crate::apply::schema::{List, Schema};
+use crate::field_set::FieldSet;
+use crate::schema::{ListType, Schema};
+use crate::step;
 
 /// The fields that differ between two states of an object.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// The removed fields.
     pub removed: FieldSet,
     /// The fields that are new or have another value.
@@ -27,7 +27,7 @@ enum FieldChange {
 }
 
 /// Compares two states of an object.
-pub(crate) fn changes(schema: &Schema, before: &Map<String, Value>, after: &Map<String, Value>) -> Changes {
+pub fn changes(schema: &Schema, before: &Map<String, Value>, after: &Map<String, Value>) -> Changes {
     let mut changes = Changes::default();
     maps(schema, Some(before), Some(after), &mut changes);
     changes
@@ -85,7 +85,7 @@ fn maps(
         let old = old.or_else(|| empty(schema, before.is_some()));
         let new = new.or_else(|| empty(schema, after.is_some()));
         let (change, below) = value(schema, old, new);
-        enter(changes, || element::field(name), change, below);
+        enter(changes, || step::field(name), change, below);
     };
     for (name, old) in before.into_iter().flatten() {
         record(name, Some(old), after.and_then(|after| after.get(name)));
@@ -101,7 +101,7 @@ static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
 /// Returns the empty value that the real server adds to the enclosing object, if any.
 fn empty(schema: &Schema, inside: bool) -> Option<&'static Value> {
-    (schema.always && inside).then(|| &*EMPTY)
+    (schema.defaults_to_empty && inside).then(|| &*EMPTY)
 }
 
 fn enter(changes: &mut Changes, step: impl Fn() -> String, change: FieldChange, below: Changes) {
@@ -115,17 +115,17 @@ fn enter(changes: &mut Changes, step: impl Fn() -> String, change: FieldChange, 
 
 /// Compares the items of both lists by key. Repeated items are compared as one value.
 fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, changes: &mut Changes) {
-    if schema.list == List::Atomic {
+    if schema.list == ListType::Atomic {
         return;
     }
     let mut items: BTreeMap<String, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
     for item in before.into_iter().flatten() {
-        if let Some(step) = element::item(schema, item) {
+        if let Some(step) = step::item_step(schema, item) {
             items.entry(step).or_default().0.push(item);
         }
     }
     for item in after.into_iter().flatten() {
-        if let Some(step) = element::item(schema, item) {
+        if let Some(step) = step::item_step(schema, item) {
             items.entry(step).or_default().1.push(item);
         }
     }
@@ -167,7 +167,7 @@ fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, cha
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::{builtin, custom};
+    use crate::testing;
     use serde_json::json;
 
     fn compare(schema: &Schema, before: &Value, after: &Value) -> Changes {
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn new_map_and_entries_are_written_but_added_empty_values_are_not() {
         let after = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        let changes = compare(&builtin::schema("v1", "Pod"), &json!({}), &after);
+        let changes = compare(&testing::pod(), &json!({}), &after);
         assert_eq!(
-            changes.written.into_value(),
+            changes.written.into_json(),
             json!({
                 "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
                 "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}},
@@ -194,21 +194,21 @@ mod tests {
             "nodeSelector": {"x": "1"}, "tolerations": [{"key": "k"}]}});
         let after = json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}],
             "nodeSelector": {"x": "2"}, "tolerations": [{"key": "k"}]}});
-        let changes = compare(&builtin::schema("v1", "Pod"), &before, &after);
+        let changes = compare(&testing::pod(), &before, &after);
         assert_eq!(
-            changes.written.into_value(),
+            changes.written.into_json(),
             json!({"f:spec": {"f:nodeSelector": {}, "f:containers": {
                 "k:{\"name\":\"b\"}": {"f:image": {}}, "k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}}})
         );
         assert_eq!(
-            changes.removed.into_value(),
+            changes.removed.into_json(),
             json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}, "f:name": {}}}}})
         );
     }
 
     #[test]
     fn repeated_items_are_one_field() {
-        let schema = builtin::schema("v1", "Pod");
+        let schema = testing::pod();
         let env = |env: Value| json!({"spec": {"containers": [{"name": "c", "env": env}]}});
         let one = env(json!([{"name": "A", "value": "1"}]));
         let two = env(json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]));
@@ -216,21 +216,21 @@ mod tests {
         let step = json!({"k:{\"name\":\"A\"}": {}});
         let around =
             |below: &Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": below}}}});
-        assert_eq!(added.written.into_value(), around(&step));
+        assert_eq!(added.written.into_json(), around(&step));
         let back = compare(&schema, &two, &one);
-        assert_eq!(back.removed.into_value(), around(&step));
+        assert_eq!(back.removed.into_json(), around(&step));
         assert_eq!(
-            back.written.into_value(),
+            back.written.into_json(),
             around(&json!({"k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}}))
         );
     }
 
     #[test]
     fn custom_resources_have_no_added_empty_values() {
-        let schema = custom::schema(None);
+        let schema = Schema::any_resource();
         let changes = compare(&schema, &json!({}), &json!({"spec": {"a": {"b": 1}, "list": [1]}}));
         assert_eq!(
-            changes.written.into_value(),
+            changes.written.into_json(),
             json!({"f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:list": {}}})
         );
     }

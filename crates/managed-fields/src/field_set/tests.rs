@@ -19,7 +19,7 @@ fn model() -> impl Strategy<Value = Model> {
 
 fn set(model: &Model) -> FieldSet {
     let paths: Vec<&[&str]> = model.iter().map(Vec::as_slice).collect();
-    FieldSet::of(&paths)
+    FieldSet::from_paths(&paths)
 }
 
 /// Returns the members of a set as dotted paths.
@@ -51,7 +51,7 @@ proptest! {
         let set = set(&a);
         prop_assert_eq!(members(&set), dotted(&a));
         prop_assert!(is_tidy(&set));
-        prop_assert_eq!(FieldSet::read(set.clone().into_value()), Some(set));
+        prop_assert_eq!(FieldSet::from_json(set.clone().into_json()), Some(set));
     }
 
     #[test]
@@ -70,9 +70,9 @@ proptest! {
     }
 
     #[test]
-    fn subtract_all_below_removes_members_and_nested_paths(a in model(), b in model()) {
+    fn subtract_nested_removes_members_and_nested_paths(a in model(), b in model()) {
         let mut left = set(&a);
-        left.subtract_all_below(&set(&b));
+        left.subtract_nested(&set(&b));
         let expected = a.iter().filter(|path| !b.iter().any(|taken| path.starts_with(taken)));
         prop_assert_eq!(members(&left), dotted(&expected.cloned().collect()));
         prop_assert!(is_tidy(&left), "{:?}", left);
@@ -81,20 +81,20 @@ proptest! {
 
 #[test]
 fn serialised_set_equals_the_real_server() {
-    let set = FieldSet::of(&[&["data"], &["data", "a"], &["metadata", "labels", "x"]]);
+    let set = FieldSet::from_paths(&[&["data"], &["data", "a"], &["metadata", "labels", "x"]]);
     let written = json!({
         "f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"f:x": {}}}
     });
-    assert_eq!(set.clone().into_value(), written);
+    assert_eq!(set.clone().into_json(), written);
     assert_eq!(set.paths(), [".data", ".data.a", ".metadata.labels.x"]);
 }
 
 #[test]
 fn invalid_set_is_rejected() {
-    assert_eq!(FieldSet::read(json!([])), None);
-    assert_eq!(FieldSet::read(json!({"f:a": 1})), None);
-    assert_eq!(FieldSet::read(json!({"a": {}})), None);
+    assert_eq!(FieldSet::from_json(json!([])), None);
+    assert_eq!(FieldSet::from_json(json!({"f:a": 1})), None);
+    assert_eq!(FieldSet::from_json(json!({"a": {}})), None);
     let mixed = json!({"f:a": {}, "z:later": {}, "k:{ \"name\": \"x\"}": {}});
-    let read = FieldSet::read(mixed).unwrap();
-    assert_eq!(read.into_value(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
+    let read = FieldSet::from_json(mixed).unwrap();
+    assert_eq!(read.into_json(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::apply::element;
-use crate::apply::fields::FieldSet;
-use crate::apply::schema::{List, Schema};
+use crate::field_set::FieldSet;
+use crate::schema::{ListType, Schema};
+use crate::step;
 
 /// Returns the fields of an applied object.
-pub(crate) fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
+pub fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
     let mut set = FieldSet::default();
     for (name, value) in object {
         let below = schema.field(name);
         let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         let member = empty || !schema.is_field(name) || is_leaf(below, value);
-        set.put(element::field(name), member, parts(below, value));
+        set.put(step::field(name), member, parts(below, value));
     }
     set
 }
@@ -24,7 +24,7 @@ pub(crate) fn fields(schema: &Schema, object: &Map<String, Value>) -> FieldSet {
 fn is_leaf(schema: &Schema, value: &Value) -> bool {
     match value {
         Value::Object(_) => schema.atomic,
-        Value::Array(_) => schema.list == List::Atomic,
+        Value::Array(_) => schema.list == ListType::Atomic,
         _ => true,
     }
 }
@@ -32,7 +32,7 @@ fn is_leaf(schema: &Schema, value: &Value) -> bool {
 fn parts(schema: &Schema, value: &Value) -> FieldSet {
     match value {
         Value::Object(map) if !schema.atomic => fields(schema, map),
-        Value::Array(list) if schema.list != List::Atomic => items(schema, list),
+        Value::Array(list) if schema.list != ListType::Atomic => items(schema, list),
         _ => FieldSet::default(),
     }
 }
@@ -41,7 +41,7 @@ fn parts(schema: &Schema, value: &Value) -> FieldSet {
 fn items(schema: &Schema, list: &[Value]) -> FieldSet {
     let mut known: BTreeMap<String, Option<FieldSet>> = BTreeMap::new();
     for item in list {
-        let Some(step) = element::item(schema, item) else { continue };
+        let Some(step) = step::item_step(schema, item) else { continue };
         let seen = known.contains_key(&step);
         known.insert(step, if seen { None } else { Some(parts(schema.item(), item)) });
     }
@@ -53,18 +53,18 @@ fn items(schema: &Schema, list: &[Value]) -> FieldSet {
 }
 
 /// Adds the enclosing fields of all members to the set.
-pub(crate) fn with_named_fields(schema: &Schema, set: FieldSet) -> FieldSet {
+pub(crate) fn with_enclosing_fields(schema: &Schema, set: FieldSet) -> FieldSet {
     let mut out = FieldSet::default();
     for (step, member, below) in set.into_steps() {
-        let name = element::field_name(&step);
+        let name = step::field_name(&step);
         let named = name.is_some_and(|name| schema.is_field(name));
         let at = match name {
             Some(name) => schema.field(name),
-            None if element::is_key(&step) => schema.item(),
-            None => &crate::apply::schema::PLAIN,
+            None if step::is_key(&step) => schema.item(),
+            None => &crate::schema::PLAIN,
         };
         let leads = !below.is_empty();
-        let below = with_named_fields(at, below);
+        let below = with_enclosing_fields(at, below);
         out.put(step, member || (named && leads), below);
     }
     out
@@ -78,7 +78,7 @@ pub(crate) fn without(
 ) -> Map<String, Value> {
     let mut out = Map::new();
     for (name, value) in object {
-        let step = element::field(name);
+        let step = step::field(name);
         if removed.has(&step) {
             continue;
         }
@@ -97,7 +97,7 @@ fn reduced(schema: &Schema, value: &Value, removed: &FieldSet) -> Value {
             let kept = without(schema, map, removed);
             if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
-        Value::Array(list) if schema.list != List::Atomic => {
+        Value::Array(list) if schema.list != ListType::Atomic => {
             let kept: Vec<Value> = list.iter().filter_map(|item| kept_item(schema, item, removed)).collect();
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
         }
@@ -107,7 +107,7 @@ fn reduced(schema: &Schema, value: &Value, removed: &FieldSet) -> Value {
 }
 
 fn kept_item(schema: &Schema, item: &Value, removed: &FieldSet) -> Option<Value> {
-    let Some(step) = element::item(schema, item) else { return Some(item.clone()) };
+    let Some(step) = step::item_step(schema, item) else { return Some(item.clone()) };
     if removed.has(&step) {
         return None;
     }
@@ -134,7 +134,7 @@ fn drop_nulls_below(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::{builtin, diff};
+    use crate::{diff, testing};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn fields_of_an_applied_object_are_its_leaves_and_items() {
-        let set = fields(&builtin::schema("v1", "Pod"), &pod());
+        let set = fields(&testing::pod(), &pod());
         assert_eq!(
-            set.into_value(),
+            set.into_json(),
             json!({
                 "f:metadata": {"f:labels": {"f:a": {}, "f:b": {}},
                                "f:finalizers": {"v:\"x.test/1\"": {}, "v:\"x.test/2\"": {}}},
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn object_without_its_fields_contains_only_unowned_values() {
-        let schema = builtin::schema("v1", "Pod");
-        let all = with_named_fields(&schema, fields(&schema, &pod()));
+        let schema = testing::pod();
+        let all = with_enclosing_fields(&schema, fields(&schema, &pod()));
         assert!(without(&schema, &pod(), &all).is_empty());
     }
 
@@ -178,7 +178,7 @@ mod tests {
         /// For any subset of the fields, the removed fields equal the difference.
         #[test]
         fn only_the_given_fields_are_removed(picked in proptest::collection::vec(any::<bool>(), 8)) {
-            let schema = builtin::schema("v1", "Pod");
+            let schema = testing::pod();
             let leaves = [
                 json!({"f:metadata": {"f:labels": {"f:a": {}}}}),
                 json!({"f:metadata": {"f:labels": {"f:b": {}}}}),
@@ -193,7 +193,7 @@ mod tests {
             ];
             let mut chosen = FieldSet::default();
             for (leaf, _) in leaves.iter().zip(&picked).filter(|(_, picked)| **picked) {
-                chosen.add(FieldSet::read(leaf.clone()).unwrap());
+                chosen.add(FieldSet::from_json(leaf.clone()).unwrap());
             }
             let mut left = without(&schema, &pod(), &chosen);
             drop_nulls(&mut left);
@@ -201,7 +201,7 @@ mod tests {
             prop_assert!(changes.written.is_empty());
             let mut removed = changes.removed;
             // A map without entries is also removed.
-            removed.subtract(&FieldSet::of(&[&["metadata", "labels"]]));
+            removed.subtract(&FieldSet::from_paths(&[&["metadata", "labels"]]));
             prop_assert_eq!(removed, chosen);
         }
     }

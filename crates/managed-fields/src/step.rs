@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use crate::apply::schema::{Key, List, Schema};
+use crate::schema::{ListType, MapKey, Schema};
 
 /// Returns the step of a field.
 pub(crate) fn field(name: &str) -> String {
@@ -12,16 +12,16 @@ pub(crate) fn field(name: &str) -> String {
 }
 
 /// Returns the step of an item of a set or a list with keys. Returns `None` if the item has no valid key.
-pub(crate) fn item(schema: &Schema, item: &Value) -> Option<String> {
+pub fn item_step(schema: &Schema, item: &Value) -> Option<String> {
     match &schema.list {
-        List::Atomic => None,
-        List::Set if item.is_object() || item.is_array() || item.is_null() => None,
-        List::Set => Some(format!("v:{}", json(item))),
-        List::Keyed(keys) => keyed(keys, item.as_object()?),
+        ListType::Atomic => None,
+        ListType::Set if item.is_object() || item.is_array() || item.is_null() => None,
+        ListType::Set => Some(format!("v:{}", json(item))),
+        ListType::Map(keys) => keyed(keys, item.as_object()?),
     }
 }
 
-fn keyed(keys: &[Key], item: &Map<String, Value>) -> Option<String> {
+fn keyed(keys: &[MapKey], item: &Map<String, Value>) -> Option<String> {
     let mut known: Vec<(&str, &Value)> = keys
         .iter()
         .filter_map(|key| Some((&*key.name, item.get(&*key.name).or(key.default.as_ref())?)))
@@ -67,7 +67,7 @@ pub(crate) fn canonical(step: &str) -> Option<String> {
 }
 
 /// Formats a step for messages: `.spec`, `[name="web"]`, `[="x.test/1"]`, `[3]`.
-pub(crate) fn notation(step: &str) -> String {
+pub fn step_path(step: &str) -> String {
     match parse(step) {
         None => step.to_owned(),
         Some(Parsed::Field(name)) => format!(".{name}"),
@@ -164,31 +164,31 @@ mod tests {
     use serde_json::json;
 
     fn ports() -> Schema {
-        let key = |name: &str, default: Value| Key { name: name.into(), default: Some(default) };
+        let key = |name: &str, default: Value| MapKey { name: name.into(), default: Some(default) };
         let keys = vec![key("containerPort", json!(0)), key("protocol", json!("TCP"))];
-        Schema { list: List::Keyed(keys), ..Schema::default() }
+        Schema { list: ListType::Map(keys), ..Schema::default() }
     }
 
     #[test]
     fn item_steps_contain_keys_and_their_defaults() {
-        let step = item(&ports(), &json!({"protocol": "UDP", "containerPort": 80, "name": "x"}));
+        let step = item_step(&ports(), &json!({"protocol": "UDP", "containerPort": 80, "name": "x"}));
         assert_eq!(step.unwrap(), r#"k:{"containerPort":80,"protocol":"UDP"}"#);
-        let step = item(&ports(), &json!({"containerPort": 80}));
+        let step = item_step(&ports(), &json!({"containerPort": 80}));
         assert_eq!(step.unwrap(), r#"k:{"containerPort":80,"protocol":"TCP"}"#);
-        let set = Schema { list: List::Set, ..Schema::default() };
-        assert_eq!(item(&set, &json!("a<b")).unwrap(), "v:\"a\\u003cb\"");
-        assert_eq!(item(&set, &json!({})), None);
+        let set = Schema { list: ListType::Set, ..Schema::default() };
+        assert_eq!(item_step(&set, &json!("a<b")).unwrap(), "v:\"a\\u003cb\"");
+        assert_eq!(item_step(&set, &json!({})), None);
     }
 
     #[test]
     fn notation_of_steps_equals_the_real_server() {
-        assert_eq!(notation("f:spec"), ".spec");
+        assert_eq!(step_path("f:spec"), ".spec");
         assert_eq!(
-            notation(r#"k:{"containerPort":80,"protocol":"TCP"}"#),
+            step_path(r#"k:{"containerPort":80,"protocol":"TCP"}"#),
             r#"[containerPort=80,protocol="TCP"]"#
         );
-        assert_eq!(notation("v:\"x\""), "[=\"x\"]");
-        assert_eq!(notation("i:3"), "[3]");
+        assert_eq!(step_path("v:\"x\""), "[=\"x\"]");
+        assert_eq!(step_path("i:3"), "[3]");
     }
 
     #[test]

@@ -6,23 +6,26 @@
 
 use serde_json::{Map, Value};
 
-use crate::apply::element;
+use crate::step;
 
-/// A set of fields. Each step is a member or has nested members.
+/// A set of fields, as in `fieldsV1` of `metadata.managedFields`. Each step of a path is a member or has
+/// nested members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldSet(Map<String, Value>);
+pub struct FieldSet(Map<String, Value>);
 
 const SELF: &str = ".";
 
 impl FieldSet {
-    /// Parses FieldsV1. Ignores steps of unknown kinds.
-    pub(crate) fn read(value: Value) -> Option<Self> {
+    /// Parses FieldsV1 that a client sent. Steps of unknown kinds are omitted. Returns `None` if the JSON is not
+    /// valid FieldsV1.
+    pub fn from_json(value: Value) -> Option<Self> {
         let Value::Object(map) = value else { return None };
         read(map).map(Self)
     }
 
-    /// Creates a set from FieldsV1 of a stored object, without validation.
-    pub(crate) fn stored(value: Value) -> Option<Self> {
+    /// Creates a set from FieldsV1 that was valid before, for example of a stored object. Returns `None` if the
+    /// JSON is not an object.
+    pub fn from_json_unchecked(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(Self(map)),
             _ => None,
@@ -30,11 +33,12 @@ impl FieldSet {
     }
 
     /// Converts the set to FieldsV1.
-    pub(crate) fn into_value(self) -> Value {
+    pub fn into_json(self) -> Value {
         Value::Object(self.0)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether the set has no member.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -56,13 +60,13 @@ impl FieldSet {
         let mut path = Self::default();
         for (depth, name) in names.iter().rev().enumerate() {
             let below = std::mem::take(&mut path);
-            path.put(element::field(name), depth == 0, below);
+            path.put(step::field(name), depth == 0, below);
         }
         self.add(path);
     }
 
-    /// Creates the set of the fields at `paths`.
-    pub(crate) fn of(paths: &[&[&str]]) -> Self {
+    /// Creates a set from paths of field names, such as `&[&["spec", "replicas"]]`.
+    pub fn from_paths(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
             set.add_path(path);
@@ -71,22 +75,22 @@ impl FieldSet {
     }
 
     /// Adds all members of another set.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         add(&mut self.0, other.0);
     }
 
     /// Removes the members of `other`, but not the nested members.
-    pub(crate) fn subtract(&mut self, other: &Self) {
+    pub fn subtract(&mut self, other: &Self) {
         subtract(&mut self.0, &other.0);
     }
 
     /// Removes the members of `other` with all nested members.
-    pub(crate) fn subtract_all_below(&mut self, other: &Self) {
-        subtract_all_below(&mut self.0, &other.0);
+    pub fn subtract_nested(&mut self, other: &Self) {
+        subtract_nested(&mut self.0, &other.0);
     }
 
     /// Returns the common members of both sets.
-    pub(crate) fn intersection(&self, other: &Self) -> Self {
+    pub fn intersection(&self, other: &Self) -> Self {
         Self(intersection(&self.0, &other.0))
     }
 
@@ -115,8 +119,9 @@ impl FieldSet {
         })
     }
 
-    /// Returns the paths of all members, in the order and the notation of the real server's messages.
-    pub(crate) fn paths(&self) -> Vec<String> {
+    /// Returns the paths of all members, such as `.spec.containers[name="web"].image`. Order and notation
+    /// equal the messages of kube-apiserver.
+    pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         collect(&self.0, "", &mut paths);
         paths
@@ -145,7 +150,7 @@ fn read(map: Map<String, Value>) -> Option<Map<String, Value>> {
 fn known_step(step: String) -> Option<Option<String>> {
     match step.get(..2)? {
         "f:" => Some(Some(step)),
-        "k:" | "v:" | "i:" => element::canonical(&step).map(Some),
+        "k:" | "v:" | "i:" => step::canonical(&step).map(Some),
         other => other.ends_with(':').then_some(None),
     }
 }
@@ -196,7 +201,7 @@ fn update_step(map: &mut Map<String, Value>, step: &str, member: bool) {
     }
 }
 
-fn subtract_all_below(from: &mut Map<String, Value>, what: &Map<String, Value>) {
+fn subtract_nested(from: &mut Map<String, Value>, what: &Map<String, Value>) {
     for (step, node) in what {
         if is_member(node) {
             from.remove(step);
@@ -206,7 +211,7 @@ fn subtract_all_below(from: &mut Map<String, Value>, what: &Map<String, Value>) 
         let member = mine.is_empty() || mine.contains_key(SELF);
         mine.remove(SELF);
         if let Some(below) = node.as_object() {
-            subtract_all_below(mine, below);
+            subtract_nested(mine, below);
         }
         update_step(from, step, member);
     }
@@ -227,8 +232,8 @@ fn intersection(a: &Map<String, Value>, b: &Map<String, Value>) -> Map<String, V
 /// Collects paths in the order of the real server: the members of a level first, then the nested steps.
 fn collect(map: &Map<String, Value>, prefix: &str, paths: &mut Vec<String>) {
     let mut steps: Vec<(&String, &Value)> = map.iter().filter(|(step, _)| *step != SELF).collect();
-    steps.sort_by(|(a, _), (b, _)| element::order(a, b));
-    let at = |step: &str| format!("{prefix}{}", element::notation(step));
+    steps.sort_by(|(a, _), (b, _)| step::order(a, b));
+    let at = |step: &str| format!("{prefix}{}", step::step_path(step));
     paths.extend(steps.iter().filter(|(_, node)| is_member(node)).map(|(step, _)| at(step)));
     for (step, node) in steps {
         if let Some(below) = node.as_object().filter(|below| !below.is_empty()) {

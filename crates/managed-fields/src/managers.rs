@@ -2,12 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::apply::fields::FieldSet;
+use crate::Object;
+use crate::field_set::FieldSet;
 
 /// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Operation {
+pub enum Operation {
+    /// A server-side apply.
     Apply,
+    /// Any other write.
     #[default]
     Update,
 }
@@ -23,10 +26,14 @@ impl Operation {
 
 /// Identifies a manager of fields. For an apply, the API version is not part of the identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Manager {
+pub struct Manager {
+    /// The name: the `fieldManager` of the request, or the start of its user agent.
     pub name: String,
+    /// The operation.
     pub operation: Operation,
+    /// The `apiVersion` of the written object.
     pub api_version: String,
+    /// The written subresource, such as `status`. Empty for the main resource.
     pub subresource: String,
 }
 
@@ -52,16 +59,18 @@ impl Manager {
 
 /// An entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
+    /// The manager.
     pub manager: Manager,
     /// The time of the last change in RFC 3339. Empty if it is unknown.
     pub time: String,
+    /// The owned fields.
     pub fields: FieldSet,
 }
 
-/// All entries of one object.
+/// The entries of `metadata.managedFields` of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Managers(pub Vec<Entry>);
+pub struct Managers(Vec<Entry>);
 
 /// The maximum number of entries with the operation Update. The oldest further entries are merged.
 const MAX_UPDATERS: usize = 10;
@@ -69,13 +78,13 @@ const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
     /// Parses `managedFields` of a client. Returns `None` if an entry is invalid.
-    pub(crate) fn read(value: Value) -> Option<Self> {
-        Self::read_with(value, FieldSet::read)
+    pub fn from_json(value: Value) -> Option<Self> {
+        Self::read_with(value, FieldSet::from_json)
     }
 
     /// Returns the `managedFields` of a stored object, without validation of the field sets.
-    pub(crate) fn stored(value: Value) -> Option<Self> {
-        Self::read_with(value, FieldSet::stored)
+    pub fn from_json_unchecked(value: Value) -> Option<Self> {
+        Self::read_with(value, FieldSet::from_json_unchecked)
     }
 
     fn read_with(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
@@ -91,15 +100,25 @@ impl Managers {
     }
 
     /// Converts the entries to JSON. Returns `None` if there are no entries.
-    pub(crate) fn into_value(mut self) -> Option<Value> {
+    pub fn into_json(mut self) -> Option<Value> {
         if self.0.is_empty() {
             return None;
         }
         self.0.sort_by(|a, b| a.order().cmp(&b.order()));
-        Some(Value::Array(self.0.into_iter().map(Entry::into_value).collect()))
+        Some(Value::Array(self.0.into_iter().map(Entry::into_json).collect()))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns the entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.0.push(entry);
+    }
+
+    /// Returns whether no field has an owner.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -135,7 +154,7 @@ impl Managers {
     }
 
     /// Merges the oldest entries with the operation Update of each version, until the limit is met.
-    pub(crate) fn cap_updaters(&mut self) {
+    pub(crate) fn merge_oldest_updates(&mut self) {
         let mut count = self.0.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
         if count <= MAX_UPDATERS {
             return;
@@ -200,7 +219,7 @@ impl Entry {
         Some(Self { manager, time: text("time")?, fields })
     }
 
-    fn into_value(self) -> Value {
+    fn into_json(self) -> Value {
         let Self { manager, time, fields } = self;
         let mut entry = Map::new();
         let mut put = |key: &str, value: String| {
@@ -214,7 +233,7 @@ impl Entry {
         put("time", time);
         put("subresource", manager.subresource);
         put("fieldsType", "FieldsV1".into());
-        entry.insert("fieldsV1".into(), fields.into_value());
+        entry.insert("fieldsV1".into(), fields.into_json());
         Value::Object(entry)
     }
 
@@ -225,7 +244,7 @@ impl Entry {
 }
 
 /// Returns whether a client resets the managers, with an empty list or a list of one empty entry.
-pub(crate) fn is_reset(managed: &Value) -> bool {
+pub fn is_reset(managed: &Value) -> bool {
     match managed.as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([Value::Object(entry)]) => {
@@ -235,18 +254,41 @@ pub(crate) fn is_reset(managed: &Value) -> bool {
     }
 }
 
-/// Returns whether two `managedFields` are equal except for times.
-pub(crate) fn same_but_for_times(a: Option<&Value>, b: Option<&Value>) -> bool {
-    let empty = Vec::new();
-    let a = a.and_then(Value::as_array).unwrap_or(&empty);
-    let b = b.and_then(Value::as_array).unwrap_or(&empty);
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_but_for(a, b, "time"))
+/// Restores the previous `metadata.managedFields` if a write changed only the times of its entries. Without
+/// this step, a write that changes nothing would still create a new version of the object.
+pub fn keep_times(before: &Object, after: &mut Object) {
+    let (Some(old), Some(new)) = (managed_fields(before), managed_fields(after)) else { return };
+    if old == new || !is_same_except_managers(before, after) || !is_same_except_times(old, new) {
+        return;
+    }
+    if let Some(Value::Object(metadata)) = after.get_mut("metadata") {
+        metadata.insert(KEY.into(), old.clone());
+    }
+}
+
+fn managed_fields(object: &Object) -> Option<&Value> {
+    object.get("metadata")?.get(KEY)
+}
+
+const KEY: &str = "managedFields";
+
+fn is_same_except_managers(before: &Object, after: &Object) -> bool {
+    before.len() == after.len()
+        && before.iter().all(|(name, old)| match after.get(name) {
+            Some(new) if name == "metadata" => is_same_except(old, new, KEY),
+            new => new == Some(old),
+        })
+}
+
+fn is_same_except_times(a: &Value, b: &Value) -> bool {
+    let (Value::Array(a), Value::Array(b)) = (a, b) else { return false };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_except(a, b, "time"))
 }
 
 /// Returns whether two objects are equal except for this key.
-pub(crate) fn same_but_for(a: &Value, b: &Value, key: &str) -> bool {
+fn is_same_except(a: &Value, b: &Value, key: &str) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
-    let rest = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(key));
+    let rest = |map: &Object| map.len() - usize::from(map.contains_key(key));
     rest(a) == rest(b) && a.iter().all(|(name, value)| name == key || b.get(name) == Some(value))
 }
 
@@ -271,18 +313,18 @@ mod tests {
             {"manager": "a", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
              "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {}}, "subresource": "status"},
         ]);
-        assert_eq!(Managers::read(value.clone()).unwrap().into_value(), Some(value));
+        assert_eq!(Managers::from_json(value.clone()).unwrap().into_json(), Some(value));
     }
 
     #[test]
     fn entries_without_operation_version_or_type_are_invalid() {
         let good =
             json!({"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"});
-        assert!(Managers::read(json!([good])).is_some());
+        assert!(Managers::from_json(json!([good])).is_some());
         for key in ["operation", "apiVersion", "fieldsType"] {
             let mut entry = good.clone();
             entry[key] = json!("");
-            assert_eq!(Managers::read(json!([entry])), None, "{key}");
+            assert_eq!(Managers::from_json(json!([entry])), None, "{key}");
         }
     }
 
@@ -290,10 +332,10 @@ mod tests {
     fn oldest_updaters_above_the_limit_are_merged() {
         let mut all = Managers::default();
         for n in 0..12 {
-            let fields = FieldSet::of(&[&["data", &format!("k{n}")]]);
+            let fields = FieldSet::from_paths(&[&["data", &format!("k{n}")]]);
             all.add_fields(updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
         }
-        all.cap_updaters();
+        all.merge_oldest_updates();
         assert_eq!(all.0.len(), 10);
         let ancient = all.find(&updater(ANCIENT)).unwrap();
         assert_eq!(ancient.fields.paths(), [".data.k0", ".data.k1", ".data.k2"]);

@@ -3,30 +3,29 @@
 
 use serde_json::Value;
 
-use crate::apply::schema::Strategy;
-use crate::apply::strategic::{no_key, printed};
-use crate::status::Status;
+use crate::schema::PatchStrategy;
+use crate::strategic::{PatchError, go_format, no_key};
 
 /// Returns the identity of an item: the value of its key, or the item itself.
-fn known<'a>(strategy: &Strategy, item: &'a Value) -> Result<&'a Value, Status> {
+fn known<'a>(strategy: &PatchStrategy, item: &'a Value) -> Result<&'a Value, PatchError> {
     match strategy {
-        Strategy::Key(key) => item.get(&**key).ok_or_else(|| no_key(item, key)),
-        Strategy::Plain | Strategy::Replace | Strategy::Values => Ok(item),
+        PatchStrategy::MergeByKey(key) => item.get(&**key).ok_or_else(|| no_key(item, key)),
+        PatchStrategy::Default | PatchStrategy::Replace | PatchStrategy::Merge => Ok(item),
     }
 }
 
-fn all_known<'a>(strategy: &Strategy, list: &'a [Value]) -> Result<Vec<&'a Value>, Status> {
+fn all_known<'a>(strategy: &PatchStrategy, list: &'a [Value]) -> Result<Vec<&'a Value>, PatchError> {
     list.iter().map(|item| known(strategy, item)).collect()
 }
 
 /// Sorts items. Items in `wanted` have its order, and the other items have the order of `stored`.
 /// Between both groups, the order of `stored` decides if possible.
 pub(crate) fn arranged(
-    strategy: &Strategy,
+    strategy: &PatchStrategy,
     merged: Vec<Value>,
     wanted: &[Value],
     stored: &[Value],
-) -> Result<Vec<Value>, Status> {
+) -> Result<Vec<Value>, PatchError> {
     let (wanted, stored) = (all_known(strategy, wanted)?, all_known(strategy, stored)?);
     let place = |list: &[&Value], item: &Value| -> Option<usize> {
         let item = known(strategy, item).ok()?;
@@ -55,7 +54,7 @@ pub(crate) fn arranged(
 }
 
 /// Checks that the items of the patch are in its order list, and in the same order.
-pub(crate) fn check(strategy: &Strategy, patch: &[Value], wanted: &[Value]) -> Result<(), Status> {
+pub(crate) fn check(strategy: &PatchStrategy, patch: &[Value], wanted: &[Value]) -> Result<(), PatchError> {
     if patch.is_empty() || wanted.is_empty() {
         return Ok(());
     }
@@ -69,12 +68,8 @@ pub(crate) fn check(strategy: &Strategy, patch: &[Value], wanted: &[Value]) -> R
     if left.peek().is_none() {
         return Ok(());
     }
-    let shown = |list: &[Value]| printed(&Value::Array(list.to_vec()));
-    Err(Status::internal(format!(
-        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
-        shown(patch),
-        shown(wanted)
-    )))
+    let shown = |list: &[Value]| go_format(&Value::Array(list.to_vec()));
+    Err(PatchError::Order { patch: shown(patch), order: shown(wanted) })
 }
 
 #[cfg(test)]
@@ -89,7 +84,7 @@ mod tests {
     #[test]
     fn items_of_the_patch_are_ordered_and_others_keep_their_position() {
         let arrange = |merged: Value, wanted: Value, stored: Value| {
-            arranged(&Strategy::Values, values(&merged), &values(&wanted), &values(&stored)).unwrap()
+            arranged(&PatchStrategy::Merge, values(&merged), &values(&wanted), &values(&stored)).unwrap()
         };
         let out = arrange(json!(["a", "b", "c", "n"]), json!(["c", "n", "a"]), json!(["a", "b", "c"]));
         assert_eq!(out, values(&json!(["b", "c", "n", "a"])));
@@ -99,9 +94,10 @@ mod tests {
 
     #[test]
     fn patch_that_contradicts_its_order_is_rejected() {
-        let check = |patch: Value, wanted: Value| check(&Strategy::Values, &values(&patch), &values(&wanted));
+        let check =
+            |patch: Value, wanted: Value| check(&PatchStrategy::Merge, &values(&patch), &values(&wanted));
         assert!(check(json!(["a", "b"]), json!(["a", "x", "b"])).is_ok());
-        let message = check(json!(["b", "a"]), json!(["a", "b"])).unwrap_err().message().to_owned();
+        let message = check(json!(["b", "a"]), json!(["a", "b"])).unwrap_err().to_string();
         assert_eq!(
             message,
             "The order in patch list:\n[b a]\n doesn't match $setElementOrder list:\n[a b]\n"

@@ -8,39 +8,43 @@ use serde_json::Value;
 
 /// The merge rules of the values at one path.
 #[derive(Debug, Default)]
-pub(crate) struct Schema {
+pub struct Schema {
     /// True if an object is atomic. One manager then owns all fields of the object.
     pub atomic: bool,
     /// The ownership of the items of a list.
-    pub list: List,
+    pub list: ListType,
     /// The way in which a strategic merge patch changes the value.
-    pub patch: Strategy,
-    /// True if the real server always adds an empty value to the enclosing object.
-    pub always: bool,
+    pub patch: PatchStrategy,
+    /// True if the enclosing object always contains this value, at least as an empty object. An empty
+    /// value that kube-apiserver adds has no owner.
+    pub defaults_to_empty: bool,
+    /// The type of a scalar, if it is known. No function of this crate reads it; it helps to validate an
+    /// applied object.
     pub scalar: Option<Scalar>,
     /// The fields of an object that have specific rules.
     pub fields: BTreeMap<Box<str>, Arc<Schema>>,
     /// The rules for the keys of an object that are not in `fields`.
-    pub others: Others,
+    pub others: OtherKeys,
     /// The rules for the items of a list.
     pub items: Option<Arc<Schema>>,
 }
 
 /// The ownership of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum List {
+pub enum ListType {
     /// A manager owns the entire list.
     #[default]
     Atomic,
     /// Each value has separate owners.
     Set,
     /// Each item has separate owners. The values of these fields identify an item.
-    Keyed(Vec<Key>),
+    Map(Vec<MapKey>),
 }
 
 /// A key field of list items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct MapKey {
+    /// The name of the field.
     pub name: Box<str>,
     /// The value for items without this field.
     pub default: Option<Value>,
@@ -48,30 +52,34 @@ pub(crate) struct Key {
 
 /// The strategy of a strategic merge patch for a list or an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Strategy {
+pub enum PatchStrategy {
     /// Replaces a list, and merges an object.
     #[default]
-    Plain,
+    Default,
     /// Replaces a list or an object.
     Replace,
     /// Merges a list of values.
-    Values,
+    Merge,
     /// Merges a list of objects with this key field.
-    Key(Box<str>),
+    MergeByKey(Box<str>),
 }
 
 /// The type of a scalar value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar {
-    Text,
+pub enum Scalar {
+    /// A string.
+    String,
+    /// An integer or a float.
     Number,
-    Bool,
+    /// `true` or `false`.
+    Boolean,
+    /// Any scalar.
     Any,
 }
 
 /// The meaning of keys that are not in `fields`.
 #[derive(Debug, Default)]
-pub(crate) enum Others {
+pub enum OtherKeys {
     /// The other keys are fields without specific rules.
     #[default]
     Fields,
@@ -84,17 +92,17 @@ pub(crate) enum Others {
 }
 
 /// A value without specific rules.
-pub(crate) static PLAIN: Schema = bare(Others::Fields);
+pub(crate) static PLAIN: Schema = bare(OtherKeys::Fields);
 
 /// A value of any type. Its objects are maps, and its lists are atomic.
-pub(crate) static ANYTHING: Schema = bare(Others::Anything);
+pub(crate) static ANYTHING: Schema = bare(OtherKeys::Anything);
 
-const fn bare(others: Others) -> Schema {
+const fn bare(others: OtherKeys) -> Schema {
     Schema {
         atomic: false,
-        list: List::Atomic,
-        patch: Strategy::Plain,
-        always: false,
+        list: ListType::Atomic,
+        patch: PatchStrategy::Default,
+        defaults_to_empty: false,
         scalar: None,
         fields: BTreeMap::new(),
         others,
@@ -104,28 +112,28 @@ const fn bare(others: Others) -> Schema {
 
 impl Schema {
     /// Returns the rules for the value of a key.
-    pub(crate) fn field(&self, name: &str) -> &Self {
+    pub fn field(&self, name: &str) -> &Self {
         match (self.fields.get(name), &self.others) {
             (Some(field), _) => field,
-            (None, Others::Entries(schema)) => schema,
-            (None, Others::Anything) => &ANYTHING,
-            (None, Others::Fields | Others::Unknown) => &PLAIN,
+            (None, OtherKeys::Entries(schema)) => schema,
+            (None, OtherKeys::Anything) => &ANYTHING,
+            (None, OtherKeys::Fields | OtherKeys::Unknown) => &PLAIN,
         }
     }
 
     /// Returns whether a key is a field name and not the key of a map entry.
     pub(crate) fn is_field(&self, name: &str) -> bool {
-        matches!(self.others, Others::Fields) || self.fields.contains_key(name)
+        matches!(self.others, OtherKeys::Fields) || self.fields.contains_key(name)
     }
 
     /// Returns whether the schema permits the key.
-    pub(crate) fn declares(&self, name: &str) -> bool {
-        !matches!(self.others, Others::Unknown) || self.fields.contains_key(name)
+    pub fn declares(&self, name: &str) -> bool {
+        !matches!(self.others, OtherKeys::Unknown) || self.fields.contains_key(name)
     }
 
     /// Returns the rules for the items of a list.
-    pub(crate) fn item(&self) -> &Self {
-        self.items.as_deref().unwrap_or(if matches!(self.others, Others::Anything) {
+    pub fn item(&self) -> &Self {
+        self.items.as_deref().unwrap_or(if matches!(self.others, OtherKeys::Anything) {
             &ANYTHING
         } else {
             &PLAIN
@@ -136,7 +144,7 @@ impl Schema {
     pub(crate) fn is_owned_in_parts(&self, value: &Value) -> bool {
         match value {
             Value::Object(map) => !self.atomic && !map.is_empty(),
-            Value::Array(list) => self.list != List::Atomic && !list.is_empty(),
+            Value::Array(list) => self.list != ListType::Atomic && !list.is_empty(),
             _ => false,
         }
     }

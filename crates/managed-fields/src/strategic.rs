@@ -6,35 +6,71 @@
 
 use serde_json::{Map, Value};
 
-use crate::apply::order;
-use crate::apply::schema::{Schema, Strategy};
-use crate::status::Status;
-use crate::write::Object;
+use crate::Object;
+use crate::order;
+use crate::schema::{PatchStrategy, Schema};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a patch to an object.
-pub(crate) fn patched(schema: &Schema, object: Object, patch: &Object) -> Result<Object, Status> {
+/// The reason why a strategic merge patch is invalid. The messages equal those of kube-apiserver, which
+/// answers [`PatchError::Directive`] with 400 and the other errors with 500.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The value of `$retainKeys` or `$deleteFromPrimitiveList` is not a list of the expected keys.
+    #[error("invalid patch format of {0}")]
+    Directive(&'static str),
+    /// The value of `$patch` is unknown.
+    #[error("unknown patch type: {directive} in map: {map}")]
+    UnknownPatch {
+        /// The value of `$patch`.
+        directive: String,
+        /// The object that contains the directive, formatted like Go.
+        map: String,
+    },
+    /// The directive `$patch: merge` is not supported in a list.
+    #[error("merging lists cannot yet be specified in the patch")]
+    MergeInList,
+    /// A value is not a list.
+    #[error("expected a []interface {{}}, but received a {0}")]
+    NotAList(&'static str),
+    /// An item of a list of objects does not contain the merge key.
+    #[error("map: {item} does not contain declared merge key: {key}")]
+    MissingKey {
+        /// The item, formatted like Go.
+        item: String,
+        /// The merge key.
+        key: String,
+    },
+    /// The items of the patch differ from the items or the order in `$setElementOrder`.
+    #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
+    Order {
+        /// The list of the patch, formatted like Go.
+        patch: String,
+        /// The list in `$setElementOrder`, formatted like Go.
+        order: String,
+    },
+}
+
+/// Applies a strategic merge patch to an object. `schema` contains the patch strategies of the kind.
+///
+/// # Errors
+/// Returns an error if a directive of the patch is invalid, or if an item does not contain its merge key.
+pub fn strategic_merge_patch(schema: &Schema, object: Object, patch: &Object) -> Result<Object, PatchError> {
     map(schema, object, patch.clone())
 }
 
-fn bad_format(of: &str) -> Status {
-    Status::bad_request(format!("invalid patch format of {of}"))
-}
-
-fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, Status> {
+fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, PatchError> {
     match patch.remove(DIRECTIVE) {
         None => {}
         Some(Value::String(directive)) if directive == "replace" => return Ok(patch),
         Some(Value::String(directive)) if directive == "delete" => return Ok(Map::new()),
         Some(other) => {
-            let shown = printed_raw(&other);
+            let directive = printed_raw(&other);
             patch.insert(DIRECTIVE.into(), other);
-            let of = printed(&Value::Object(patch));
-            return Err(Status::internal(format!("unknown patch type: {shown} in map: {of}")));
+            return Err(PatchError::UnknownPatch { directive, map: go_format(&Value::Object(patch)) });
         }
     }
     let mut out = retain(original, &mut patch)?;
@@ -50,7 +86,7 @@ fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, S
         }
         let below = schema.field(&key);
         let merged = match (out.remove(&key), value) {
-            (Some(Value::Object(old)), Value::Object(new)) if below.patch != Strategy::Replace => {
+            (Some(Value::Object(old)), Value::Object(new)) if below.patch != PatchStrategy::Replace => {
                 Some(Value::Object(map(below, old, new)?))
             }
             (Some(Value::Array(old)), Value::Array(new)) => Some(Value::Array(list(below, old, new)?)),
@@ -65,22 +101,22 @@ fn map(schema: &Schema, original: Object, mut patch: Object) -> Result<Object, S
 }
 
 /// Executes `$retainKeys`: removes all other keys. The patch must not contain other keys.
-fn retain(mut original: Object, patch: &mut Object) -> Result<Object, Status> {
+fn retain(mut original: Object, patch: &mut Object) -> Result<Object, PatchError> {
     let Some(keys) = patch.remove(RETAIN) else { return Ok(original) };
-    let Value::Array(keys) = keys else { return Err(bad_format("retainKeys")) };
+    let Value::Array(keys) = keys else { return Err(PatchError::Directive("retainKeys")) };
     let named = |key: &str| keys.iter().any(|named| named == key);
     let stray = patch.iter().any(|(key, value)| {
         !(value.is_null() || key.starts_with(DELETE) || key.starts_with(ORDER) || named(key))
     });
     if stray {
-        return Err(bad_format("retainKeys"));
+        return Err(PatchError::Directive("retainKeys"));
     }
     original.retain(|key, _| named(key));
     Ok(original)
 }
 
 /// Merges the lists with `$setElementOrder`, and removes them from the patch.
-fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Result<(), Status> {
+fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
     for directive in directives {
         let wanted = array(patch.remove(&directive))?;
@@ -104,7 +140,7 @@ fn ordered_lists(schema: &Schema, out: &mut Object, patch: &mut Object) -> Resul
     Ok(())
 }
 
-fn array(value: Option<Value>) -> Result<Vec<Value>, Status> {
+fn array(value: Option<Value>) -> Result<Vec<Value>, PatchError> {
     match value {
         None => Ok(Vec::new()),
         Some(Value::Array(list)) => Ok(list),
@@ -116,23 +152,23 @@ fn array(value: Option<Value>) -> Result<Vec<Value>, Status> {
                 Value::Number(_) => "int64",
                 Value::Null | Value::Array(_) => "%!s(<nil>)",
             };
-            Err(Status::internal(format!("expected a []interface {{}}, but received a {found}")))
+            Err(PatchError::NotAList(found))
         }
     }
 }
 
-fn delete_values(out: &mut Object, name: &str, values: Value) -> Result<(), Status> {
-    let Value::Array(removed) = values else { return Err(bad_format("primitive list")) };
+fn delete_values(out: &mut Object, name: &str, values: Value) -> Result<(), PatchError> {
+    let Value::Array(removed) = values else { return Err(PatchError::Directive("primitive list")) };
     if let Some(Value::Array(list)) = out.get_mut(name) {
         list.retain(|value| !removed.contains(value));
     }
     Ok(())
 }
 
-fn list(schema: &Schema, old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, Status> {
+fn list(schema: &Schema, old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, PatchError> {
     match &schema.patch {
-        Strategy::Plain | Strategy::Replace => Ok(new),
-        Strategy::Values => {
+        PatchStrategy::Default | PatchStrategy::Replace => Ok(new),
+        PatchStrategy::Merge => {
             let mut merged: Vec<Value> = Vec::with_capacity(old.len() + new.len());
             for value in old.iter().chain(&new) {
                 if !merged.contains(value) {
@@ -141,12 +177,12 @@ fn list(schema: &Schema, old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>,
             }
             order::arranged(&schema.patch, merged, &new, &old)
         }
-        Strategy::Key(key) => items(schema, key, old, new),
+        PatchStrategy::MergeByKey(key) => items(schema, key, old, new),
     }
 }
 
 /// Merges a list of objects with the key field `key`.
-fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, Status> {
+fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Result<Vec<Value>, PatchError> {
     let mut patch = Vec::with_capacity(new.len());
     let mut replaced = false;
     for item in new {
@@ -158,14 +194,11 @@ fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Re
             }
             Some("replace") => replaced = true,
             Some("merge") => {
-                return Err(Status::internal("merging lists cannot yet be specified in the patch"));
+                return Err(PatchError::MergeInList);
             }
             _ => {
-                let shown = printed_raw(item.get(DIRECTIVE).unwrap_or(&Value::Null));
-                return Err(Status::internal(format!(
-                    "unknown patch type: {shown} in map: {}",
-                    printed(&item)
-                )));
+                let directive = printed_raw(item.get(DIRECTIVE).unwrap_or(&Value::Null));
+                return Err(PatchError::UnknownPatch { directive, map: go_format(&item) });
             }
         }
     }
@@ -186,9 +219,8 @@ fn items(schema: &Schema, key: &str, mut old: Vec<Value>, new: Vec<Value>) -> Re
     order::arranged(&schema.patch, merged, &patch, &old)
 }
 
-/// Creates the rejection of an item without its key.
-pub(crate) fn no_key(item: &Value, key: &str) -> Status {
-    Status::internal(format!("map: {} does not contain declared merge key: {key}", printed(item)))
+pub(crate) fn no_key(item: &Value, key: &str) -> PatchError {
+    PatchError::MissingKey { item: go_format(item), key: key.into() }
 }
 
 /// Returns a part of a patch without nulls and directives, for a value that does not exist in the object.
@@ -206,16 +238,16 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// Formats a value like Go: `map[a:1 b:[x y]]`.
-pub(crate) fn printed(value: &Value) -> String {
+/// Formats a value like Go, as in the messages of kube-apiserver: `map[a:1 b:[x y]]`.
+pub fn go_format(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let pairs: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key}:{}", printed(value))).collect();
+                map.iter().map(|(key, value)| format!("{key}:{}", go_format(value))).collect();
             format!("map[{}]", pairs.join(" "))
         }
         Value::Array(list) => {
-            let all: Vec<String> = list.iter().map(printed).collect();
+            let all: Vec<String> = list.iter().map(go_format).collect();
             format!("[{}]", all.join(" "))
         }
         Value::Null => "<nil>".into(),
@@ -230,12 +262,13 @@ fn printed_raw(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::builtin;
+    use crate::testing;
     use serde_json::json;
 
-    fn patch(object: &Value, patch: &Value) -> Result<Value, Status> {
-        let schema = builtin::schema("apps/v1", "Deployment");
-        patched(&schema, object.as_object().unwrap().clone(), patch.as_object().unwrap()).map(Value::Object)
+    fn patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+        let schema = testing::deployment();
+        strategic_merge_patch(&schema, object.as_object().unwrap().clone(), patch.as_object().unwrap())
+            .map(Value::Object)
     }
 
     fn spec(containers: &Value) -> Value {
@@ -284,7 +317,7 @@ mod tests {
     #[test]
     fn errors_of_invalid_patches_equal_the_real_server() {
         let old = spec(&json!([{"name": "a"}]));
-        let message = |new: &Value| patch(&old, new).unwrap_err().message().to_owned();
+        let message = |new: &Value| patch(&old, new).unwrap_err().to_string();
         assert_eq!(
             message(&spec(&json!([{"image": "x"}]))),
             "map: map[image:x] does not contain declared merge key: name"
