@@ -10,7 +10,7 @@ use crate::managers::{Entry, Manager, Managers};
 use crate::merge::merge;
 use crate::schema::Schema;
 
-/// The properties of a write that determine the owners.
+/// Describes a write: the properties that determine the owners.
 #[derive(Clone, Debug)]
 pub struct Write<'a> {
     /// The merge rules of the written kind.
@@ -26,7 +26,7 @@ pub struct Write<'a> {
     pub keeps_nulls: bool,
 }
 
-/// What happens if an apply changes fields that other managers own.
+/// Selects the result of an apply that changes fields of other managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Force {
     /// The apply fails with [`Conflicts`].
@@ -38,7 +38,7 @@ pub enum Force {
     Yes,
 }
 
-/// A changed field that another manager owns.
+/// Identifies a changed field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The owner, as in the messages of kube-apiserver. An example is `"kubectl" using v1`.
@@ -47,7 +47,8 @@ pub struct Conflict {
     pub field: String,
 }
 
-/// An apply changes fields that other managers own. Contains at least one conflict, sorted by owner.
+/// Reports that an apply changes fields that other managers own. Contains at least one conflict, sorted
+/// by owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Apply failed with {}", describe(.0))]
 pub struct Conflicts(pub Vec<Conflict>);
@@ -194,8 +195,8 @@ impl Managers {
     }
 }
 
-/// Returns the fields that a client-side `kubectl apply` set and nobody changed since. `applied` is the
-/// object in its annotation `kubectl.kubernetes.io/last-applied-configuration`.
+/// Returns the fields that a client-side `kubectl apply` set and that no other client changed since.
+/// `applied` is the object in its annotation `kubectl.kubernetes.io/last-applied-configuration`.
 ///
 /// `kubectl apply --server-side` may take these fields from other managers: see [`Force::Only`].
 pub fn unchanged_since_client_side_apply(schema: &Schema, applied: &Object, live: &Object) -> FieldSet {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_no_longer_applied_are_removed_unless_others_own_them() {
+    fn fields_that_are_no_longer_applied_are_removed_unless_another_manager_owns_them() {
         let schema = testing::pod();
         let mut managers = Managers::default();
         let labels = |labels: serde_json::Value| object(json!({"metadata": {"labels": labels}}));
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn conflict_names_the_owner_and_the_field() {
+    fn conflict_contains_the_owner_and_the_field() {
         let schema = testing::pod();
         let mut managers = Managers::default();
         managers.update(&write(&schema, "editor", Operation::Update), &Object::new(), &pod("1"));

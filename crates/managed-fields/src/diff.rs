@@ -9,7 +9,7 @@ use crate::field_set::FieldSet;
 use crate::schema::{ListType, Schema};
 use crate::step;
 
-/// The fields that differ between two states of an object.
+/// Contains the fields that differ between two states of an object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The removed fields.

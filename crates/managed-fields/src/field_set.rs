@@ -8,23 +8,23 @@ use serde_json::{Map, Value};
 
 use crate::step;
 
-/// A set of fields, as in `fieldsV1` of `metadata.managedFields`. Each step of a path is a member or has
-/// nested members.
+/// Holds a set of fields, as in `fieldsV1` of `metadata.managedFields`. Each step of a path is a member or
+/// has nested members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(Map<String, Value>);
 
 const SELF: &str = ".";
 
 impl FieldSet {
-    /// Parses FieldsV1 that a client sent. Steps of unknown kinds are omitted. Returns `None` if the JSON is not
-    /// valid FieldsV1.
+    /// Parses FieldsV1 that a client sent. Steps of unknown kinds are omitted. Returns `None` if the JSON
+    /// is not valid FieldsV1.
     pub fn from_json(value: Value) -> Option<Self> {
         let Value::Object(map) = value else { return None };
         read(map).map(Self)
     }
 
-    /// Creates a set from FieldsV1 that was valid before, for example of a stored object. Returns `None` if the
-    /// JSON is not an object.
+    /// Creates a set from FieldsV1 that was valid before, for example of a stored object. Returns `None` if
+    /// the JSON is not an object.
     pub fn from_json_unchecked(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(Self(map)),

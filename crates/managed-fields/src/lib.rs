@@ -1,14 +1,11 @@
-//! Computes the owners of the fields of Kubernetes objects, as kube-apiserver does.
+//! Computes the owners of the fields of Kubernetes objects. The results equal the results of kube-apiserver.
 //!
 //! Objects are JSON maps. [`Schema`] describes how the lists and objects of a kind are merged.
-//! [`Managers`] holds the entries of `metadata.managedFields`: who wrote which [fields](FieldSet).
+//! [`Managers`] holds the entries of `metadata.managedFields`: each manager with its [fields](FieldSet).
 //!
 //! - [`Managers::apply`] executes a server-side apply.
 //! - [`Managers::update`] computes the owners after any other write.
 //! - [`strategic_merge_patch`] applies a strategic merge patch.
-//!
-//! The functions do not panic, and they do no I/O. They recurse to the depth of the object. A program that
-//! receives objects from others therefore limits the depth first, as `serde_json` does (128 levels).
 //!
 //! ```
 //! use kube_managed_fields::{FieldSet, Force, Manager, Managers, Operation, Schema, Write};
@@ -48,6 +45,14 @@
 //! let owned: Vec<_> = managers.entries().iter().map(|entry| entry.fields.paths()).collect();
 //! assert_eq!(owned, [vec![".data"], vec![".data", ".data.a"]]);
 //! ```
+//!
+//! # Invariants
+//!
+//! - The functions do not panic, and they do no I/O. A result depends only on the arguments.
+//! - At most one [`Entry`] exists for each [`Manager`]. No entry has an empty set after [`Managers::apply`]
+//!   or [`Managers::update`].
+//! - The recursion is as deep as the object. A program that receives objects from a network therefore limits
+//!   their depth first. The limit of `serde_json` is 128 levels.
 
 mod apply;
 mod diff;
@@ -68,9 +73,6 @@ pub use diff::{Changes, changes};
 pub use extract::fields;
 pub use field_set::FieldSet;
 pub use managers::{Entry, Manager, Managers, Operation, is_reset, keep_times};
-pub use schema::{ListType, MapKey, OtherKeys, PatchStrategy, Scalar, Schema};
+pub use schema::{ListType, MapKey, Object, OtherKeys, PatchStrategy, Scalar, Schema};
 pub use step::{item_step, step_path};
 pub use strategic::{PatchError, go_format, strategic_merge_patch};
-
-/// A JSON object, such as a Kubernetes object.
-pub type Object = serde_json::Map<String, serde_json::Value>;

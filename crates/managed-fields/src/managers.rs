@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::Object;
 use crate::field_set::FieldSet;
 
-/// The operation by which a manager owns its fields.
+/// Tells by which operation a manager owns its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// A server-side apply.
@@ -57,7 +57,7 @@ impl Manager {
     }
 }
 
-/// An entry of `managedFields`.
+/// Describes an entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The manager.
@@ -68,7 +68,7 @@ pub struct Entry {
     pub fields: FieldSet,
 }
 
-/// The entries of `metadata.managedFields` of one object.
+/// Holds the entries of `metadata.managedFields` of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers(Vec<Entry>);
 
@@ -255,7 +255,7 @@ pub fn is_reset(managed: &Value) -> bool {
 }
 
 /// Restores the previous `metadata.managedFields` if a write changed only the times of its entries. Without
-/// this step, a write that changes nothing would still create a new version of the object.
+/// this step, a write without a change would still create a new version of the object.
 pub fn keep_times(before: &Object, after: &mut Object) {
     let (Some(old), Some(new)) = (managed_fields(before), managed_fields(after)) else { return };
     if old == new || !is_same_except_managers(before, after) || !is_same_except_times(old, new) {

@@ -19,7 +19,7 @@ impl Schema {
     }
 }
 
-/// Adds the rules of the fields that each custom resource has.
+/// Adds the rules of the fields that each custom resource contains.
 fn resource(mut root: Schema) -> Schema {
     root.atomic = false;
     root.fields.insert("metadata".into(), Arc::new(metadata()));

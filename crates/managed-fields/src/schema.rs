@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// The merge rules of the values at one path.
+/// Holds a JSON object, such as a Kubernetes object.
+pub type Object = Map<String, Value>;
+
+/// Describes the merge rules of the values at one path.
 #[derive(Debug, Default)]
 pub struct Schema {
     /// True if an object is atomic. One manager then owns all fields of the object.
@@ -29,7 +32,7 @@ pub struct Schema {
     pub items: Option<Arc<Schema>>,
 }
 
-/// The ownership of a list.
+/// Describes the ownership of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
     /// A manager owns the entire list.
@@ -41,7 +44,7 @@ pub enum ListType {
     Map(Vec<MapKey>),
 }
 
-/// A key field of list items.
+/// Describes a key field of list items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapKey {
     /// The name of the field.
@@ -50,7 +53,7 @@ pub struct MapKey {
     pub default: Option<Value>,
 }
 
-/// The strategy of a strategic merge patch for a list or an object.
+/// Selects how a strategic merge patch changes a list or an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PatchStrategy {
     /// Replaces a list, and merges an object.
@@ -64,7 +67,7 @@ pub enum PatchStrategy {
     MergeByKey(Box<str>),
 }
 
-/// The type of a scalar value.
+/// Describes the type of a scalar value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A string.
@@ -77,7 +80,7 @@ pub enum Scalar {
     Any,
 }
 
-/// The meaning of keys that are not in `fields`.
+/// Describes the keys that are not in `fields`.
 #[derive(Debug, Default)]
 pub enum OtherKeys {
     /// The other keys are fields without specific rules.

@@ -15,8 +15,8 @@ const RETAIN: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// The reason why a strategic merge patch is invalid. The messages equal those of kube-apiserver, which
-/// answers [`PatchError::Directive`] with 400 and the other errors with 500.
+/// Reports why a strategic merge patch is invalid. The messages equal the messages of kube-apiserver, which
+/// returns 400 for [`PatchError::Directive`] and 500 for the other errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The value of `$retainKeys` or `$deleteFromPrimitiveList` is not a list of the expected keys.
