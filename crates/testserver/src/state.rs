@@ -27,6 +27,8 @@ use crate::storage::signal::{Signal, SignalReceiver};
 pub(crate) struct Served {
     pub kind: Arc<Kind>,
     pub table: TableId,
+    /// The incarnation of the table. It increases if a deleted CRD is created again.
+    pub incarnation: u32,
 }
 
 /// The served kinds by path.
@@ -35,11 +37,9 @@ pub(crate) struct Registry {
     /// The kinds by group, then version, then plural name. Groups and versions without resources are not
     /// included.
     groups: BTreeMap<String, BTreeMap<String, BTreeMap<String, Served>>>,
-    /// The table of each CRD by the uid of the CRD, even if the CRD is not served. Tables of deleted
-    /// CRDs stay, because a restore can restore the CRD.
-    custom: BTreeMap<Box<str>, TableId>,
-    /// The latest table of each group and plural.
-    latest: BTreeMap<(Box<str>, Box<str>), TableId>,
+    /// The table of each custom resource by group and plural. Tables of deleted CRDs stay, because a
+    /// restore can restore the CRD.
+    custom: BTreeMap<(Box<str>, Box<str>), TableId>,
     /// The group of a CRD that was deleted in this step. Other CRDs of the group may now use its names.
     pub freed: Option<String>,
 }
@@ -63,37 +63,21 @@ impl Registry {
         self.groups.retain(|_, versions| !versions.is_empty());
     }
 
-    /// Returns the table of a CRD by its uid. If the CRD has no table, `make` creates the table. `make`
-    /// receives the table of the previous CRD with the same name.
+    /// Returns the table of a custom resource. If it has no table, `make` creates the table.
     pub(crate) fn custom_table(
         &mut self,
-        crd: &str,
-        (group, plural): (&str, &str),
-        make: impl FnOnce(Option<TableId>) -> TableId,
+        group: &str,
+        plural: &str,
+        make: impl FnOnce() -> TableId,
     ) -> TableId {
-        let name = (group.into(), plural.into());
-        let former = self.latest.get(&name).copied();
-        let table = *self.custom.entry(crd.into()).or_insert_with(|| make(former));
-        self.latest.insert(name, table);
-        table
+        *self.custom.entry((group.into(), plural.into())).or_insert_with(make)
     }
 
-    /// Returns the table of a resource. If the CRD was deleted and created again after the request found
-    /// `served`, this is the table of the new CRD. etcd also has one history for each resource.
-    pub(crate) fn table_of(&self, served: &Served) -> TableId {
-        let Kind { group, plural, rules, .. } = &*served.kind;
-        if !rules.custom {
-            return served.table;
-        }
-        let name = (group.as_str().into(), plural.as_str().into());
-        self.latest.get(&name).copied().unwrap_or(served.table)
+    pub(crate) fn find_custom_table(&self, group: &str, plural: &str) -> Option<TableId> {
+        self.custom.get(&(group.into(), plural.into())).copied()
     }
 
-    pub(crate) fn find_custom_table(&self, crd: &str) -> Option<TableId> {
-        self.custom.get(crd).copied()
-    }
-
-    /// Returns the tables of all CRDs, including deleted ones.
+    /// Returns the tables of all custom resources, including the resources of deleted CRDs.
     pub(crate) fn custom_tables(&self) -> impl Iterator<Item = TableId> {
         self.custom.values().copied()
     }
@@ -147,6 +131,23 @@ pub(crate) struct State {
     pub namespaces: Served,
     /// The garbage collector. `None` if it is disabled.
     pub collector: Option<Collector>,
+}
+
+impl State {
+    /// Returns the current definition of a resource that a request found before. The CRD of a custom
+    /// resource can change while the request is executed.
+    ///
+    /// # Errors
+    /// Returns 404 if the resource is no longer served, or if its CRD was deleted and created again.
+    pub(crate) fn current(&self, served: &Served) -> Result<Served, Status> {
+        let Kind { group, version, plural, rules, .. } = &*served.kind;
+        if !rules.custom {
+            return Ok(served.clone());
+        }
+        let found = self.registry.find(group, version, plural);
+        let found = found.filter(|found| self.store.table(found.table).serves(served.incarnation));
+        found.cloned().ok_or_else(Status::no_such_resource)
+    }
 }
 
 /// The configuration of a server. The methods of `ServerBuilder` describe the fields.
@@ -204,7 +205,7 @@ impl Shared {
             // Both groups of events serve the same objects.
             let shared = if kind.is_event() { registry.find("", "v1", "events") } else { None };
             let table = shared.map_or_else(|| store.add_table(), |events| events.table);
-            registry.add(Served { kind: Arc::new(kind), table });
+            registry.add(Served { kind: Arc::new(kind), table, incarnation: 0 });
         }
         let namespaces = registry
             .find("", "v1", "namespaces")

@@ -23,7 +23,11 @@ pub(crate) struct Write<'a> {
     pub now: &'a str,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    pub(crate) fn new(kind: &'a Kind, mode: &'a Mode, now: &'a str) -> Self {
+        Self { kind, part: mode.part, manager: &mode.options.manager, now }
+    }
+
     /// Describes the write for the computation of the owners.
     pub(crate) fn described(&self, operation: Operation) -> kube_managed_fields::Write<'_> {
         let manager = Manager {
@@ -93,7 +97,7 @@ pub(crate) fn updated(
         }
         (_, Operation::Update) => {
             let now = shared.config.clock.timestamp(0);
-            track(Write { kind, part: mode.part, manager: &mode.options.manager, now: &now }, before, after);
+            track(Write::new(kind, mode, &now), before, after);
         }
     }
     keep_times(before, after);

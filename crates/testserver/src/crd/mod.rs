@@ -7,6 +7,8 @@ pub(crate) mod check;
 pub(crate) mod defaults;
 pub(crate) mod definition;
 pub(crate) mod names;
+#[cfg(test)]
+mod races;
 pub(crate) mod removal;
 pub(crate) mod scale;
 pub(crate) mod schema;

@@ -40,11 +40,14 @@ pub(crate) fn terminate(
     let message = "CustomResource deletion is in progress";
     status::set(&mut crd, &Condition::new("Terminating", true, "InstanceDeletionInProgress", message), &now);
     state.store.put(served.table, Draft::new(&served.kind, &crd));
-    let (name, uid) = (marked.essentials.name.clone(), marked.essentials.uid.clone());
+    let name = marked.essentials.name.clone();
     // The rules of the storage version apply to the deletion of objects, even if it is not served.
     let storage = kinds(&crd).into_iter().find(|defined| defined.storage);
-    if let Some((table, storage)) = state.registry.find_custom_table(&uid).zip(storage) {
-        sweep(state, &Served { kind: Arc::new(storage.kind), table }, shared);
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    let table = state.registry.find_custom_table(text(spec, "/group"), text(spec, "/names/plural"));
+    if let Some((table, storage)) = table.zip(storage) {
+        let incarnation = state.store.table(table).incarnation;
+        sweep(state, &Served { kind: Arc::new(storage.kind), table, incarnation }, shared);
     }
     finish(state, &name);
     marked
@@ -66,22 +69,22 @@ fn sweep(state: &mut State, custom: &Served, shared: &Shared) {
 pub(crate) fn finish(state: &mut State, name: &str) {
     let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
     let Some(entry) = state.store.table(crds.table).get(name).cloned() else { return };
-    let table = state.registry.find_custom_table(&entry.essentials.uid);
-    let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
     let crd = entry.object();
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    let (group, plural) = (text(spec, "/group"), text(spec, "/names/plural"));
+    let table = state.registry.find_custom_table(group, plural);
+    let empty = table.is_none_or(|table| state.store.table(table).objects().is_empty());
     let blocked = finalizers(&crd).iter().any(|finalizer| *finalizer != FINALIZER);
     if !is_being_deleted(&entry) || !empty || blocked {
         return;
     }
     state.store.remove(crds.table, name);
-    let spec = crd.get("spec").unwrap_or(&Value::Null);
-    state.registry.remove(text(spec, "/group"), text(spec, "/names/plural"));
+    state.registry.remove(group, plural);
     if let Some(table) = table {
-        let table = state.store.table_mut(table);
-        table.closed = true;
-        table.signal.send();
+        state.store.close(table);
+        state.store.forget_closed();
     }
-    state.registry.freed = Some(text(spec, "/group").to_owned());
+    state.registry.freed = Some(group.to_owned());
 }
 
 /// Rejects new objects of a CRD that is being deleted.

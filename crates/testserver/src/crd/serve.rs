@@ -19,9 +19,7 @@ use crate::read::open_watches::Command;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
-use crate::storage::log::TableId;
 use crate::write::Object;
-use crate::write::decode::meta;
 use crate::write::namespaces::is_being_deleted;
 
 /// Serves a stored object if it is a CRD. `before` is the previous object of an update.
@@ -98,19 +96,15 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
         return;
     }
     let State { store, registry, .. } = &mut *state;
-    let create_table = |former: Option<TableId>| match former {
-        Some(former) => store.add_table_after(former),
-        None => store.add_table(),
-    };
-    let table = registry.custom_table(meta(crd, "uid"), (group, plural), create_table);
-    store.table_mut(table).closed = false;
+    let table = registry.custom_table(group, plural, || store.add_table());
+    let incarnation = store.open(table);
     let defined = kinds(crd);
     if let Some(Defined { kind, .. }) = defined.iter().find(|defined| defined.storage) {
         store.reread(table, |entry| reread(kind, entry));
     }
     for Defined { kind, served, .. } in defined {
         if served {
-            registry.add(Served { kind: Arc::new(kind), table });
+            registry.add(Served { kind: Arc::new(kind), table, incarnation });
         }
     }
     shared.open.send_command(&Command::Close, |request| request.targets(group, plural));
@@ -120,7 +114,7 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
 pub(crate) fn serve_restored(state: &mut State, shared: &Shared) {
     state.registry.remove_custom();
     for table in state.registry.custom_tables() {
-        state.store.table_mut(table).closed = true;
+        state.store.close(table);
     }
     let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return };
     let all: Vec<Object> =
@@ -134,7 +128,11 @@ fn is_served(crd: &Object) -> bool {
 
 /// Reads an object again with the current schema.
 fn reread(kind: &Kind, entry: &Entry) -> Draft {
-    let mut object = entry.object();
+    converted(kind, entry.object())
+}
+
+/// Converts an object to the current schema, as if it had been stored before the schema changed.
+pub(crate) fn converted(kind: &Kind, mut object: Object) -> Draft {
     if let Some(schemas) = &kind.schemas {
         // Cannot fail, because writes reject objects with invalid metadata.
         let _ = schemas.storage.read(&mut object);

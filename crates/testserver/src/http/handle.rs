@@ -252,7 +252,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
     }
     let entry = shared.read(|state| {
         let store = &state.store;
-        let table = state.registry.table_of(&target.served);
+        let table = target.served.table;
         let revision =
             if cached { store.position_of(table, call.cache.id(), Instant::now()) } else { store.revision() };
         store.table(table).get_at(&target.key(), revision).cloned()

@@ -74,5 +74,5 @@ fn write_scale(
     write::update::check_named(target, &wanted)?;
     write::create::place(target, &mut wanted)?;
     let mode = Mode { via: Via::Put, part: Part::Scale, options };
-    write::update(shared, target, &mode, |object| scale_body::scaled(target, object, &wanted, paths))
+    write::update(shared, target, &mode, |target, object| scale_body::scaled(target, object, &wanted, paths))
 }

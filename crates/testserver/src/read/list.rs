@@ -70,7 +70,7 @@ pub(crate) async fn list(
         options.select.fields.is_one_name() && (namespace.is_some() || !served.kind.rules.namespaced);
     let options = if cached || single { &unlimited } else { options };
     shared.read(|state| {
-        let table = state.registry.table_of(served);
+        let table = served.table;
         match &options.at {
             ListPosition::Latest | ListPosition::Any | ListPosition::NotOlderThan(_) => {
                 let cached = state.store.position_of(table, cache.id(), Instant::now());

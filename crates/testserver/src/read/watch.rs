@@ -176,8 +176,8 @@ impl Watcher {
         self.shared.age();
         let shared = self.shared.clone();
         shared.read(|state| {
-            // The objects of a CRD that was created again are in another table.
-            if state.store.table(self.scope.table()).closed {
+            // The CRD can be deleted after the request found the resource.
+            if !self.scope.is_served(state) {
                 return self.end(WatchEnd::Closed);
             }
             let revision = self.cache_revision(state);
@@ -322,7 +322,7 @@ impl Watcher {
             self.read_events(state);
             if !self.ready.is_empty() || self.is_ended() {
                 LogRead::Frames
-            } else if state.store.table(self.scope.table()).closed {
+            } else if !self.scope.is_served(state) {
                 LogRead::Gone
             } else {
                 LogRead::Nothing
@@ -344,7 +344,10 @@ impl Watcher {
 
     fn read_events(&mut self, state: &State) {
         let events = match state.store.events(self.scope.table(), self.cache.id(), self.position.cursor) {
-            Ok(events) => events,
+            Ok(events) => {
+                let end = state.store.table(self.scope.table()).end_of(self.scope.served.incarnation);
+                events.take_while(move |event| end.is_none_or(|end| event.revision() <= end))
+            }
             Err(compacted) => {
                 let cached = self.shared.config.watch_cache;
                 return self.fail(&expired(cached, self.position.cursor, compacted.floor));

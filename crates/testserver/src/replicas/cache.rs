@@ -42,10 +42,7 @@ impl Cache {
 
     /// Returns the latest revision of a resource that the cache has seen.
     fn position_of(&self, shared: &Shared, served: &Served) -> u64 {
-        shared.read(|state| {
-            let table = state.registry.table_of(served);
-            state.store.position_of(table, self.id, Instant::now())
-        })
+        shared.read(|state| state.store.position_of(served.table, self.id, Instant::now()))
     }
 
     /// Returns whether the cache lags, and the time at which it will see more events without a further

@@ -52,6 +52,9 @@ pub(crate) struct UnreadableState {
 /// cannot overflow.
 const HIGHEST: u64 = 1 << 62;
 
+/// The number of closed tables that keep their history for a restore.
+pub(crate) const CLOSED_TABLES: usize = 64;
+
 /// All tables under one revision, which each write increases.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -95,10 +98,37 @@ impl Store {
         TableId(self.tables.len() - 1)
     }
 
-    /// Adds a table that continues the name and the history of a table whose objects were deleted.
-    pub(crate) fn add_table_after(&mut self, former: TableId) -> TableId {
-        self.tables.push(self.table(former).successor());
-        TableId(self.tables.len() - 1)
+    /// Serves a table again. A closed table starts a new incarnation. etcd also keeps the history of a name.
+    pub(crate) fn open(&mut self, id: TableId) -> u32 {
+        let revision = self.revision;
+        let table = self.table_mut(id);
+        if table.closed.take().is_some() {
+            table.incarnation += 1;
+            table.opened = revision;
+        }
+        table.incarnation
+    }
+
+    /// Stops serving a table, and wakes its watches.
+    pub(crate) fn close(&mut self, id: TableId) {
+        let revision = self.revision;
+        let table = self.table_mut(id);
+        table.closed.get_or_insert(revision);
+        table.signal.send();
+    }
+
+    /// Drops the history of closed tables, except for the tables that were closed last.
+    pub(crate) fn forget_closed(&mut self) {
+        let mut closed: Vec<(u64, &mut Table)> = self
+            .tables
+            .iter_mut()
+            .filter(|table| !table.log.is_empty())
+            .filter_map(|table| Some((table.closed?, table)))
+            .collect();
+        closed.sort_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+        for (revision, table) in closed.into_iter().skip(CLOSED_TABLES) {
+            table.forget(revision);
+        }
     }
 
     pub(crate) fn table(&self, id: TableId) -> &Table {

@@ -73,8 +73,14 @@ pub(crate) struct Table {
     /// The revision at which the objects were last rewritten. Watches cannot start from an earlier
     /// revision.
     pub reread: u64,
-    /// True if the resource is no longer served. Watches then read the remaining log and close.
-    pub closed: bool,
+    /// The revision at which the resource was no longer served. Watches then read the remaining log and
+    /// close. `None` if the resource is served.
+    pub(super) closed: Option<u64>,
+    /// The number of times that the resource was served again. Watches and requests of an earlier
+    /// incarnation must not see the current objects.
+    pub incarnation: u32,
+    /// The revision at which the current incarnation started.
+    pub(super) opened: u64,
     /// Wakes the watchers of this table.
     pub signal: Signal,
 }
@@ -87,15 +93,31 @@ impl Table {
             start: 0,
             lists_from: 0,
             reread: 0,
-            closed: false,
+            closed: None,
+            incarnation: 0,
+            opened: 0,
             signal: Signal::default(),
         }
     }
 
-    /// Returns an empty table with the same history, which replaces a deleted table. etcd also keeps the
-    /// history of a name.
-    pub(super) fn successor(&self) -> Self {
-        Self { log: self.log.clone(), start: self.start, lists_from: self.lists_from, ..Self::new() }
+    #[cfg(test)]
+    pub(crate) fn has_history(&self) -> bool {
+        !self.log.is_empty()
+    }
+
+    /// Returns whether this incarnation of the resource is served.
+    pub(crate) fn serves(&self, incarnation: u32) -> bool {
+        self.closed.is_none() && self.incarnation == incarnation
+    }
+
+    /// Returns the last revision that an incarnation can see, if the incarnation has ended.
+    pub(crate) fn end_of(&self, incarnation: u32) -> Option<u64> {
+        match self.incarnation.checked_sub(incarnation) {
+            Some(0) => None,
+            Some(1) => Some(self.opened),
+            // The events of the incarnations in between belong to other resources.
+            _ => Some(0),
+        }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
@@ -174,6 +196,14 @@ impl Table {
             let Some(event) = self.log.pop_front() else { break };
             self.start = event.revision();
         }
+    }
+
+    /// Drops the history of a closed table, which is empty since `revision`. No earlier state can then be
+    /// restored.
+    pub(super) fn forget(&mut self, revision: u64) {
+        self.log = VecDeque::new();
+        self.start = revision;
+        self.lists_from = revision;
     }
 
     /// Undoes all events after `revision`, which must not be before `start`.

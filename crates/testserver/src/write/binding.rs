@@ -29,7 +29,7 @@ pub(crate) fn bind(
     }
     let now = shared.config.clock.timestamp(0);
     let mode = Mode { via: Via::Patch, part: Part::Binding, options };
-    write::update(shared, target, &mode, |pod| place(pod.clone(), &target.name, node, &now))?;
+    write::update(shared, target, &mode, |_, pod| place(pod.clone(), &target.name, node, &now))?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::crd::serve::converted;
 use crate::kinds::kind::{Generation, Kind};
 use crate::kinds::names;
 use crate::state::{Shared, State};
@@ -106,6 +107,10 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
     let draft = crate::crd::admit::draft(target.kind(), object);
     crate::write::metadata::check_size(&draft)?;
     shared.write(|state| {
+        let current = state.current(&target.served)?;
+        // If the CRD has changed, the object is stored like the objects that existed before the change.
+        let is_changed = !Arc::ptr_eq(&current.kind, &target.served.kind);
+        let draft = if is_changed { converted(&current.kind, object.clone()) } else { draft };
         check_namespace(state, target)?;
         crate::crd::removal::check_stays(state, target)?;
         let exists = state.store.table(target.served.table).get(&target.key()).is_some();

@@ -66,9 +66,9 @@ pub(crate) fn patch(
     if sent.media_type == apply::options::APPLY {
         return apply(shared, target, mode, sent);
     }
-    let kind = target.kind();
-    let form = Form::of(sent.media_type, kind)?;
-    write::update(shared, target, &mode, |object| {
+    let form = Form::of(sent.media_type, target.kind())?;
+    write::update(shared, target, &mode, |target, object| {
+        let kind = target.kind();
         let patched = Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())?;
         match form {
             Form::Merge | Form::Json => write::type_meta::check_patched(&patched, kind, &target.name)?,
@@ -89,7 +89,7 @@ pub(crate) fn patch_scale(
 ) -> Result<Written, Status> {
     if sent.media_type != apply::options::APPLY {
         let form = Form::of(sent.media_type, target.kind())?;
-        return write::update(shared, target, &mode, |object| {
+        return write::update(shared, target, &mode, |target, object| {
             scale_body::patched(target, object, paths, &mode.options, |scale| {
                 Patch::read(form, sent.body)?.apply(&Schema::default(), scale)
             })
@@ -100,10 +100,9 @@ pub(crate) fn patch_scale(
     let object = apply::server_side::scaled(target.kind(), &scale)?;
     let applied = Applied { object, force: sent.force };
     let now = shared.config.clock.timestamp(0);
-    let write = Write { kind: target.kind(), part: mode.part, manager: &mode.options.manager, now: &now };
-    write::update(shared, target, &mode, |live| {
+    write::update(shared, target, &mode, |target, live| {
         scale_body::check_applied(target, live, &scale, paths)?;
-        applied.over(write, Some(live))
+        applied.over(Write::new(target.kind(), &mode, &now), Some(live))
     })
 }
 
@@ -119,12 +118,13 @@ fn apply(
         Applied { object: apply::server_side::read(sent.body, mode.options.validation)?, force: sent.force };
     loop {
         let now = shared.config.clock.timestamp(0);
-        let write = Write { kind: target.kind(), part: mode.part, manager: &mode.options.manager, now: &now };
-        match write::update(shared, target, &mode, |live| applied.over(write, Some(live))) {
+        let over =
+            |target: &Target, live: &Object| applied.over(Write::new(target.kind(), &mode, &now), Some(live));
+        match write::update(shared, target, &mode, over) {
             Err(status) if status.reason() == "NotFound" && mode.part == Part::Main => {}
             done => return done,
         }
-        let object = new_object(target, applied.over(write, None)?)?;
+        let object = new_object(target, applied.over(Write::new(target.kind(), &mode, &now), None)?)?;
         match write::create(shared, target, object, &mode.options) {
             Err(status) if status.reason() == "AlreadyExists" => {}
             done => return done,

@@ -75,7 +75,7 @@ pub(crate) fn replace_by(
         Some(object) => Ok(object),
         None => sent().and_then(|mut object| place(target, &mut object).map(|()| object)),
     };
-    match update(shared, target, mode, |_| object()) {
+    match update(shared, target, mode, |_, _| object()) {
         Err(status) if status.code() == 404 && creates => create(shared, target, object()?, &mode.options),
         done => done,
     }
@@ -101,21 +101,25 @@ fn check_name(target: &Target, name: &str) -> Result<(), Status> {
     )))
 }
 
-/// Changes an object with `edit`, which is called again if another write was stored in between.
+/// Changes an object with `edit`, which is called again if another write was stored in between. `edit`
+/// receives the target with the current definition of its kind, which can change with the CRD.
 pub(crate) fn update(
     shared: &Shared,
     target: &Target,
     mode: &Mode,
-    edit: impl Fn(&Object) -> Result<Object, Status>,
+    edit: impl Fn(&Target, &Object) -> Result<Object, Status>,
 ) -> Result<Written, Status> {
     loop {
-        let table = target.served.table;
-        let old = shared.read(|state| state.store.table(table).get(&target.key()).cloned());
-        let old = old.ok_or_else(|| target.not_found())?;
+        let (served, old) = shared.read(|state| {
+            let served = state.current(&target.served)?;
+            let old = state.store.table(served.table).get(&target.key()).cloned();
+            old.map(|old| (served, old)).ok_or_else(|| target.not_found())
+        })?;
+        let target = &Target { served, ..target.clone() };
         let mut before = old.take_object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
         crate::crd::admit::from_store(target.kind(), &mut before);
-        let mut after = edit(&events::outside(target.kind(), &before))?;
+        let mut after = edit(target, &events::outside(target.kind(), &before))?;
         crate::write::bounds::check_depth(&after)?;
         let owners = crate::apply::track::owners_of_apply(mode, &after);
         crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;

@@ -33,7 +33,13 @@ impl WatchScope {
         Self { served, prefix: prefix(namespace), everything: select.is_everything(), select, encoder }
     }
 
-    /// Returns the table that the watch follows. A CRD that is created again has another table.
+    /// Returns whether the resource is still served. If its CRD is deleted and created again, it counts as
+    /// another resource.
+    pub(super) fn is_served(&self, state: &State) -> bool {
+        state.store.table(self.table()).serves(self.served.incarnation)
+    }
+
+    /// Returns the table that the watch follows.
     pub(super) fn table(&self) -> TableId {
         self.served.table
     }
