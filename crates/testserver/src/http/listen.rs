@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -30,6 +30,13 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum time until the first byte of a request arrives on a new connection. hyper limits the time
+/// of the headers only after that byte.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The size of the first read of a connection. Larger reads then go directly to the socket.
+const FIRST_READ_BYTES: usize = 64;
 
 /// The maximum of concurrent requests of one HTTP/2 connection, as on the real server.
 const MAX_CONCURRENT_STREAMS: u32 = 250;
@@ -233,6 +240,22 @@ impl Acceptor {
 
     /// Serves HTTP/1.1 or HTTP/2, as the client selects.
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let mut stream = BufReader::with_capacity(FIRST_READ_BYTES, stream);
+        let mut closing = self.closing.clone();
+        let first = pin!(timeout(FIRST_BYTE_TIMEOUT, stream.fill_buf()));
+        let first = tokio::select! {
+            first = self.service.gate().hold(first) => first.map(|read| read.map(|bytes| bytes.len())),
+            () = closed(&mut closing) => return,
+        };
+        match first {
+            Ok(Ok(0)) => tracing::debug!("connection closed without a request"),
+            Ok(Ok(_)) => self.respond(stream).await,
+            Ok(Err(error)) => tracing::debug!(%error, "connection closed with an error"),
+            Err(_) => tracing::debug!("connection closed: no request within {FIRST_BYTE_TIMEOUT:?}"),
+        }
+    }
+
+    async fn respond(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { service, mut closing, streams, .. } = self;
         let responder = service.clone();
         let respond = service_fn(move |request| responder.clone().respond(request));

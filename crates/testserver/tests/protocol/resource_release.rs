@@ -110,3 +110,15 @@ async fn only_an_open_watch_keeps_a_server_without_handles() {
     drop(watch);
     assert!(state.upgrade().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn connection_without_a_request_is_closed() {
+    let server = Server::new();
+    let listening = server.listen(ANY_PORT.into()).await.unwrap();
+    let mut idle = Connection::open(listening.local_addr()).await;
+    let closed = tokio::time::timeout(Duration::from_secs(3600), idle.rest()).await;
+    assert_eq!(closed.as_deref(), Ok(""));
+    let mut used = Connection::open(listening.local_addr()).await;
+    assert!(used.get("/api/v1/nodes").await.contains("NodeList"));
+    listening.shutdown().await;
+}
