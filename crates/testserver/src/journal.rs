@@ -8,8 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+mod fault_kind;
 mod request;
 
+pub use fault_kind::FaultKind;
 pub use request::{Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase};
 
 /// The maximum number of requests in the journal. In a full journal, a new request replaces the oldest

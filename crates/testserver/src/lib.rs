@@ -51,48 +51,48 @@
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
 
 mod access;
-mod apply;
-mod builder;
 mod clock;
-mod crd;
+mod control;
+mod encoding;
 mod faults;
 mod gc;
 mod http;
 mod journal;
-mod kinds;
-#[cfg(feature = "openapi")]
-mod openapi;
 mod protobuf;
 mod read;
-mod replicas;
+mod schemas;
 mod server;
+mod shutdown;
 mod state;
 mod status;
 mod storage;
-mod tables;
-mod types;
-mod verbs;
-mod workload;
+mod wire;
 mod write;
 
 pub use access::control::{Access, RuleId};
 pub use access::rule::Rule;
 pub use access::users::Rights;
-pub use builder::ServerBuilder;
 pub use clock::Clock;
+pub use encoding::body::{Body, BodyError};
 pub use faults::{
-    Corruption, CutAfter, Disruption, Fault, FaultGuard, FaultKind, FaultPlan, Faults, Incident, Outage,
-    OutageGuard, RequestMatch, RunningPlan, StreamingLists,
+    CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage, RequestMatch,
+    StreamingLists,
 };
-pub use http::body::{Body, BodyError};
+pub use http::backend::LoadBalancing;
 pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use http::service_error::ServiceError;
 pub use journal::{
-    JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase,
+    FaultKind, JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, Verb, WatchEnd,
+    WatchPhase,
 };
-pub use replicas::{LoadBalancing, Replica, Replicas};
 pub use server::Server;
+pub use server::builder::ServerBuilder;
+pub use server::faults::Corruption;
+pub use server::outage::OutageGuard;
+pub use server::plan::RunningPlan;
+pub use server::replica::Replica;
+pub use server::replicas::Replicas;
+pub use server::workload::{Workload, WorkloadHandle};
 pub use status::Status;
 pub use storage::watch_cache::Lag;
-pub use workload::{Workload, WorkloadHandle};

@@ -3,11 +3,11 @@
 
 use http::request::Parts;
 
-use crate::http::escape;
-use crate::http::query::Query;
 use crate::journal::RequestInfo;
-use crate::read::selector::FieldSelector;
 use crate::status::{Named, Status};
+use crate::wire::escape;
+use crate::wire::query::Query;
+use crate::wire::selector::FieldSelector;
 
 /// The attributes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
-//! Authentication by tokens, authorization by rules, and access reviews.
+//! Authentication by tokens and authorization by rules.
 
 pub(crate) mod attributes;
 pub(crate) mod control;
-pub(crate) mod review;
 pub(crate) mod rule;
 pub(crate) mod users;

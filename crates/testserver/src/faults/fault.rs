@@ -1,11 +1,10 @@
 //! The faults of one request.
 
-use std::fmt;
-
 use bytes::Bytes;
 use tokio::time::Duration;
 
 use crate::faults::disruption::Disruption;
+use crate::journal::FaultKind;
 use crate::status::Status;
 
 /// Selects the part of a response body that is sent before the connection breaks.
@@ -171,100 +170,6 @@ impl Fault {
 }
 
 const INITIALIZING: &str = "storage is (re)initializing";
-
-/// Identifies a fault or a disruption, without the parameters. The journal and the counts of a plan use
-/// this type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum FaultKind {
-    /// A rejection with this HTTP status.
-    Status(u16),
-    /// Identifies [`Fault::Raw`].
-    Raw,
-    /// Identifies [`Fault::Reset`], or a request during [`crate::Outage::Refused`].
-    Reset,
-    /// Identifies [`Fault::LoseResponse`].
-    LoseResponse,
-    /// Identifies [`Fault::Hang`].
-    Hang,
-    /// Identifies [`Fault::Delay`].
-    Delay,
-    /// Identifies [`Fault::LateResponse`].
-    LateResponse,
-    /// Identifies [`Fault::Cut`].
-    Cut,
-    /// Identifies [`Fault::Chunks`].
-    Chunks,
-    /// Identifies [`Fault::Silence`].
-    Silence,
-    /// Identifies [`Fault::LoseEvent`].
-    LoseEvent,
-    /// Identifies [`Fault::RepeatEvent`].
-    RepeatEvent,
-    /// Identifies [`Fault::CloseWatch`].
-    CloseWatch,
-    /// Identifies [`Fault::ErrorEvent`].
-    ErrorEvent,
-    /// Identifies [`Fault::SlowReader`].
-    SlowReader,
-    /// Identifies [`Disruption::Compact`].
-    Compact,
-    /// Identifies [`Disruption::ExpireLists`].
-    ExpireLists,
-    /// Identifies [`Disruption::ExpireWatches`].
-    ExpireWatches,
-    /// Identifies [`Disruption::FailWatches`].
-    FailWatches,
-    /// Identifies [`Disruption::Restart`].
-    Restart,
-    /// Identifies [`Disruption::Restore`].
-    Restore,
-    /// Identifies [`Disruption::RestoreBumped`].
-    RestoreBumped,
-    /// Identifies [`Disruption::Lag`].
-    Lag,
-    /// Identifies [`Disruption::JumpClock`].
-    JumpClock,
-}
-
-impl FaultKind {
-    /// Contains each kind once. The HTTP status of [`FaultKind::Status`] is 500.
-    pub const ALL: [Self; 24] = [
-        Self::Status(500),
-        Self::Raw,
-        Self::Reset,
-        Self::LoseResponse,
-        Self::Hang,
-        Self::Delay,
-        Self::LateResponse,
-        Self::Cut,
-        Self::Chunks,
-        Self::Silence,
-        Self::LoseEvent,
-        Self::RepeatEvent,
-        Self::CloseWatch,
-        Self::ErrorEvent,
-        Self::SlowReader,
-        Self::Compact,
-        Self::ExpireLists,
-        Self::ExpireWatches,
-        Self::FailWatches,
-        Self::Restart,
-        Self::Restore,
-        Self::RestoreBumped,
-        Self::Lag,
-        Self::JumpClock,
-    ];
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(code) => write!(f, "{code}"),
-            other => write!(f, "{other:?}"),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

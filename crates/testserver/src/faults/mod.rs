@@ -3,21 +3,20 @@
 
 mod disruption;
 mod fault;
+pub(crate) mod open_watches;
 mod outage;
 mod plan;
 mod request_match;
 mod rules;
-mod server_methods;
 mod streaming;
 
 pub use disruption::Disruption;
-pub use fault::{CutAfter, Fault, FaultKind};
+pub use fault::{CutAfter, Fault};
 pub(crate) use outage::Gate;
-pub use outage::{Outage, OutageGuard};
+pub use outage::Outage;
 pub(crate) use plan::PlanState;
-pub use plan::{FaultPlan, Incident, RunningPlan};
+pub use plan::{FaultPlan, Incident};
 pub use request_match::RequestMatch;
 pub(crate) use rules::ActiveFault;
 pub use rules::{FaultGuard, Faults};
-pub use server_methods::Corruption;
 pub use streaming::StreamingLists;

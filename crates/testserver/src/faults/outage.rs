@@ -4,16 +4,12 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
-use crate::read::open_watches::Command;
-use crate::read::watch::closed;
-use crate::server::Server;
-use crate::state::Shared;
+use crate::shutdown::closed;
 
 /// Selects the kind of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +55,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    fn close(&self, outage: Outage, until: Option<Instant>) -> u64 {
+    pub(crate) fn close(&self, outage: Outage, until: Option<Instant>) -> u64 {
         let mut number = 0;
         self.0.send_modify(|outages| {
             outages.last += 1;
@@ -70,7 +66,7 @@ impl Gate {
         number
     }
 
-    fn open(&self, number: u64) {
+    pub(crate) fn open(&self, number: u64) {
         self.0.send_if_modified(|outages| {
             let is_current = outages.current.is_some_and(|current| current.number == number);
             if is_current {
@@ -178,40 +174,5 @@ impl Gate {
                 output = poll_fn(|cx| future.as_mut().poll(cx)) => return output,
             }
         }
-    }
-}
-
-impl Server {
-    /// Starts an outage, which stops when the guard is dropped. A new outage replaces the previous
-    /// outage.
-    pub fn outage(&self, outage: Outage) -> OutageGuard {
-        OutageGuard { number: self.close(outage, None), shared: self.shared.clone() }
-    }
-
-    /// Starts an outage that stops after this duration of tokio's time.
-    pub fn outage_for(&self, time: Duration, outage: Outage) {
-        self.close(outage, Instant::now().checked_add(time));
-    }
-
-    fn close(&self, outage: Outage, until: Option<Instant>) -> u64 {
-        let number = self.shared.gate.close(outage, until);
-        if outage == Outage::Refused {
-            self.shared.open.send_command(&Command::Abort, |_| true);
-        }
-        number
-    }
-}
-
-/// Keeps an outage active until it is dropped.
-#[derive(Debug)]
-#[must_use = "the outage stops when the guard is dropped"]
-pub struct OutageGuard {
-    number: u64,
-    shared: Arc<Shared>,
-}
-
-impl Drop for OutageGuard {
-    fn drop(&mut self) {
-        self.shared.gate.open(self.number);
     }
 }

@@ -10,8 +10,8 @@ use crate::storage::watch_cache::Lag;
 mod draw;
 mod running;
 
+pub use running::Incident;
 pub(crate) use running::PlanState;
-pub use running::{Incident, RunningPlan};
 
 /// Describes random faults with their weights, and the fraction of requests that get a fault. A request
 /// gets at most one fault.

@@ -4,25 +4,18 @@
 //! removes an object, marks an object once, or removes references or finalizers. An object returns to
 //! the queue only after a change.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::graph::{Graph, Node, Owner, Stage, Uid};
+use crate::state::graph::{Collector, Node, Owner, Stage, Uid};
 use crate::state::{Served, Shared, State};
 use crate::storage::entry::Entry;
 use crate::storage::log::{StoreChange, TableId, key};
-use crate::write::delete::{self, FOREGROUND, ORPHAN};
+use crate::wire::object::{FOREGROUND, ORPHAN};
+use crate::write::delete;
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target};
-
-/// The graph of owners and the queue of objects to check.
-#[derive(Debug, Default)]
-pub(crate) struct Collector {
-    graph: Graph,
-    queue: VecDeque<Uid>,
-}
 
 /// The owners of an object by their state.
 #[derive(Default)]
@@ -35,7 +28,7 @@ struct Owners {
 }
 
 impl Collector {
-    pub(super) fn run(&mut self, state: &mut State, shared: &Shared) {
+    pub(crate) fn run(&mut self, state: &mut State, shared: &Shared) {
         loop {
             self.observe(state);
             let Some(uid) = self.queue.pop_front() else { return };
@@ -196,7 +189,7 @@ fn collect(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entr
 
 /// Returns the propagation policy of the object's finalizers.
 fn policy_of_finalizers(object: &Object) -> Propagation {
-    let finalizers = crate::write::decode::finalizers(object);
+    let finalizers = crate::wire::object::finalizers(object);
     if finalizers.contains(&ORPHAN) {
         Propagation::Orphan
     } else if finalizers.contains(&FOREGROUND) {

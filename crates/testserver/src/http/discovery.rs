@@ -1,17 +1,23 @@
 //! Requests for discovery documents, the version and the health of the server.
 
+pub(crate) mod aggregated;
+pub(crate) mod catalog;
+mod documents;
+mod order;
+#[cfg(test)]
+mod tests;
+
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 
-use crate::http::accept::{self, MediaType};
-use crate::http::body::Body;
+use crate::encoding::body::Body;
 use crate::http::health;
-use crate::http::route::Route;
 use crate::http::service::{Call, document, json, page_not_found};
-use crate::kinds::discovery::aggregated::{self, Half};
-use crate::kinds::discovery::{self, order};
 use crate::state::Shared;
 use crate::status::Status;
+use crate::wire::accept::{self, MediaType};
+use crate::wire::route::Route;
+use aggregated::Half;
 
 type HandlerResult = Result<Response<Body>, Status>;
 
@@ -22,7 +28,7 @@ pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
         Route::Root => Ok(document("application/json", root(shared))),
         Route::Version => version(call),
         #[cfg(feature = "openapi")]
-        Route::OpenApi => Ok(crate::openapi::respond(shared, call)),
+        Route::OpenApi => Ok(crate::http::openapi::respond(shared, call)),
         #[cfg(not(feature = "openapi"))]
         Route::OpenApi => Ok(page_not_found()),
         Route::CoreVersions => {
@@ -31,7 +37,7 @@ pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
         }
         Route::Groups => all(shared, call, Half::Named),
         Route::Group(group) => {
-            let found = shared.read(|state| discovery::group(&state.registry, group));
+            let found = shared.read(|state| documents::group(&state.registry, group));
             let Some(body) = found else { return Ok(page_not_found()) };
             accepts_plain_document(call)?.ok_or_else(accept::unsupported_representation)?;
             Ok(json(200, &body))
@@ -64,7 +70,7 @@ fn only_get(call: &Call) -> Result<(), Status> {
 }
 
 fn root(shared: &Shared) -> String {
-    let mut paths = shared.read(|state| discovery::paths(&state.registry));
+    let mut paths = shared.read(|state| documents::paths(&state.registry));
     paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
     #[cfg(feature = "openapi")]
     paths.extend(["/openapi/v2", "/openapi/v3"].map(str::to_owned));
@@ -75,13 +81,13 @@ fn root(shared: &Shared) -> String {
 fn version(call: &Call) -> HandlerResult {
     only_get(call)?;
     if accept::accepted(&call.parts.headers).iter().any(MediaType::is_json) {
-        return Ok(document("application/json", discovery::VERSION));
+        return Ok(document("application/json", documents::VERSION));
     }
     Err(accept::not_acceptable("application/json"))
 }
 
 fn resources(shared: &Shared, call: &Call, group: &str, version: &str) -> HandlerResult {
-    let found = shared.read(|state| discovery::resources(&state.registry, group, version));
+    let found = shared.read(|state| documents::resources(&state.registry, group, version));
     let Some(body) = found else { return not_served(group) };
     if order::is_builtin(group) {
         only_get(call)?;
@@ -123,12 +129,12 @@ fn all(shared: &Shared, call: &Call, half: Half) -> HandlerResult {
 
 fn listed(shared: &Shared, call: &Call, half: Half) -> Vec<u8> {
     match half {
-        Half::Named => shared.read(|state| discovery::groups(&state.registry)),
+        Half::Named => shared.read(|state| documents::groups(&state.registry)),
         Half::Core => {
             // The address of the server in the client's configuration.
             let host = call.parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let authority = call.parts.uri.authority().map(http::uri::Authority::as_str);
-            discovery::core_versions(authority.or(host).unwrap_or("127.0.0.1"))
+            documents::core_versions(authority.or(host).unwrap_or("127.0.0.1"))
         }
     }
 }

@@ -7,27 +7,29 @@ use http::{HeaderMap, Method, Response};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::review;
+use crate::encoding::body::Body;
+use crate::encoding::gzip;
+use crate::encoding::object_encoder::{Negotiated, ObjectEncoder, Requested, negotiate};
 use crate::faults::{Fault, StreamingLists};
-use crate::http::accept;
-use crate::http::body::Body;
 use crate::http::discovery;
-use crate::http::gzip;
-use crate::http::object_encoder::{Negotiated, ObjectEncoder, Requested, negotiate};
 use crate::http::path_checks;
-use crate::http::query::{
-    has_initial_events_parameter, list_options, parse_version, streaming_unsupported, watch_options,
-};
-use crate::http::route::{ResourcePath, Route};
-use crate::http::service::{Call, json, stream};
+use crate::http::review;
+use crate::http::service::{Call, json, page_not_found, stream};
 use crate::http::subresources;
 use crate::journal::Verb;
 use crate::read::list::list;
+use crate::read::options::{
+    has_initial_events_parameter, list_options, streaming_unsupported, watch_options,
+};
 use crate::read::watch::WatchInputs;
+use crate::schemas::tables::{self, IncludeObject, TableFormat};
 use crate::state::{Served, Shared};
 use crate::status::Status;
 use crate::storage::log::key;
-use crate::tables::{self, IncludeObject, TableFormat};
+use crate::wire::accept;
+use crate::wire::object::media_type;
+use crate::wire::query::parse_version;
+use crate::wire::route::{ResourcePath, Route};
 use crate::write::decode;
 use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
@@ -58,6 +60,16 @@ pub(crate) async fn handle(
     }
 }
 
+/// Responds to a request for an unknown resource of a served version. If the version contains only
+/// custom resources, the response is the same as for an unknown version.
+fn resource_not_served(shared: &Shared, path: &ResourcePath) -> HandlerResult {
+    let custom = shared.read(|state| {
+        let all = state.registry.resources(&path.group, &path.version);
+        all.is_some_and(|all| all.values().all(|served| served.kind.rules.custom))
+    });
+    if custom { Ok(page_not_found()) } else { Err(Status::no_such_resource()) }
+}
+
 async fn resource(
     shared: &Arc<Shared>,
     closing: &watch::Receiver<bool>,
@@ -75,7 +87,7 @@ async fn resource(
     let served = shared.find(&path.group, &path.version, &path.resource);
     let in_namespace = path.namespace.is_some() || path.unnamed_namespace;
     let served = served.filter(|served| served.kind.rules.namespaced || !in_namespace);
-    let Some(served) = served else { return crate::crd::serve::not_served(shared, path) };
+    let Some(served) = served else { return resource_not_served(shared, path) };
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
     let part = part(&served, path)?;
     let method = &call.parts.method;
@@ -262,7 +274,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
 }
 
 pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
-    crate::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
+    crate::write::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
     let options = WriteOptions::read(call.info.verb, &call.query, &call.parts.headers)?;
     Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
 }
@@ -287,7 +299,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
-    let media_type = decode::media_type(&call.parts.headers);
+    let media_type = media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
     let written = write::patch::patch(shared, target, mode, sent)?;
     Ok(json(written.code(), &written.bytes(&encoder)))

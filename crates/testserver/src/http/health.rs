@@ -2,9 +2,9 @@
 
 use http::Response;
 
-use crate::http::body::Body;
-use crate::http::query::Query;
+use crate::encoding::body::Body;
 use crate::http::service::{page_not_found, plain};
+use crate::wire::query::Query;
 
 /// Responds to `/NAME` and `/NAME/CHECK`.
 pub(crate) fn respond(path: &str, query: &Query) -> Response<Body> {

@@ -19,10 +19,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, timeout};
 
+use crate::http::backend::Backend;
 use crate::http::service::ApiService;
 use crate::http::tls::Tls;
-use crate::read::watch::closed;
-use crate::replicas::Backend;
+use crate::shutdown::closed;
 use crate::state::Shared;
 
 /// The grace period of a shutdown, for pending responses.

@@ -2,12 +2,12 @@
 
 use http::Response;
 
-use crate::http::body::Body;
-use crate::http::route::ResourcePath;
+use crate::encoding::body::Body;
 use crate::http::service::page_not_found;
 use crate::journal::Verb;
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::status::Status;
+use crate::wire::route::ResourcePath;
 
 /// Responds to a request on a namespaced kind whose path has no namespace. LIST and WATCH do not need
 /// one.

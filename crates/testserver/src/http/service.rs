@@ -13,20 +13,21 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::attributes::Attributes;
 use crate::access::users;
-use crate::faults::{ActiveFault, Fault, FaultKind, Gate, Outage};
-use crate::http::accept;
-use crate::http::body::Body;
-use crate::http::gzip;
+use crate::encoding::body::Body;
+use crate::encoding::gzip;
+use crate::faults::open_watches::{PendingWatch, is_over};
+use crate::faults::{ActiveFault, Fault, Gate, Outage};
+use crate::http::backend::Backend;
 use crate::http::handle;
-use crate::http::query::Query;
-use crate::http::route::{ResourcePath, Route, route};
 use crate::http::service_error::ServiceError;
 use crate::http::yaml;
-use crate::journal::{Outcome, Request as Record, RequestInfo, Verb};
-use crate::read::open_watches::{PendingWatch, is_over};
-use crate::replicas::{Backend, Cache};
+use crate::journal::{FaultKind, Outcome, Request as Record, RequestInfo, Verb};
 use crate::state::Shared;
+use crate::state::cache::Cache;
 use crate::status::Status;
+use crate::wire::accept;
+use crate::wire::query::Query;
+use crate::wire::route::{ResourcePath, Route, route};
 use crate::write::decode;
 use crate::write::strict::Warnings;
 
@@ -135,7 +136,7 @@ impl ApiService {
             }
             Fault::Hang => {
                 tokio::select! {
-                    () = crate::read::watch::closed(&mut self.closing) => {}
+                    () = crate::shutdown::closed(&mut self.closing) => {}
                     // A dropped sender is treated like the signal.
                     _ = over.changed() => {}
                     () = self.shared.gate.refused_since(refusals) => {}
@@ -231,9 +232,9 @@ impl ApiService {
 
     /// Converts the body to JSON, because the handlers read only JSON. Other content stays unchanged.
     fn to_json(&self, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
-        let body = crate::protobuf::to_json(&self.shared, call, body)?;
-        let Route::Resource(path) = &call.route else { return Ok(body) };
         let headers = &mut call.parts.headers;
+        let body = crate::protobuf::to_json(&self.shared, &call.route, call.info.verb, headers, body)?;
+        let Route::Resource(path) = &call.route else { return Ok(body) };
         let served = self.shared.find(&path.group, &path.version, &path.resource);
         let kind = served.as_ref().map_or("", |served| &served.kind.kind);
         decode::yaml_to_json(headers, body, kind)

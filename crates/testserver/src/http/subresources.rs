@@ -3,16 +3,17 @@
 use bytes::Bytes;
 use http::Response;
 
-use crate::http::body::Body;
+use crate::encoding::body::Body;
+use crate::encoding::object_encoder::ObjectEncoder;
+use crate::encoding::scale::Scale;
 use crate::http::handle::write_options;
-use crate::http::object_encoder::ObjectEncoder;
 use crate::http::service::{Call, json};
 use crate::journal::Verb;
-use crate::kinds::kind::ScalePaths;
+use crate::schemas::kinds::kind::ScalePaths;
 use crate::state::Shared;
 use crate::status::Status;
+use crate::wire::object::media_type;
 use crate::write::patch::{PatchRequest, patch_scale};
-use crate::write::scale::Scale;
 use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction, scale_body};
 
 type HandlerResult = Result<Response<Body>, Status>;
@@ -65,7 +66,7 @@ fn write_scale(
     let options = write_options(call, body)?;
     if call.info.verb == Verb::Patch {
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
-        let media_type = decode::media_type(&call.parts.headers);
+        let media_type = media_type(&call.parts.headers);
         let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
         return patch_scale(shared, target, mode, sent, paths);
     }

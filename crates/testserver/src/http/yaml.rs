@@ -5,7 +5,7 @@ use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use crate::http::body::Body;
+use crate::encoding::body::Body;
 
 /// Converts a JSON response to YAML. Other responses stay unchanged. The complete body is read first.
 ///

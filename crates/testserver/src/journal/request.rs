@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Duration;
 
-use crate::faults::FaultKind;
+use crate::journal::FaultKind;
 
 /// Identifies the verb of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

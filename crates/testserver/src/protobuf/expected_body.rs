@@ -3,14 +3,13 @@
 use std::fmt::Display;
 
 use super::envelope::Envelope;
-use crate::http::route::Route;
-use crate::http::service::Call;
 use crate::journal::Verb;
-use crate::kinds::kind::group_version;
+use crate::schemas::kinds::kind::group_version;
+use crate::schemas::types::Types;
 use crate::state::Shared;
 use crate::status::Status;
-use crate::types::Types;
-use crate::write::decode::excerpt;
+use crate::wire::object::excerpt;
+use crate::wire::route::Route;
 
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
@@ -28,9 +27,9 @@ impl ExpectedBody {
 
     /// Returns the expected body of a request. Returns `None` if the request has no body, or a body that
     /// is not protobuf.
-    pub(super) fn of(shared: &Shared, call: &Call) -> Option<Self> {
-        let Route::Resource(path) = &call.route else { return None };
-        match call.info.verb {
+    pub(super) fn of(shared: &Shared, route: &Route, verb: Verb) -> Option<Self> {
+        let Route::Resource(path) = route else { return None };
+        match verb {
             Verb::Delete | Verb::DeleteCollection => return Some(Self::new("v1", DELETE_OPTIONS)),
             Verb::Create | Verb::Update => {}
             _ => return None,

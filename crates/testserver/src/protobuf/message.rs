@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::special;
 use super::wire::{Cursor, FIXED64, LENGTH, Malformed, VARINT, text};
-use crate::types::{Base, Empty, Field, Form, Message, Shape, Types};
+use crate::schemas::types::{Base, Empty, Field, Form, Message, Shape, Types};
 
 /// The maximum nesting of messages. Only the schemas of CRDs are recursive.
 const DEPTH: usize = 64;

@@ -8,14 +8,15 @@ mod special;
 mod wire;
 
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 
-use crate::http::service::Call;
+use crate::journal::Verb;
+use crate::schemas::types::Types;
 use crate::state::Shared;
 use crate::status::Status;
-use crate::types::Types;
-use crate::write::decode::media_type;
+use crate::wire::object::media_type;
+use crate::wire::route::Route;
 use envelope::Envelope;
 use expected_body::ExpectedBody;
 
@@ -27,16 +28,22 @@ const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 ///
 /// # Errors
 /// Returns `BadRequest` if the bytes are malformed, or if the type differs from the type in the URL.
-pub(crate) fn to_json(shared: &Shared, call: &mut Call, body: Bytes) -> Result<Bytes, Status> {
-    if !media_type(&call.parts.headers).eq_ignore_ascii_case(MEDIA_TYPE) {
+pub(crate) fn to_json(
+    shared: &Shared,
+    route: &Route,
+    verb: Verb,
+    headers: &mut HeaderMap,
+    body: Bytes,
+) -> Result<Bytes, Status> {
+    if !media_type(headers).eq_ignore_ascii_case(MEDIA_TYPE) {
         return Ok(body);
     }
-    let Some(wanted) = ExpectedBody::of(shared, call) else { return Ok(body) };
+    let Some(wanted) = ExpectedBody::of(shared, route, verb) else { return Ok(body) };
     if body.is_empty() && wanted.is_options() {
         return Ok(body);
     }
     let json = read(&body, &wanted)?;
-    call.parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(json.to_string().into())
 }
 

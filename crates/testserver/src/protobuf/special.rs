@@ -5,7 +5,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::Value;
 
 use super::wire::{Cursor, LENGTH, Malformed, VARINT, text};
-use crate::types::quantity;
+use crate::schemas::types::quantity;
 
 /// The numbers and texts of a small message, indexed by field number.
 struct Small<'a> {

@@ -1,7 +1,7 @@
 //! The wire format of protobuf, read field by field without copying. Error messages equal the messages of
 //! the real server.
 
-use crate::types::quantity::InvalidQuantity;
+use crate::schemas::types::quantity::InvalidQuantity;
 
 /// The reasons why bytes are not valid protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

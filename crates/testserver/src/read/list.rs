@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::http::body::ListBody;
-use crate::http::object_encoder::{ListMeta, ObjectEncoder};
-use crate::http::query::{ListOptions, ListPosition};
+use crate::encoding::body::ListBody;
+use crate::encoding::object_encoder::{ListMeta, ObjectEncoder};
+use crate::read::options::{ListOptions, ListPosition};
 use crate::read::token::Token;
-use crate::replicas::Cache;
+use crate::state::cache::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::Entry;

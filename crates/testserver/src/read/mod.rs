@@ -1,8 +1,7 @@
 //! LIST and WATCH: selection, pagination, and watches that follow the log.
 
 pub(crate) mod list;
-pub(crate) mod open_watches;
-pub(crate) mod selector;
+pub(crate) mod options;
 pub(crate) mod shard;
 pub(crate) mod token;
 pub(crate) mod watch;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::json_syntax;
 use crate::status::Status;
+use crate::wire::json_syntax;
 
 /// The position where the next page starts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,13 +9,14 @@ use futures_util::{Stream, stream};
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep_until};
 
+use crate::encoding::body::BodyError;
+use crate::encoding::object_encoder::ObjectEncoder;
 use crate::faults::StreamingLists;
-use crate::http::body::BodyError;
-use crate::http::object_encoder::ObjectEncoder;
-use crate::http::query::{WatchOptions, WatchStart};
+use crate::faults::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
 use crate::journal::WatchEnd;
-use crate::read::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
-use crate::replicas::Cache;
+use crate::read::options::{WatchOptions, WatchStart};
+use crate::shutdown::closed;
+use crate::state::cache::Cache;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Entry};
@@ -428,13 +429,6 @@ impl Watcher {
 /// Creates the error for a resourceVersion whose events were dropped from the watch cache or from etcd.
 fn expired(cached: bool, requested: u64, floor: u64) -> Status {
     if cached { Status::watch_expired(requested, floor) } else { Status::watch_compacted() }
-}
-
-/// Waits until the listener shuts down. If there is no listener, waits indefinitely.
-pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
-    if closing.wait_for(|closing| *closing).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
 
 /// Returns the timeout of a watch without `timeoutSeconds`: 30 to 60 minutes.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use crate::kinds::kind::Kind;
-use crate::read::selector::Labels;
+use crate::schemas::kinds::kind::Kind;
+use crate::wire::selector::Labels;
 
 /// The kind of change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,7 +354,7 @@ mod tests {
     use serde_json::json;
 
     fn kind(plural: &str) -> Kind {
-        crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == plural).unwrap()
+        crate::schemas::kinds::builtin::kinds().into_iter().find(|k| k.plural == plural).unwrap()
     }
 
     fn pod() -> Map<String, Value> {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::storage::entry::Entry;
-use crate::write::Object;
+use crate::wire::object::Object;
 
 /// The limits of the cache: the number of parsed objects, and the total size of their JSON.
 const OBJECTS: usize = 1024;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::kinds::builtin::BINDING;
+use crate::schemas::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
 use crate::write::decode;
@@ -19,7 +19,7 @@ pub(crate) fn bind(
 ) -> Result<(), Status> {
     let mut binding = decode::object(body, &BINDING)?;
     read_typed(&BINDING, Via::Put, &mut binding, &options)?;
-    if decode::meta(&binding, "name") != target.name {
+    if crate::wire::object::meta(&binding, "name") != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let node = binding.get("target").and_then(|target| target["name"].as_str()).unwrap_or("");
@@ -41,7 +41,7 @@ fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, S
         return Err(conflict(format!("pod {name} is already assigned to node \"{other}\"")));
     }
     spec.insert("nodeName".into(), node.into());
-    if !crate::write::decode::meta(&pod, "deletionTimestamp").is_empty() {
+    if !crate::wire::object::meta(&pod, "deletionTimestamp").is_empty() {
         return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
     }
     let conditions = part(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));

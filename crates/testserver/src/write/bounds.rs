@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::status::Status;
-use crate::write::Object;
+use crate::wire::object::Object;
 
 /// The maximum nesting. The parser of stored objects accepts 127 levels, and `managedFields` are nested
 /// slightly deeper than the fields they describe.

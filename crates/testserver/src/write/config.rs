@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::status::Cause;
-use crate::write::Object;
-use crate::write::decode::type_name;
+use crate::wire::object::Object;
+use crate::wire::object::type_name;
 
 /// The maximum size of all values together, in bytes.
 const LIMIT: usize = 1024 * 1024;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::crd::serve::converted;
-use crate::kinds::kind::{Generation, Kind};
-use crate::kinds::names;
+use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
-use crate::write::decode::{meta, metadata_mut};
+use crate::wire::names;
+use crate::wire::object::{meta, metadata_mut};
+use crate::write::custom::serve::converted;
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
 /// The maximum number of generated names. If a generated name exists, another name is generated.
@@ -28,9 +28,9 @@ pub(crate) fn create(
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
     }
     place(target, &mut object)?;
-    crate::crd::admit::read(kind, Via::Put, &mut object, options)?;
+    crate::write::custom::admit::read(kind, Via::Put, &mut object, options)?;
     type_meta::check_kept(&object, kind)?;
-    object = crate::kinds::events::inside(kind, object);
+    object = crate::schemas::kinds::events::inside(kind, object);
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
     born(shared, kind, &mut object);
@@ -41,11 +41,11 @@ pub(crate) fn create(
         }
         let name = meta(&object, "name").to_owned();
         crate::write::metadata::check_new(kind, &object)?;
-        crate::kinds::defaults::spec(kind, &mut object);
+        crate::schemas::kinds::defaults::spec(kind, &mut object);
         crate::write::rules::check(kind, &object, None)?;
-        crate::crd::admit::check_new(kind, &object, options)?;
+        crate::write::custom::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
-        crate::apply::track::created(shared, kind, options, &mut object);
+        crate::write::apply::track::created(shared, kind, options, &mut object);
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
             Ok(Written::Created(entry)) if !options.dry_run => {
@@ -81,7 +81,7 @@ pub(crate) fn place(target: &Target, object: &mut Object) -> Result<(), Status> 
 /// Sets the metadata and status of a new object.
 fn born(shared: &Shared, kind: &Kind, object: &mut Object) {
     if kind.rules.status {
-        crate::kinds::defaults::status(kind, object);
+        crate::schemas::kinds::defaults::status(kind, object);
     }
     let metadata = metadata_mut(object);
     for key in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -104,7 +104,7 @@ fn is_empty(value: &serde_json::Value) -> bool {
 }
 
 fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
-    let draft = crate::crd::admit::draft(target.kind(), object);
+    let draft = crate::write::custom::admit::draft(target.kind(), object);
     crate::write::metadata::check_size(&draft)?;
     shared.write(|state| {
         let current = state.current(&target.served)?;
@@ -112,7 +112,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
         let is_changed = !Arc::ptr_eq(&current.kind, &target.served.kind);
         let draft = if is_changed { converted(&current.kind, object.clone()) } else { draft };
         check_namespace(state, target)?;
-        crate::crd::removal::check_stays(state, target)?;
+        crate::write::custom::removal::check_stays(state, target)?;
         let exists = state.store.table(target.served.table).get(&target.key()).is_some();
         if exists {
             return Err(Status::already_exists(target.kind().named(), &target.name));
@@ -121,7 +121,7 @@ fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> R
             return Ok(Written::Created(Arc::new(draft.seal_unversioned())));
         }
         let entry = state.store.put(target.served.table, draft);
-        crate::crd::serve::stored(state, &target.served, None, &entry, shared);
+        crate::write::custom::serve::stored(state, &target.served, None, &entry, shared);
         Ok(Written::Created(entry))
     })
 }

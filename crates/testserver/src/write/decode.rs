@@ -5,16 +5,11 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use crate::http::json_syntax;
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::status::Status;
+use crate::wire::json_syntax;
+use crate::wire::object::{excerpt, media_type, type_name};
 use crate::write::type_meta;
-
-/// Returns the media type of the body without parameters; empty if there is none.
-pub(crate) fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    value.split(';').next().unwrap_or("").trim()
-}
 
 /// Rejects bodies that are not JSON. A body without a media type counts as JSON.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
@@ -106,63 +101,14 @@ pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the start of a body as it appears in messages.
-pub(crate) fn excerpt(body: &[u8]) -> String {
-    let (start, more) = match body.get(..30) {
-        Some(start) if body.len() > 30 => (start, " ..."),
-        _ => (body, ""),
-    };
-    match start.first() {
-        None => "<empty>".into(),
-        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
-        // A body that does not look like JSON is formatted byte by byte.
-        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).chain([more.into()]).collect(),
-    }
-}
-
 /// Decodes the metadata of an object.
 pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
-    crate::types::read_metadata(object, kind).map_err(|detail| {
+    crate::schemas::types::read_metadata(object, kind).map_err(|detail| {
         Status::bad_request(format!(
             "{name} in version \"{version}\" cannot be handled as a {name}: {detail}"
         ))
     })
-}
-
-/// Returns the type name of a value in messages of the real server.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    }
-}
-
-/// Returns the metadata of the object, which is created if it does not exist.
-pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
-    let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
-        Value::Object(metadata) => metadata,
-        _ => unreachable!("the line above made it an object"),
-    }
-}
-
-/// Returns a text of the metadata; empty if absent.
-pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
-}
-
-/// Returns the finalizers of the object.
-pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
-    let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 #[cfg(test)]
@@ -200,13 +146,5 @@ mod tests {
         let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
         assert!(status.message().starts_with(start), "{status}");
         assert!(status.message().ends_with(" (6d657461646174613a205b0a)"), "{status}");
-    }
-
-    #[test]
-    fn excerpt_is_text_for_json_and_hex_otherwise() {
-        assert_eq!(excerpt(&Bytes::from_static(b"")), "<empty>");
-        assert_eq!(excerpt(&Bytes::from_static(b"{\"a")), "{\"a");
-        assert_eq!(excerpt(&Bytes::from("{".repeat(31))), format!("{} ...", "{".repeat(30)));
-        assert_eq!(excerpt(&Bytes::from("a".repeat(31))), format!("{} ...", "61".repeat(30)));
     }
 }

@@ -7,19 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::clock::RunningClock;
-use crate::http::object_encoder::ObjectEncoder;
-use crate::kinds::kind::Kind;
+use crate::encoding::object_encoder::ObjectEncoder;
+use crate::schemas::kinds::kind::Kind;
 use crate::state::{Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Draft, Entry};
-use crate::write::decode::{finalizers, meta, metadata_mut};
+use crate::wire::object::{FOREGROUND, ORPHAN, finalizers, meta, metadata_mut};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
-
-/// Keeps an object until its dependents are removed.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps an object until its dependents no longer have an owner reference to the object.
-pub(crate) const ORPHAN: &str = "orphan";
 
 /// The response to a DELETE.
 #[derive(Clone, Debug)]
@@ -55,7 +50,7 @@ pub(crate) fn within(
         return crate::write::namespaces::terminate(state, entry, options, shared).map(Deleted::Kept);
     }
     if target.kind().is_crd() && !options.dry_run {
-        let crd = crate::crd::removal::terminate(state, &target.served, entry, shared);
+        let crd = crate::write::custom::removal::terminate(state, &target.served, entry, shared);
         return Ok(Deleted::Kept(crd));
     }
     Ok(one(state, shared, target, entry, options))
@@ -317,7 +312,7 @@ mod tests {
     }
 
     fn kind(plural: &str) -> Kind {
-        crate::kinds::builtin::kinds()
+        crate::schemas::kinds::builtin::kinds()
             .into_iter()
             .find(|k| k.plural == plural && k.group != "events.k8s.io")
             .unwrap()

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use crate::http::query::Query;
 use crate::status::{Cause, Status};
+use crate::wire::query::Query;
 use crate::write::decode::{check_json, fields};
 use crate::write::options::check_dry_run;
 

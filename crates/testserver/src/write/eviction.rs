@@ -6,13 +6,14 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::read::selector::LabelSelector;
+use crate::encoding::scale;
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
 use crate::storage::entry::{Draft, Entry};
-use crate::write::decode::{meta, metadata_mut};
+use crate::wire::object::{meta, metadata_mut};
+use crate::wire::selector::LabelSelector;
 use crate::write::delete_options::{self, DeleteOptions};
-use crate::write::{Object, Target, WriteOptions, generation, scale};
+use crate::write::{Object, Target, WriteOptions, generation};
 
 /// Evicts the pod `target`.
 pub(crate) fn evict(

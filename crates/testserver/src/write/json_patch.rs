@@ -7,10 +7,10 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
-use crate::http::json_syntax;
 use crate::status::Status;
+use crate::wire::json_syntax;
+use crate::wire::object::type_name;
 use crate::write::bounds::{self, Copies};
-use crate::write::decode::type_name;
 
 /// A JSON patch that was read but not applied.
 #[derive(Clone, Debug)]

@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use crate::kinds::kind::Kind;
-use crate::kinds::qualified::{name_complaints, value_complaints};
+use crate::schemas::kinds::kind::Kind;
+use crate::schemas::kinds::labels::labels;
 use crate::status::{Cause, Status};
 use crate::storage::entry::Draft;
-use crate::write::Object;
-use crate::write::decode::meta;
-use crate::write::delete::{FOREGROUND, ORPHAN};
+use crate::wire::object::Object;
+use crate::wire::object::meta;
+use crate::wire::object::{FOREGROUND, ORPHAN};
+use crate::wire::qualified::name_complaints;
 
 /// The maximum size of all keys and values of annotations together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -73,17 +74,6 @@ fn causes(object: &Object) -> Vec<Cause> {
     owners(metadata, &mut causes);
     finalizers(metadata, &mut causes);
     causes
-}
-
-/// Reports invalid labels.
-pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    let invalid =
-        |text: &str, detail: &String| Cause::invalid("metadata.labels", &format!("{text:?}"), detail);
-    for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
-        let value = value.as_str().unwrap_or("");
-        causes.extend(name_complaints(key).iter().map(|detail| invalid(key, detail)));
-        causes.extend(value_complaints(value).iter().map(|detail| invalid(value, detail)));
-    }
 }
 
 /// Checks annotations: keys are qualified names in upper or lower case, and values are limited in size
@@ -201,7 +191,8 @@ mod tests {
     use serde_json::json;
 
     fn refused(metadata: &Value) -> String {
-        let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
+        let kind =
+            crate::schemas::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let object = json!({"metadata": metadata}).as_object().unwrap().clone();
         match check_new(&kind, &object) {
             Ok(()) => String::new(),

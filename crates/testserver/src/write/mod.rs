@@ -1,9 +1,11 @@
-//! CREATE, UPDATE, PATCH and DELETE.
+//! CREATE, UPDATE, PATCH and DELETE, with field ownership and the lifecycle of CRDs.
 
+pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod bounds;
 mod config;
 pub(crate) mod create;
+pub(crate) mod custom;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_options;
@@ -14,14 +16,14 @@ pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod rules;
-pub(crate) mod scale;
 pub(crate) mod scale_body;
 pub(crate) mod strict;
 pub(crate) mod target;
 pub(crate) mod type_meta;
 pub(crate) mod update;
 
+pub(crate) use crate::wire::object::Object;
 pub(crate) use create::create;
 pub(crate) use options::WriteOptions;
-pub(crate) use target::{Object, Target, Written};
+pub(crate) use target::{Target, Written};
 pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update};

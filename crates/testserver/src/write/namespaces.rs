@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::state::{Served, Shared, State};
 use crate::status::{Named, Status};
 use crate::storage::entry::{Change, Draft, Entry};
-use crate::write::decode::{meta, metadata_mut};
+use crate::wire::object::{meta, metadata_mut};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Object, Target, WriteOptions};
 
@@ -94,7 +94,7 @@ pub(crate) fn removed(state: &mut State, served: &Served, entry: &Entry) {
     }
     if served.kind.rules.custom {
         let kind = &served.kind;
-        crate::crd::removal::finish(state, &format!("{}.{}", kind.plural, kind.group));
+        crate::write::custom::removal::finish(state, &format!("{}.{}", kind.plural, kind.group));
     }
 }
 
@@ -126,7 +126,7 @@ fn held_by_others(namespace: &Entry) -> bool {
     let object = namespace.object();
     let spec = object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
     let own = spec.into_iter().flatten().any(|finalizer| finalizer != FINALIZER);
-    own || !crate::write::decode::finalizers(&object).is_empty()
+    own || !crate::wire::object::finalizers(&object).is_empty()
 }
 
 /// Creates the initial namespaces.

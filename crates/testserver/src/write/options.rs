@@ -3,9 +3,9 @@
 use http::HeaderMap;
 use kube_managed_fields::Operation;
 
-use crate::http::query::Query;
 use crate::journal::Verb;
 use crate::status::{Cause, Status};
+use crate::wire::query::Query;
 use crate::write::strict::{Warnings, repeated};
 
 /// Selects the handling of unknown and repeated fields. Without `fieldValidation`, kube-apiserver
@@ -59,7 +59,7 @@ impl WriteOptions {
         }
         Ok(Self {
             dry_run: query.get("dryRun").is_some(),
-            manager: crate::apply::options::manager(query, headers),
+            manager: crate::write::apply::options::manager(query, headers),
             operation: Operation::Update,
             validation,
             repeated: Vec::new(),

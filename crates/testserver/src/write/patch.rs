@@ -5,14 +5,14 @@ use bytes::Bytes;
 use kube_managed_fields::{Operation, PatchError, Schema, strategic_merge_patch};
 use serde_json::{Map, Value};
 
-use crate::apply;
-use crate::apply::server_side::Applied;
-use crate::apply::track::Write;
-use crate::http::json_syntax;
-use crate::kinds::kind::{Kind, ScalePaths};
+use crate::schemas::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::write::decode::{meta, metadata_mut, type_name};
+use crate::wire::json_syntax;
+use crate::wire::object::{meta, metadata_mut, type_name};
+use crate::write::apply;
+use crate::write::apply::server_side::Applied;
+use crate::write::apply::track::Write;
 use crate::write::json_patch::JsonPatch;
 use crate::write::{self, Mode, Object, Part, Target, Written, scale_body};
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::kind::Kind;
-use crate::kinds::qualified::name_complaints;
+use crate::schemas::kinds::kind::Kind;
 use crate::status::{Cause, Named, Status};
-use crate::write::decode::meta;
+use crate::wire::object::meta;
+use crate::wire::qualified::name_complaints;
 use crate::write::{Object, config};
 
 /// The maximum length of an event's message, and of its other texts, in bytes.

@@ -4,15 +4,16 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
-use crate::apply::valid;
-use crate::crd::scale::NEGATIVE;
-use crate::kinds::builtin::SCALE;
-use crate::kinds::kind::{Kind, ScalePaths};
+use crate::encoding::scale::{Scale, replicas};
+use crate::schemas::crd::scale::NEGATIVE;
+use crate::schemas::kinds::builtin::SCALE;
+use crate::schemas::kinds::kind::{Kind, ScalePaths};
+use crate::schemas::types::Typed;
 use crate::status::{Cause, Named, Status};
-use crate::types::Typed;
+use crate::wire::object::{meta, metadata_mut};
+use crate::write::apply::valid;
 use crate::write::create::place;
-use crate::write::decode::{self, meta, metadata_mut};
-use crate::write::scale::{Scale, replicas};
+use crate::write::decode;
 use crate::write::strict::read_typed;
 use crate::write::update::check_named;
 use crate::write::{Object, Target, Via, WriteOptions, type_meta};
@@ -140,7 +141,8 @@ mod tests {
     use super::*;
 
     fn refused(plural: &str, body: &str) -> String {
-        let kind = crate::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
+        let kind =
+            crate::schemas::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
         decode(&Bytes::copy_from_slice(body.as_bytes()), &kind, &WriteOptions::default())
             .unwrap_err()
             .message()

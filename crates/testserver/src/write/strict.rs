@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::status::{Cause, Named, Status};
 use crate::write::options::{FieldValidation, WriteOptions};
 use crate::write::{Object, Via};
@@ -72,7 +72,7 @@ pub(crate) fn read_typed(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
-    let unknown = crate::types::read(&kind.api_version(), &kind.kind, object)
+    let unknown = crate::schemas::types::read(&kind.api_version(), &kind.kind, object)
         .map_err(|detail| unreadable(kind, via, object, &detail.to_string()))?;
     judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)
 }

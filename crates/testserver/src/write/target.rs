@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
 
-use crate::http::object_encoder::ObjectEncoder;
-use crate::kinds::kind::Kind;
+use crate::encoding::object_encoder::ObjectEncoder;
+use crate::schemas::kinds::kind::Kind;
 use crate::state::Served;
 use crate::status::Status;
 use crate::storage::entry::Entry;
 use crate::storage::log::key;
-
-pub(crate) type Object = Map<String, Value>;
 
 /// The collection or object to write.
 #[derive(Clone, Debug)]

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::kinds::builtin;
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::builtin;
+use crate::schemas::kinds::kind::Kind;
 use crate::status::{Cause, Named, Status};
-use crate::write::Object;
+use crate::wire::object::Object;
+use crate::wire::object::{meta, type_name};
 use crate::write::Via;
-use crate::write::decode::{meta, type_name};
 use crate::write::strict::unreadable;
 
 /// Kinds that exist in every version of a built-in group.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::http::query::parse_unsigned;
-use crate::kinds::events;
-use crate::kinds::kind::{Generation, Kind};
+use crate::schemas::kinds::events;
+use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
 use crate::status::{Cause, Status};
 use crate::storage::entry::{Change, Draft, Entry};
+use crate::wire::object::{finalizers, meta, metadata_mut};
+use crate::wire::query::parse_unsigned;
 use crate::write::create::{create, place};
-use crate::write::decode::{finalizers, meta, metadata_mut};
 use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
 /// The request that caused an update.
@@ -118,24 +118,30 @@ pub(crate) fn update(
         let target = &Target { served, ..target.clone() };
         let mut before = old.take_object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
-        crate::crd::admit::from_store(target.kind(), &mut before);
+        crate::encoding::versions::from_store(target.kind(), &mut before);
         let mut after = edit(target, &events::outside(target.kind(), &before))?;
         crate::write::bounds::check_depth(&after)?;
-        let owners = crate::apply::track::owners_of_apply(mode, &after);
-        crate::crd::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
+        let owners = crate::write::apply::track::owners_of_apply(mode, &after);
+        crate::write::custom::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
         let after = events::inside(target.kind(), after);
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
-        crate::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
+        crate::write::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
         crate::write::rules::check(target.kind(), &after, Some(&before))?;
-        crate::crd::admit::check_update(target.kind(), mode.part, &before, &mut after, &mode.options)?;
+        crate::write::custom::admit::check_update(
+            target.kind(),
+            mode.part,
+            &before,
+            &mut after,
+            &mode.options,
+        )?;
         if after == before {
             shared.recent.keep(target.kind(), &old, before);
             return Ok(Written::Updated(old));
         }
-        let draft = crate::crd::admit::draft(target.kind(), &after);
+        let draft = crate::write::custom::admit::draft(target.kind(), &after);
         crate::write::metadata::check_size(&draft)?;
         if let Some(done) = commit(shared, target, mode, (&old, &before), (draft, &after)) {
             if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {
@@ -169,7 +175,7 @@ fn commit(
             return Some(Written::Updated(Arc::new(draft.seal(Change::Modified, old.revision))));
         }
         let entry = state.store.put(table, draft);
-        crate::crd::serve::stored(state, &target.served, Some(old), &entry, shared);
+        crate::write::custom::serve::stored(state, &target.served, Some(old), &entry, shared);
         crate::write::namespaces::stored(state, &target.served, &entry);
         Some(Written::Updated(entry))
     })
@@ -196,7 +202,7 @@ fn settle(target: &Target, mode: &Mode, before: &Object, mut after: Object) -> R
         Part::Main => {
             keep(&mut after, before, "status", kind.rules.status);
             keep(&mut after, before, "spec", kind.is_namespace());
-            crate::kinds::defaults::spec(kind, &mut after);
+            crate::schemas::kinds::defaults::spec(kind, &mut after);
         }
         Part::Status => only_status(kind, before, &mut after),
         Part::Binding | Part::Eviction | Part::Scale => {}
@@ -237,7 +243,7 @@ fn only_status(kind: &Kind, before: &Object, after: &mut Object) {
             after.insert(key.clone(), old.clone());
         }
     }
-    let left_alone = crate::apply::reset::beside_status(kind);
+    let left_alone = crate::write::apply::reset::beside_status(kind);
     let old = before.get("metadata");
     if left_alone.contains(&["metadata"].as_slice()) {
         after.insert("metadata".into(), old.cloned().unwrap_or_default());

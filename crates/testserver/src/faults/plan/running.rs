@@ -2,18 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::faults::{ActiveFault, Fault, FaultKind, FaultPlan};
-use crate::journal::Request;
-use crate::read::open_watches::Command;
-use crate::server::Server;
-use crate::state::Shared;
-use crate::status::Status;
-use crate::storage::watch_cache::{CacheId, Lag};
+use crate::faults::{ActiveFault, Fault, FaultPlan};
+use crate::journal::{FaultKind, Request};
 
 /// The maximum number of incidents that a plan keeps. The counts also include older incidents.
 const MAX_INCIDENTS: usize = 16_384;
@@ -83,72 +77,20 @@ impl PlanState {
         (!progress.stopped).then_some(progress.requests)
     }
 
-    /// Stops the plan and its lasting effects.
-    fn stop(&self, shared: &Shared) {
-        let mut progress = self.progress.lock();
-        if std::mem::replace(&mut progress.stopped, true) {
-            return;
+    /// Stops the plan. Returns false if it was already stopped.
+    pub(crate) fn stop(&self) -> bool {
+        let is_first = !std::mem::replace(&mut self.progress.lock().stopped, true);
+        if is_first {
+            self.stopped.send_replace(());
         }
-        let lagged = progress.counts.contains_key(&FaultKind::Lag);
-        drop(progress);
-        self.stopped.send_replace(());
-        if lagged {
-            shared.lag(CacheId::MAIN, Lag::None);
-        }
-        shared.open.send_to_misled(&Command::Fail(Status::expired()));
-    }
-}
-
-impl Shared {
-    /// Starts a plan, and stops the previous plan.
-    pub(crate) fn run_plan(&self, plan: FaultPlan) -> Arc<PlanState> {
-        let state = Arc::new(PlanState::new(plan));
-        let previous = self.plan.lock().replace(state.clone());
-        if let Some(previous) = previous {
-            previous.stop(self);
-        }
-        state
-    }
-}
-
-impl Server {
-    /// Starts a plan of random faults, and stops the previous plan.
-    pub fn run_plan(&self, plan: FaultPlan) -> RunningPlan {
-        RunningPlan { state: self.shared.run_plan(plan), shared: self.shared.clone() }
+        is_first
     }
 
-    /// Returns the current plan, even if it was stopped. Returns `None` if the server has never had a
-    /// plan.
-    pub fn plan(&self) -> Option<RunningPlan> {
-        let state = self.shared.plan.lock().clone()?;
-        Some(RunningPlan { state, shared: self.shared.clone() })
-    }
-}
-
-/// Reports the incidents of a plan, and can stop the plan. Dropping this handle does not stop the plan.
-#[derive(Clone, Debug)]
-pub struct RunningPlan {
-    state: Arc<PlanState>,
-    shared: Arc<Shared>,
-}
-
-impl RunningPlan {
-    /// Stops the plan and the effects that would outlast it.
-    ///
-    /// Connections of hanging requests break, and the watch cache no longer lags. If the plan hid or
-    /// repeated events of a watch, the watch is closed with an Expired ERROR event, so that its client
-    /// lists again.
-    pub fn stop(&self) {
-        self.state.stop(&self.shared);
+    pub(crate) fn counts(&self) -> BTreeMap<FaultKind, usize> {
+        self.progress.lock().counts.clone()
     }
 
-    /// Returns the number of applied faults of each kind.
-    pub fn counts(&self) -> BTreeMap<FaultKind, usize> {
-        self.state.progress.lock().counts.clone()
-    }
-
-    /// Returns the last 16,384 applied faults, oldest first.
-    pub fn incidents(&self) -> Vec<Incident> {
-        self.state.progress.lock().incidents.iter().cloned().collect()
+    pub(crate) fn incidents(&self) -> Vec<Incident> {
+        self.progress.lock().incidents.iter().cloned().collect()
     }
 }

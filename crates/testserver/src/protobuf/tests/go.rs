@@ -27,7 +27,7 @@ fn wire(args: &[&str]) -> Option<String> {
 #[test]
 fn table_equals_go_types() {
     let Some(printed) = wire(&["table"]) else { return };
-    let ours = include_str!("../../types/types.txt");
+    let ours = include_str!("../../schemas/types/types.txt");
     let differs = printed.lines().zip(ours.lines()).find(|(printed, ours)| printed != ours);
     assert!(printed == ours, "bin/wire table prints another types.txt: {differs:?}");
 }
@@ -81,7 +81,7 @@ fn is_nothing(difference: &str) -> bool {
 fn stored(kind: &str, object: &Value) -> Value {
     let (version, kind) = kind.split_once(' ').unwrap();
     let mut object = object.as_object().unwrap().clone();
-    assert_eq!(crate::types::read(version, kind, &mut object), Ok(Vec::new()));
+    assert_eq!(crate::schemas::types::read(version, kind, &mut object), Ok(Vec::new()));
     object.into()
 }
 

@@ -1,7 +1,7 @@
 //! The fault of one watch. It is fixed when the watch opens.
 
 use crate::faults::Fault;
-use crate::read::open_watches::EventFault;
+use crate::faults::open_watches::EventFault;
 use crate::status::Status;
 
 /// The fault of a watch.

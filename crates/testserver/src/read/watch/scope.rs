@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::http::object_encoder::ObjectEncoder;
-use crate::http::query::Selection;
+use crate::encoding::object_encoder::ObjectEncoder;
 use crate::read::list::prefix;
+use crate::read::options::Selection;
 use crate::state::{Served, State};
 use crate::storage::entry::{Change, Entry};
 use crate::storage::log::{Event, TableId};

@@ -6,11 +6,11 @@ use serde_json::json;
 use tokio::time::Duration;
 
 use super::*;
-use crate::kinds::kind::Kind;
+use crate::schemas::kinds::kind::Kind;
 use crate::storage::snapshot::Snapshot;
 
 fn configmaps() -> Kind {
-    crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
+    crate::schemas::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap()
 }
 
 fn draft(kind: &Kind, namespace: &str, name: &str, value: u32) -> Draft {

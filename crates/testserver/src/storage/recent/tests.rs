@@ -12,7 +12,7 @@ use crate::storage::entry::{Change, Draft};
 
 #[test]
 fn cached_tree_equals_bytes_and_oldest_is_dropped() {
-    let kind = crate::kinds::builtin::kinds().into_iter().find(|k| k.plural == "pods").unwrap();
+    let kind = crate::schemas::kinds::builtin::kinds().into_iter().find(|k| k.plural == "pods").unwrap();
     let pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"x": "y".repeat(BYTES / 4)}});
     let pod = pod.as_object().unwrap();
     let recent = Recent::default();

@@ -1,0 +1,200 @@
+//! `/scale`: the number of replicas of all kinds in one format, autoscaling/v1 Scale.
+
+use serde_json::{Map, Value, json};
+
+use crate::schemas::kinds::kind::ScalePaths;
+use crate::status::Status;
+use crate::wire::object::Object;
+use crate::wire::object::{meta, metadata_mut};
+
+/// The content of `/scale` for an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scale {
+    pub metadata: Object,
+    /// The number of replicas. `None` if a custom resource does not contain the field.
+    pub replicas: Option<i64>,
+    observed: i64,
+    selector: String,
+}
+
+impl Scale {
+    /// Returns the scale of an object, at the version of the object.
+    pub(crate) fn of(object: &Object, paths: &ScalePaths) -> Self {
+        let number = |path: &str| at(object, path).and_then(Value::as_i64);
+        let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
+        let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+        let metadata = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        Self {
+            metadata: metadata
+                .filter(|(key, _)| kept.contains(&key.as_str()))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            replicas: number(&paths.spec_replicas),
+            observed: number(&paths.status_replicas).unwrap_or(0),
+            selector: selector.map(selector_text).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the scale, or the error of a GET if a custom resource does not contain the field.
+    pub(crate) fn shown(object: &Object, paths: &ScalePaths) -> Result<Self, Status> {
+        let scale = Self::of(object, paths);
+        match scale.replicas {
+            Some(_) => Ok(scale),
+            None => {
+                let path = &paths.spec_replicas;
+                Err(Status::internal_error(&format!("the spec replicas field \"{path}\" does not exist")))
+            }
+        }
+    }
+
+    /// Converts the scale to an object.
+    pub(crate) fn object(&self) -> Object {
+        let replicas = self.replicas.filter(|replicas| *replicas != 0);
+        let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+        let mut status = json!({"replicas": self.observed});
+        if let Some(status) = status.as_object_mut().filter(|_| !self.selector.is_empty()) {
+            status.insert("selector".into(), self.selector.as_str().into());
+        }
+        let parts = [
+            ("apiVersion", json!("autoscaling/v1")),
+            ("kind", json!("Scale")),
+            ("metadata", Value::Object(self.metadata.clone())),
+            ("spec", spec),
+            ("status", status),
+        ];
+        parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Returns the complete response.
+    pub(crate) fn json(&self) -> Value {
+        Value::Object(self.object())
+    }
+
+    /// Returns the object with the replicas and the preconditions (name, uid, version) of `wanted`, a
+    /// Scale.
+    pub(crate) fn put_into(&self, object: &Object, wanted: &Object, paths: &ScalePaths) -> Object {
+        let mut after = object.clone();
+        for key in ["name", "uid", "resourceVersion"] {
+            let value = meta(wanted, key);
+            if !value.is_empty() {
+                metadata_mut(&mut after).insert(key.into(), value.into());
+            }
+        }
+        let replicas = replicas(wanted);
+        if self.replicas != Some(replicas) {
+            set(&mut after, &paths.spec_replicas, replicas.into());
+        }
+        after
+    }
+}
+
+/// Returns the requested number of replicas.
+pub(crate) fn replicas(scale: &Object) -> i64 {
+    scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Returns the value at a path such as `.spec.replicas`.
+fn at<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
+    let mut steps = path.trim_start_matches('.').split('.');
+    let first = steps.next().and_then(|step| object.get(step))?;
+    steps.try_fold(first, |value, step| value.get(step)).filter(|value| !value.is_null())
+}
+
+fn set(object: &mut Object, path: &str, value: Value) {
+    let path = path.trim_start_matches('.');
+    match path.split_once('.') {
+        None => {
+            object.insert(path.into(), value);
+        }
+        Some((step, rest)) => {
+            let slot = object.entry(step).or_insert(Value::Null);
+            if !slot.is_object() {
+                *slot = Value::Object(Map::new());
+            }
+            if let Value::Object(inner) = slot {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Formats a selector as text: the text of a custom resource, a map of labels, or labels and expressions.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    let Value::Object(selector) = selector else { return selector.as_str().unwrap_or("").to_owned() };
+    let structured = selector.contains_key("matchLabels") || selector.contains_key("matchExpressions");
+    let labels =
+        if structured { selector.get("matchLabels").and_then(Value::as_object) } else { Some(selector) };
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let mut parts: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or(""))))
+        .chain(expressions.filter(|_| structured).into_iter().flatten().map(expression))
+        .collect();
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
+    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    parts.join(",")
+}
+
+fn expression(expression: &Value) -> (String, String) {
+    let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or("");
+    let key = text("key").to_owned();
+    let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+    let mut values: Vec<&str> = values.filter_map(Value::as_str).collect();
+    values.sort_unstable();
+    let values = values.join(",");
+    let shown = match text("operator") {
+        "In" => format!("{key} in ({values})"),
+        "NotIn" => format!("{key} notin ({values})"),
+        "DoesNotExist" => format!("!{key}"),
+        _ => key.clone(),
+    };
+    (key, shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: &Value) -> Object {
+        value.as_object().unwrap().clone()
+    }
+
+    fn paths() -> ScalePaths {
+        ScalePaths {
+            spec_replicas: ".spec.a.n".into(),
+            status_replicas: ".status.n".into(),
+            label_selector: Some(".status.sel".into()),
+        }
+    }
+
+    #[test]
+    fn selector_text_is_sorted_by_key() {
+        let deployment = json!({
+            "matchLabels": {"c": "d", "a": "b"},
+            "matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["q", "b"]}, {"key": "z", "operator": "Exists"},
+                {"key": "y", "operator": "DoesNotExist"}, {"key": "x", "operator": "NotIn", "values": ["1"]}],
+        });
+        assert_eq!(selector_text(&deployment), "a=b,a in (b,q),c=d,x notin (1),!y,z");
+        assert_eq!(selector_text(&json!({"z": "1", "a": "b"})), "a=b,z=1");
+        assert_eq!(selector_text(&json!("a=b")), "a=b");
+        assert_eq!(selector_text(&json!(7)), "");
+    }
+
+    #[test]
+    fn scale_reads_and_writes_its_paths() {
+        let before = object(
+            &json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "status": {"n": 2, "sel": "x=y"}}),
+        );
+        assert_eq!(Scale::shown(&before, &paths()).unwrap_err().code(), 500);
+        let scale = Scale::of(&before, &paths()).json();
+        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "x=y"}));
+        assert_eq!((&scale["metadata"], &scale["spec"]), (&json!({"name": "w"}), &json!({})));
+        let wanted =
+            object(&json!({"metadata": {"name": "w", "resourceVersion": "9"}, "spec": {"replicas": 3}}));
+        let after = Scale::of(&before, &paths()).put_into(&before, &wanted, &paths());
+        assert_eq!(after["spec"], json!({"a": {"n": 3}}));
+        assert_eq!(after["metadata"]["resourceVersion"], "9");
+    }
+}

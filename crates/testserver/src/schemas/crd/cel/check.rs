@@ -1,0 +1,348 @@
+//! Checks the types of an expression, with the messages of cel-go.
+
+use kube_cel::cel::Value;
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, operators,
+};
+use std::sync::Arc;
+
+use crate::schemas::crd::cel::operations::call;
+use crate::schemas::crd::cel::parse::NodeError;
+use crate::schemas::crd::cel::types::{FUNCTIONS, Overload, PARAMS, Type};
+
+/// The names of the types, which are values of the type `type`.
+pub(super) const TYPE_NAMES: [&str; 10] =
+    ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"];
+
+/// Checks an expression in which the variables have these types. Returns its type.
+///
+/// # Errors
+/// Returns all errors, with the numbers of the nodes.
+pub(super) fn check(tree: &IdedExpr, variables: Vec<(&str, Type)>) -> Result<Type, Vec<NodeError>> {
+    let mut checker = Checker { variables, bound: Vec::new(), errors: Vec::new(), allows_mixed: false };
+    let kind = checker.node(tree);
+    let kind = checker.resolve(&kind);
+    if checker.errors.is_empty() { Ok(kind) } else { Err(checker.errors) }
+}
+
+struct Checker<'a> {
+    /// The variables in scope. The last variable with a name hides the others.
+    variables: Vec<(&'a str, Type)>,
+    /// The types of the bound type parameters.
+    bound: Vec<Option<Type>>,
+    errors: Vec<NodeError>,
+    /// True in the arguments of `format`, where the elements of a list may have different types.
+    allows_mixed: bool,
+}
+
+impl<'a> Checker<'a> {
+    fn fail(&mut self, id: u64, text: String) -> Type {
+        self.errors.push((id, text));
+        Type::Dyn
+    }
+
+    fn node(&mut self, tree: &'a IdedExpr) -> Type {
+        match &tree.expr {
+            Expr::Literal(literal) => Type::Named(literal_type(literal)),
+            Expr::Ident(name) => match self.variable(name) {
+                Some(kind) => kind,
+                None if TYPE_NAMES.contains(&name.as_str()) => Type::Named("type"),
+                None => self.fail(tree.id, format!("undeclared reference to '{name}' (in container '')")),
+            },
+            Expr::Select(select) => {
+                let operand = self.node(&select.operand);
+                let kind = self.select(tree.id, &operand, &select.field);
+                if select.test { Type::Named("bool") } else { kind }
+            }
+            Expr::Call(call) => self.call(tree.id, call),
+            Expr::Comprehension(all) => self.comprehension(all),
+            Expr::List(list) => {
+                let mut items = None;
+                for (index, element) in list.elements.iter().enumerate() {
+                    let kind = self.node(element);
+                    let kind = match (list.optional_indices.contains(&index), kind) {
+                        (true, Type::Optional(inner)) => (*inner).clone(),
+                        (_, kind) => kind,
+                    };
+                    self.join(element.id, &mut items, kind);
+                }
+                Type::List(Arc::new(items.unwrap_or_else(|| self.fresh())))
+            }
+            Expr::Map(map) => self.map(map),
+            Expr::Struct(all) => {
+                self.fail(tree.id, format!("undeclared reference to '{}' (in container '')", all.type_name))
+            }
+            Expr::Unspecified => Type::Dyn,
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<Type> {
+        self.variables.iter().rev().find(|(other, _)| *other == name).map(|(_, kind)| kind.clone())
+    }
+
+    fn fresh(&mut self) -> Type {
+        self.bound.push(None);
+        Type::Param(self.bound.len() - 1)
+    }
+
+    fn map(&mut self, map: &'a MapExpr) -> Type {
+        let (mut keys, mut values) = (None, None);
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let key = self.node(&entry.key);
+            self.join(entry.key.id, &mut keys, key);
+            let value = match (entry.optional, self.node(&entry.value)) {
+                (true, Type::Optional(inner)) => (*inner).clone(),
+                (_, kind) => kind,
+            };
+            self.join(entry.value.id, &mut values, value);
+        }
+        let [keys, values] = [keys, values].map(|kind| Arc::new(kind.unwrap_or_else(|| self.fresh())));
+        Type::Map(keys, values)
+    }
+
+    /// Adds an element to the common type of a literal list or map.
+    fn join(&mut self, id: u64, common: &mut Option<Type>, kind: Type) {
+        match common {
+            None => *common = Some(kind),
+            Some(common) if self.unify(common, &kind) => {}
+            Some(common) if self.allows_mixed => *common = Type::Dyn,
+            Some(common) => {
+                let (expected, found) = (self.resolve(common), self.resolve(&kind));
+                self.fail(id, format!("expected type '{expected}' but found '{found}'"));
+            }
+        }
+    }
+
+    fn select(&mut self, id: u64, operand: &Type, field: &str) -> Type {
+        match self.resolve(operand) {
+            Type::Optional(inner) => Type::Optional(Arc::new(self.select(id, &inner, field))),
+            Type::Map(_, values) => (*values).clone(),
+            Type::Object(object) => match object.field(field) {
+                Some(kind) => kind.clone(),
+                None => self.fail(id, format!("undefined field '{field}'")),
+            },
+            Type::Dyn | Type::Param(_) => Type::Dyn,
+            other => self.fail(id, format!("type '{other}' does not support field selection")),
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &'a CallExpr) -> Type {
+        match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, None, args) => {
+                args.iter().for_each(|arg| self.expect_bool(arg));
+                Type::Named("bool")
+            }
+            (operators::OPT_SELECT, None, [operand, field]) => {
+                let operand = self.node(operand);
+                let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Type::Dyn };
+                match self.select(id, &operand, field.inner()) {
+                    kind @ Type::Optional(_) => kind,
+                    kind => Type::Optional(Arc::new(kind)),
+                }
+            }
+            (
+                name @ ("optMap" | "optFlatMap"),
+                Some(target),
+                [IdedExpr { expr: Expr::Ident(variable), .. }, body],
+            ) => {
+                let (target, inner) = (self.node(target), self.fresh());
+                if !self.unify(&Type::Optional(Arc::new(inner.clone())), &target) {
+                    return self.no_overload(id, name, true, &[target]);
+                }
+                self.variables.push((variable, inner));
+                let kind = self.node(body);
+                self.variables.pop();
+                if name == "optMap" { Type::Optional(Arc::new(kind)) } else { kind }
+            }
+            (name, target, args) => {
+                let qualified =
+                    target.and_then(|target| self.namespace(target)).map(|space| format!("{space}.{name}"));
+                match qualified.filter(|name| FUNCTIONS.contains_key(name.as_str())) {
+                    Some(name) => self.function(id, &name, None, args),
+                    None => self.function(id, name, target, args),
+                }
+            }
+        }
+    }
+
+    /// Returns the name before a function such as `sets.contains`.
+    fn namespace<'b>(&self, target: &'b IdedExpr) -> Option<&'b str> {
+        match &target.expr {
+            Expr::Ident(name) if self.variable(name).is_none() => Some(name),
+            _ => None,
+        }
+    }
+
+    fn expect_bool(&mut self, tree: &'a IdedExpr) {
+        let kind = self.node(tree);
+        if !self.unify(&Type::Named("bool"), &kind) {
+            let kind = self.resolve(&kind);
+            self.fail(tree.id, format!("expected type 'bool' but found '{kind}'"));
+        }
+    }
+
+    fn function(&mut self, id: u64, name: &str, target: Option<&'a IdedExpr>, args: &'a [IdedExpr]) -> Type {
+        let count = args.len() + usize::from(target.is_some());
+        let fits =
+            |overload: &&Overload| overload.is_method == target.is_some() && overload.params.len() == count;
+        let overloads = FUNCTIONS.get(name);
+        if overloads.and_then(|all| all.iter().find(fits)).is_some_and(|first| !first.is_supported) {
+            let text =
+                format!("kube-testserver does not support the function '{name}' with {count} parameters");
+            return self.fail(id, text);
+        }
+        let outer = std::mem::replace(&mut self.allows_mixed, name == "format");
+        let kinds: Vec<Type> = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
+        self.allows_mixed = outer;
+        let Some(overloads) = overloads else {
+            return self.fail(id, format!("undeclared reference to '{name}' (in container '')"));
+        };
+        self.check_literal(name, args);
+        let mut result: Option<Type> = None;
+        for overload in overloads.iter().filter(fits) {
+            let before = self.bound.clone();
+            let start = self.bound.len();
+            self.bound.resize(start + PARAMS, None);
+            let params: Vec<Type> = overload.params.iter().map(|param| shifted(param, start)).collect();
+            if !params.iter().zip(&kinds).all(|(param, kind)| self.unify(param, kind)) {
+                self.bound = before;
+                continue;
+            }
+            let found = self.resolve(&shifted(&overload.result, start));
+            result = Some(match result {
+                Some(other) if other.to_string() != found.to_string() => Type::Dyn,
+                _ => found,
+            });
+        }
+        result.unwrap_or_else(|| self.no_overload(id, name, target.is_some(), &kinds))
+    }
+
+    fn no_overload(&mut self, id: u64, name: &str, is_method: bool, kinds: &[Type]) -> Type {
+        let kinds: Vec<String> = kinds.iter().map(|kind| self.resolve(kind).to_string()).collect();
+        let signature = match kinds.split_first() {
+            Some((target, args)) if is_method => format!("{target}.({})", args.join(", ")),
+            _ => format!("({})", kinds.join(", ")),
+        };
+        self.fail(id, format!("found no matching overload for '{name}' applied to '{signature}'"))
+    }
+
+    /// Rejects literal arguments that cannot be parsed.
+    fn check_literal(&mut self, name: &str, args: &[IdedExpr]) {
+        let [IdedExpr { id, expr: Expr::Literal(LiteralValue::String(text)) }, ..] = args else { return };
+        let text = text.inner();
+        let is_invalid = match name {
+            "matches" => regex::Regex::new(text).is_err(),
+            "duration" | "timestamp" => call(name, None, vec![Value::String(Arc::new(text.into()))]).is_err(),
+            _ => false,
+        };
+        if is_invalid {
+            self.fail(*id, format!("invalid {name} argument"));
+        }
+    }
+
+    fn comprehension(&mut self, all: &'a ComprehensionExpr) -> Type {
+        let range = self.node(&all.iter_range);
+        let initial = self.node(&all.accu_init);
+        let item = match self.resolve(&range) {
+            Type::List(items) => (*items).clone(),
+            Type::Map(keys, _) => (*keys).clone(),
+            Type::Dyn | Type::Param(_) => Type::Dyn,
+            other => {
+                let text = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.fail(all.iter_range.id, text)
+            }
+        };
+        self.variables.extend([(all.accu_var.as_str(), initial.clone()), (all.iter_var.as_str(), item)]);
+        self.expect_bool(&all.loop_cond);
+        let step = self.node(&all.loop_step);
+        if !self.unify(&initial, &step) {
+            let (expected, found) = (self.resolve(&initial), self.resolve(&step));
+            self.fail(all.loop_step.id, format!("expected type '{expected}' but found '{found}'"));
+        }
+        self.variables.pop();
+        let result = self.node(&all.result);
+        self.variables.pop();
+        self.resolve(&result)
+    }
+
+    /// Replaces bound parameters by their types.
+    fn resolve(&self, kind: &Type) -> Type {
+        match kind {
+            Type::Param(index) => match self.bound.get(*index) {
+                Some(Some(bound)) => self.resolve(bound),
+                _ => kind.clone(),
+            },
+            Type::List(items) => Type::List(Arc::new(self.resolve(items))),
+            Type::Optional(inner) => Type::Optional(Arc::new(self.resolve(inner))),
+            Type::Map(key, value) => Type::Map(Arc::new(self.resolve(key)), Arc::new(self.resolve(value))),
+            Type::Dyn | Type::Named(_) | Type::Object(_) => kind.clone(),
+        }
+    }
+
+    /// Returns whether a value of one type can be used as the other type. Binds type parameters.
+    fn unify(&mut self, one: &Type, other: &Type) -> bool {
+        match (self.resolve(one), self.resolve(other)) {
+            (Type::Param(a), Type::Param(b)) if a == b => true,
+            (Type::Param(index), kind) | (kind, Type::Param(index)) => {
+                if mentions(&kind, index) {
+                    return false;
+                }
+                if let Some(bound) = self.bound.get_mut(index) {
+                    *bound = Some(kind);
+                }
+                true
+            }
+            (Type::Dyn, _) | (_, Type::Dyn) => true,
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.unify(&a, &b),
+            (Type::Map(a, b), Type::Map(c, d)) => self.unify(&a, &c) && self.unify(&b, &d),
+            (Type::Object(a), Type::Object(b)) => Arc::ptr_eq(&a, &b),
+            (Type::Named("null"), kind) | (kind, Type::Named("null")) => is_nullable(&kind),
+            (Type::Named(a), Type::Named(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+fn literal_type(literal: &LiteralValue) -> &'static str {
+    match literal {
+        LiteralValue::Boolean(_) => "bool",
+        LiteralValue::Bytes(_) => "bytes",
+        LiteralValue::Double(_) => "double",
+        LiteralValue::Int(_) => "int",
+        LiteralValue::Null => "null",
+        LiteralValue::String(_) => "string",
+        LiteralValue::UInt(_) => "uint",
+    }
+}
+
+/// Returns whether a null can be used as this type.
+fn is_nullable(kind: &Type) -> bool {
+    match kind {
+        Type::Object(_) | Type::Optional(_) | Type::Dyn | Type::Param(_) => true,
+        Type::Named(name) => matches!(*name, "null" | "timestamp" | "duration") || name.contains('.'),
+        Type::List(_) | Type::Map(..) => false,
+    }
+}
+
+fn mentions(kind: &Type, index: usize) -> bool {
+    match kind {
+        Type::Param(other) => *other == index,
+        Type::List(inner) | Type::Optional(inner) => mentions(inner, index),
+        Type::Map(key, value) => mentions(key, index) || mentions(value, index),
+        Type::Dyn | Type::Named(_) | Type::Object(_) => false,
+    }
+}
+
+/// Returns the type of an overload with its own type parameters.
+fn shifted(kind: &Type, start: usize) -> Type {
+    match kind {
+        Type::Param(index) => Type::Param(index + start),
+        Type::List(inner) => Type::List(Arc::new(shifted(inner, start))),
+        Type::Optional(inner) => Type::Optional(Arc::new(shifted(inner, start))),
+        Type::Map(key, value) => Type::Map(Arc::new(shifted(key, start)), Arc::new(shifted(value, start))),
+        Type::Dyn | Type::Named(_) | Type::Object(_) => kind.clone(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Converts JSON to the values of rules. The schema decides the types.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use kube_cel::cel::Value;
+use kube_cel::cel::objects::{Key, Map};
+use serde_json::Value as Json;
+
+use crate::schemas::crd::cel::names::escape;
+use crate::schemas::crd::cel::operations::call;
+use crate::schemas::crd::schema::node::{self, Additional, flag, text};
+
+/// Converts a value. The fields of objects have escaped names. The keys of maps do not.
+pub(super) fn convert(json: &Json, schema: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) if text(schema, "type") == "number" => {
+            Value::Float(number.as_f64().unwrap_or(f64::NAN))
+        }
+        Json::Number(number) => {
+            number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+        }
+        Json::String(string) => convert_text(string, schema),
+        Json::Array(list) => {
+            let items = node::items(schema).unwrap_or(&Json::Null);
+            Value::List(Arc::new(list.iter().map(|item| convert(item, items)).collect()))
+        }
+        Json::Object(object) => {
+            let values = match node::additional(schema) {
+                Additional::Schema(values) => Some(values),
+                Additional::Unknown | Additional::Unspecified => None,
+            };
+            let entries = object.iter().filter_map(|(name, value)| {
+                // A null counts as an absent field, but a map may contain it.
+                if value.is_null() && values.is_none() {
+                    return None;
+                }
+                let field = node::property(schema, name).or(values).unwrap_or(&Json::Null);
+                let key = if values.is_some() { name.clone() } else { escape(name)? };
+                Some((Key::from(key), convert(value, field)))
+            });
+            Value::Map(Map { map: Arc::new(entries.collect()) })
+        }
+    }
+}
+
+fn convert_text(string: &str, schema: &Json) -> Value {
+    let plain = || Value::String(Arc::new(string.to_owned()));
+    let parsed = |function: &str, text: String| {
+        call(function, None, vec![Value::String(Arc::new(text))]).unwrap_or_else(|_| plain())
+    };
+    if flag(schema, "x-kubernetes-int-or-string") || text(schema, "type") != "string" {
+        return plain();
+    }
+    match text(schema, "format") {
+        "date-time" => parsed("timestamp", string.to_uppercase()),
+        "date" => parsed("timestamp", format!("{string}T00:00:00Z")),
+        "duration" => match parsed("duration", string.into()) {
+            Value::String(_) => parsed("duration", format!("{}ns", long_duration(string))),
+            duration => duration,
+        },
+        "byte" => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(string);
+            bytes.map_or_else(|_| plain(), |bytes| Value::Bytes(Arc::new(bytes)))
+        }
+        _ => plain(),
+    }
+}
+
+/// Returns the nanoseconds of a duration with names of units, such as `2 days`. Ignores other parts.
+fn long_duration(text: &str) -> i64 {
+    const UNITS: [(&str, &str, i64); 8] = [
+        ("ns", "nano", 1),
+        ("us", "micro", 1_000),
+        ("ms", "milli", 1_000_000),
+        ("s", "sec", 1_000_000_000),
+        ("m", "min", 60_000_000_000),
+        ("h", "hour", 3_600_000_000_000),
+        ("d", "day", 86_400_000_000_000),
+        ("w", "week", 604_800_000_000_000),
+    ];
+    let lower = text.to_lowercase();
+    let mut parts: Vec<(i64, String)> = Vec::new();
+    for c in lower.chars().filter(|c| !c.is_whitespace()) {
+        match (c.to_digit(10), parts.last_mut()) {
+            (Some(digit), Some((number, unit))) if unit.is_empty() => {
+                *number = number.saturating_mul(10).saturating_add(i64::from(digit));
+            }
+            (Some(digit), _) => parts.push((i64::from(digit), String::new())),
+            (None, Some((_, unit))) => unit.push(c),
+            (None, None) => {}
+        }
+    }
+    let nanoseconds = |(number, unit): (i64, String)| {
+        let known = UNITS.iter().find(|(short, long, _)| unit == *short || unit.starts_with(long));
+        known.map_or(0, |(_, _, factor)| number.saturating_mul(*factor))
+    };
+    parts.into_iter().map(nanoseconds).fold(0, i64::saturating_add)
+}

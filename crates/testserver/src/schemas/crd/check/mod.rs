@@ -1,0 +1,160 @@
+//! Validation of CRDs, with the messages and the order of kube-apiserver.
+//!
+//! If all versions have the same schema, subresources, columns or selectable fields, the real server
+//! stores them once. It then reports their errors once, under `spec`.
+
+mod conversion;
+mod default_values;
+mod features;
+pub(crate) mod field_path;
+mod names;
+mod rules;
+mod schema;
+mod spec;
+mod structural;
+
+use serde_json::Value;
+
+use crate::schemas::crd::definition::{text, versions};
+use crate::schemas::crd::schema::formats;
+use crate::schemas::crd::schema::node::{self, texts};
+use crate::schemas::crd::status;
+use crate::status::Cause;
+use crate::wire::object::Object;
+use crate::wire::object::meta;
+
+/// Validates a new CRD.
+pub(crate) fn new(crd: &Object) -> Vec<Cause> {
+    let spec = crd.get("spec").unwrap_or(&Value::Null);
+    let (name, plural, group) = (meta(crd, "name"), text(spec, "/names/plural"), text(spec, "/group"));
+    let mut causes = Vec::new();
+    if name != format!("{plural}.{group}") {
+        let text = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), text));
+    }
+    causes.extend(spec::check(crd));
+    causes.extend(stored_versions(crd));
+    causes.extend(approval(crd, None));
+    causes.extend(unknown_fields_kept(spec, None));
+    causes
+}
+
+/// Validates an update of a CRD.
+pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
+    let null = Value::Null;
+    let (old, spec) = (before.get("spec").unwrap_or(&null), after.get("spec").unwrap_or(&null));
+    let mut causes = spec::check(after);
+    let established: &[&str] =
+        if status::is(before, "Established") { &["/scope", "/names/kind"] } else { &[] };
+    for pointer in established.iter().copied().chain(["/group", "/names/plural"]) {
+        let value = text(spec, pointer);
+        if value != text(old, pointer) {
+            let field = format!("spec{}", pointer.replace('/', "."));
+            causes.push(Cause::invalid(&field, &format!("{value:?}"), "field is immutable"));
+        }
+    }
+    causes.extend(stored_versions(after));
+    causes.extend(approval(after, Some(before)));
+    causes.extend(unknown_fields_kept(spec, Some(old)));
+    causes
+}
+
+/// Returns the warnings for new formats that the server does not check.
+pub(crate) fn warnings(crd: &Object, before: Option<&Object>) -> Vec<String> {
+    let old = before.map(unknown_formats).unwrap_or_default();
+    let new = unknown_formats(crd).into_iter().filter(|format| !old.contains(format));
+    new.map(|format| format!("unrecognized format \"{format}\"")).collect()
+}
+
+fn unknown_formats(crd: &Object) -> Vec<String> {
+    let found = std::cell::RefCell::new(Vec::new());
+    for schema in versions(crd).filter_map(|version| version.pointer("/schema/openAPIV3Schema")) {
+        node::any(schema, &|node| {
+            let format = node::text(node, "format");
+            let known = match node::text(node, "type") {
+                "" | "string" => formats::is_known(format),
+                "integer" => matches!(format, "int32" | "int64"),
+                "number" => matches!(format, "float" | "double"),
+                _ => false,
+            };
+            let mut found = found.borrow_mut();
+            if !format.is_empty() && !known && !found.iter().any(|other| other == format) {
+                found.push(format.to_owned());
+            }
+            false
+        });
+    }
+    found.into_inner()
+}
+
+/// Checks the stored versions. Each must exist in the spec, and they must include the storage version.
+fn stored_versions(crd: &Object) -> Vec<Cause> {
+    const FIELD: &str = "status.storedVersions";
+    let stored = crd.get("status").and_then(|status| status.get("storedVersions"));
+    let names: Vec<&str> = crd.get("status").into_iter().flat_map(|s| texts(s, "storedVersions")).collect();
+    if names.is_empty() {
+        return vec![Cause::invalid(FIELD, "null", "must have at least one stored version")];
+    }
+    let mut causes = Vec::new();
+    let storing = versions(crd).filter(|version| node::flag(version, "storage"));
+    for name in storing.map(|version| node::text(version, "name")).filter(|name| !names.contains(name)) {
+        let shown = stored.map(Value::to_string).unwrap_or_default();
+        causes.push(Cause::invalid(FIELD, &shown, &format!("must have the storage version {name}")));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if versions(crd).any(|version| node::text(version, "name") == *name) {
+            continue;
+        }
+        let text = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
+             until a storage migration ensures no data remains persisted in {name} and removes {name} from \
+             status.storedVersions"
+        );
+        causes.push(Cause::invalid(&format!("{FIELD}[{index}]"), &format!("{name:?}"), &text));
+    }
+    causes
+}
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+
+/// Checks the approval annotation. Groups of the Kubernetes project require it.
+fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
+    let annotation = |crd: &Object| {
+        let annotations = crd.get("metadata").and_then(|metadata| metadata.get("annotations"));
+        annotations.and_then(|map| map.get(APPROVED)).and_then(Value::as_str).unwrap_or("").to_owned()
+    };
+    let group = crd.get("spec").map(|spec| text(spec, "/group")).unwrap_or("");
+    let own = ["k8s.io", "kubernetes.io"];
+    let protected = own.iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
+    let value = annotation(crd);
+    if !protected || before.is_some_and(|before| annotation(before) == value) {
+        return None;
+    }
+    let field = format!("metadata.annotations[{APPROVED}]");
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let text = format!("protected groups must have approval annotation \"{APPROVED}\"");
+    if value.is_empty() {
+        return Some(Cause::required(&field, &format!("{text}, {see}")));
+    }
+    let good =
+        value.starts_with("unapproved") || value.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
+    let text = format!("{text} with either a URL or a reason starting with \"unapproved\", {see}");
+    (!good).then(|| Cause::invalid(&field, &format!("{value:?}"), &text))
+}
+
+fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
+    let kept = |spec: &Value| node::flag(spec, "preserveUnknownFields");
+    let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+    (kept(spec) && !before.is_some_and(kept))
+        .then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
+}
+
+/// Returns whether all versions have the same value at this pointer.
+fn is_shared(crd: &Object, pointer: &str) -> bool {
+    let value_at = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
+    let first = versions(crd).next().and_then(value_at);
+    first.is_some() && versions(crd).all(|version| value_at(version) == first)
+}
+
+#[cfg(test)]
+mod tests;

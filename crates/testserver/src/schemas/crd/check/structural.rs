@@ -1,0 +1,216 @@
+//! Checks that a schema is structural. Every field has a type, and `allOf`, `anyOf`, `oneOf` and `not`
+//! contain only further restrictions.
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::schemas::crd::schema::node::{self, Additional, flag, properties, text};
+use crate::status::Cause;
+
+/// The position of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+/// Returns the structural errors in the order of the real server.
+pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    node(schema, Level::Root, at, &mut causes);
+    complete(schema, schema, at, at, &mut causes);
+    causes.sort_by_cached_key(Cause::line);
+    causes
+}
+
+fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
+    let kind = text(schema, "type");
+    match node::items(schema) {
+        Some(items) => node(items, Level::Item, &format!("{at}.items"), causes),
+        None if kind == "array" => causes.push(Cause::required(&format!("{at}.items"), "must be specified")),
+        None => {}
+    }
+    for (name, property) in properties(schema) {
+        node(property, Level::Field, &format!("{at}.properties[{name}]"), causes);
+    }
+    let additional = node::additional(schema);
+    if level == Level::Root && !matches!(additional, Additional::Unknown) {
+        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), "must not be used at the root"));
+    }
+    if let Additional::Schema(additional) = additional {
+        node(additional, Level::Field, &format!("{at}.additionalProperties"), causes);
+    }
+    extensions(schema, level, at, causes);
+    let any_of = is_int_or_string(schema);
+    let in_all_of = schema.pointer("/allOf/0").is_some_and(is_int_or_string);
+    values(schema, any_of, in_all_of, at, causes);
+    if level == Level::Root && !kind.is_empty() && kind != "object" {
+        causes.push(Cause::invalid(
+            &format!("{at}.type"),
+            &format!("{kind:?}"),
+            "must be object at the root",
+        ));
+    }
+    type_and_metadata(schema, level, at, causes);
+}
+
+/// Returns whether the node is the alternative of an integer and a text. Only this alternative may
+/// contain types under `anyOf`.
+fn is_int_or_string(schema: &Value) -> bool {
+    schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
+}
+
+fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
+    let (embedded, preserves) = (node::is_embedded(schema), node::preserves(schema));
+    let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+    let detail = "must be false if x-kubernetes-int-or-string is true";
+    for (is, key) in [(preserves, "preserve-unknown-fields"), (embedded, "embedded-resource")] {
+        if int_or_string && is {
+            causes.push(Cause::invalid(&format!("{at}.x-kubernetes-{key}"), "true", detail));
+        }
+    }
+    let (kind, field) = (text(schema, "type"), format!("{at}.type"));
+    if embedded && kind != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        causes.push(match kind {
+            "" => Cause::required(&field, detail),
+            other => Cause::invalid(&field, &format!("{other:?}"), detail),
+        });
+    } else if kind.is_empty() && !int_or_string && !preserves {
+        let detail = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        causes.push(Cause::required(&field, detail));
+    }
+    if embedded && !matches!(node::additional(schema), Additional::Unknown) {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), detail));
+    }
+    if embedded && !preserves && properties(schema).next().is_none() {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                   x-kubernetes-preserve-unknown-fields";
+        causes.push(Cause::required(&format!("{at}.properties"), detail));
+    }
+}
+
+/// Checks kind, apiVersion and metadata of an object. A schema may restrict only the name in the
+/// metadata.
+fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
+    if level != Level::Root && !node::is_embedded(schema) {
+        return;
+    }
+    let mut needs = |name: &str, wanted: &str| {
+        let Some(property) = node::property(schema, name) else { return };
+        let kind = text(property, "type");
+        if kind != wanted {
+            let field = format!("{at}.properties[{name}].type");
+            causes.push(Cause::invalid(&field, &format!("{kind:?}"), &format!("must be {wanted}")));
+        }
+    };
+    needs("kind", "string");
+    needs("apiVersion", "string");
+    needs("metadata", "object");
+    let Some(metadata) = node::property(schema, "metadata").filter(|_| level == Level::Root) else { return };
+    let names = properties(metadata).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
+    let keys = metadata.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let plain = keys.map(|(key, _)| key.as_str()).all(|key| matches!(key, "type" | "properties" | "default"));
+    if !names || !plain {
+        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), detail));
+    }
+}
+
+/// Returns the alternatives of a node, and its pattern.
+fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, causes: &mut Vec<Cause>) {
+    for key in ["anyOf", "allOf", "oneOf"] {
+        let parts = schema.get(key).and_then(Value::as_array).into_iter().flatten();
+        for (index, part) in parts.enumerate() {
+            if key == "anyOf" && skip_any_of {
+                continue;
+            }
+            let skip = key == "allOf" && index == 0 && skip_in_all_of;
+            nested(part, skip, &format!("{at}.{key}[{index}]"), causes);
+        }
+    }
+    if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
+        nested(not, false, &format!("{at}.not"), causes);
+    }
+    if let Err(error) = Regex::new(text(schema, "pattern")) {
+        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
+        let shown = format!("{:?}", text(schema, "pattern"));
+        causes.push(Cause::invalid(&format!("{at}.pattern"), &shown, &detail));
+    }
+}
+
+/// Rejects keywords that are forbidden under `allOf`, `anyOf`, `oneOf` and `not`.
+fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) {
+    values(schema, skip_any_of, false, at, causes);
+    if let Some(items) = node::items(schema) {
+        nested(items, false, &format!("{at}.items"), causes);
+    }
+    for (name, property) in properties(schema) {
+        nested(property, false, &format!("{at}.properties[{name}]"), causes);
+    }
+    for (key, must) in [
+        ("type", "be empty"),
+        ("additionalProperties", "be undefined"),
+        ("default", "be undefined"),
+        ("title", "be empty"),
+        ("description", "be empty"),
+        ("nullable", "be false"),
+        ("x-kubernetes-preserve-unknown-fields", "be false"),
+        ("x-kubernetes-embedded-resource", "be false"),
+        ("x-kubernetes-int-or-string", "be false"),
+        ("x-kubernetes-list-map-keys", "be empty"),
+        ("x-kubernetes-list-type", "be undefined"),
+        ("x-kubernetes-map-type", "be undefined"),
+        ("x-kubernetes-validations", "be empty"),
+    ] {
+        let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
+        let is_set = schema.get(key).is_some_and(|value| is_set(value) || key == "additionalProperties");
+        if is_set {
+            causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("must {must} to be structural")));
+        }
+    }
+    if node::property(schema, "metadata").is_some() {
+        let detail = "must not be specified in a nested context";
+        causes.push(Cause::forbidden(&format!("{at}.properties[metadata]"), detail));
+    }
+}
+
+/// Checks that the fields in alternatives of the root also exist outside of the alternatives.
+fn complete(values: &Value, schema: &Value, at: &str, values_at: &str, causes: &mut Vec<Cause>) {
+    let not = values.get("not").filter(|not| not.is_object());
+    let mut parts: Vec<(String, &Value)> =
+        not.map(|not| (format!("{values_at}.not"), not)).into_iter().collect();
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let list = values.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
+        parts.extend(list.map(|(index, part)| (format!("{values_at}.{key}[{index}]"), part)));
+    }
+    for (part_at, part) in parts {
+        complete_part(part, schema, at, &part_at, causes);
+    }
+}
+
+fn complete_part(part: &Value, schema: &Value, at: &str, part_at: &str, causes: &mut Vec<Cause>) {
+    complete(part, schema, at, part_at, causes);
+    let missing =
+        |at: &str, part_at: &str| Cause::required(at, &format!("because it is defined in {part_at}"));
+    if let Some(items) = node::items(part) {
+        let (at, part_at) = (format!("{at}.items"), format!("{part_at}.items"));
+        match node::items(schema) {
+            Some(schema) => complete_part(items, schema, &at, &part_at, causes),
+            None => causes.push(missing(&at, &part_at)),
+        }
+    }
+    for (name, property) in properties(part) {
+        let (at, part_at) = (format!("{at}.properties[{name}]"), format!("{part_at}.properties[{name}]"));
+        match node::property(schema, name) {
+            Some(schema) => complete_part(property, schema, &at, &part_at, causes),
+            None => causes.push(missing(&at, &part_at)),
+        }
+    }
+}

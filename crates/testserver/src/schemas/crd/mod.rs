@@ -1,0 +1,15 @@
+//! CustomResourceDefinitions: validation, serving, and the rules for custom resources.
+
+#[cfg(feature = "cel")]
+pub(crate) mod cel;
+pub(crate) mod check;
+pub(crate) mod defaults;
+pub(crate) mod definition;
+pub(crate) mod names;
+pub(crate) mod scale;
+pub(crate) mod schema;
+pub(crate) mod status;
+
+/// The group and plural name of CRDs.
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+pub(crate) const PLURAL: &str = "customresourcedefinitions";

@@ -1,0 +1,75 @@
+//! `x-kubernetes-list-type`: the values of a set and the keys of a map are unique.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::schemas::crd::schema::node::{self, Additional};
+use crate::schemas::crd::schema::path::Path;
+use crate::status::Cause;
+
+/// Returns a cause for each repeated item in all sets and maps of an object.
+pub(crate) fn duplicates(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    map(object, schema, &mut Path::default(), &mut causes);
+    causes
+}
+
+fn map(object: &Map<String, Value>, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
+    for (key, value) in object {
+        match (node::property(schema, key), node::additional(schema)) {
+            (Some(property), _) => path.enter(key, |path| walk(value, property, path, causes)),
+            (None, Additional::Schema(schema)) => {
+                path.enter_key(key, |path| walk(value, schema, path, causes));
+            }
+            (None, Additional::Unknown | Additional::Unspecified) => {}
+        }
+    }
+}
+
+fn walk(value: &Value, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
+    match value {
+        Value::Object(object) => map(object, schema, path, causes),
+        Value::Array(list) => {
+            match node::text(schema, "x-kubernetes-list-type") {
+                "set" => repeated(list.iter().cloned(), path, causes),
+                "map" => keyed(list, schema, path, causes),
+                _ => {}
+            }
+            let Some(items) = node::items(schema) else { return };
+            for (index, item) in list.iter().enumerate() {
+                path.enter_item(index, |path| walk(item, items, path, causes));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn keyed(list: &[Value], schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
+    if let Some(index) = list.iter().position(|item| !item.is_object() && !item.is_null()) {
+        let text = "must be an object for an array of list-type map";
+        let shown = list.get(index).map(Value::to_string).unwrap_or_default();
+        path.enter_item(index, |path| causes.push(Cause::invalid(path.text(), &shown, text)));
+        return;
+    }
+    repeated(list.iter().map(|item| key_of(item, schema)), path, causes);
+}
+
+/// Returns the key fields of an item.
+pub(crate) fn key_of(item: &Value, schema: &Value) -> Value {
+    let keys = node::texts(schema, "x-kubernetes-list-map-keys");
+    keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone()))).collect::<Map<_, _>>().into()
+}
+
+/// Adds one cause for each repeated value, at its second occurrence.
+fn repeated(values: impl Iterator<Item = Value>, path: &mut Path, causes: &mut Vec<Cause>) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (index, value) in values.enumerate() {
+        let shown = value.to_string();
+        let times = seen.entry(shown.clone()).or_default();
+        *times += 1;
+        if *times == 2 {
+            path.enter_item(index, |path| causes.push(Cause::duplicate(path.text(), &shown)));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The schema of a custom resource: pruning, defaults and validation.
+
+pub(crate) mod compile;
+pub(crate) mod defaulting;
+pub(crate) mod embedded;
+pub(crate) mod formats;
+pub(crate) mod lists;
+pub(crate) mod location;
+pub(crate) mod messages;
+pub(crate) mod node;
+pub(crate) mod path;
+pub(crate) mod prune;
+pub(crate) mod ratchet;
+pub(crate) mod validate;
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Number, Value};
+
+#[cfg(feature = "cel")]
+use crate::schemas::crd::cel::{self, Rules};
+use crate::schemas::crd::schema::compile::{Compiled, compile};
+use crate::schemas::crd::schema::messages::NO_FIELD;
+use crate::schemas::crd::schema::validate::{Before, validate};
+use crate::status::Cause;
+
+type Object = Map<String, Value>;
+
+/// The schema of one version of a custom resource. Its validators are compiled for the first object.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    root: Value,
+    has_rules: bool,
+    object: OnceLock<Option<Compiled>>,
+    status: OnceLock<Option<Compiled>>,
+    #[cfg(feature = "cel")]
+    rules: OnceLock<Rules>,
+}
+
+/// The validated part of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Object,
+    Status,
+}
+
+impl Schema {
+    pub(crate) fn new(root: Value) -> Self {
+        Self {
+            has_rules: node::any(&root, &node::has_rules),
+            root,
+            object: OnceLock::new(),
+            status: OnceLock::new(),
+            #[cfg(feature = "cel")]
+            rules: OnceLock::new(),
+        }
+    }
+
+    /// Returns the schema as it is in the CRD.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn root(&self) -> &Value {
+        &self.root
+    }
+
+    /// Removes unknown fields, and nulls that the schema does not allow. Returns the paths of unknown
+    /// fields in the order of kube-apiserver.
+    ///
+    /// # Errors
+    /// Returns the message for invalid metadata of the object or of an embedded object.
+    pub(crate) fn read(&self, object: &mut Object) -> Result<Vec<String>, String> {
+        let mut unknown = match object.get_mut("metadata") {
+            Some(metadata) => crate::schemas::types::take_metadata(metadata)?,
+            None => Vec::new(),
+        };
+        object.values_mut().for_each(use_integers);
+        unknown.extend(prune::prune(object, &self.root));
+        defaulting::drop_nulls(object, &self.root);
+        unknown.extend(embedded::tidy(object, &self.root)?);
+        Ok(unknown)
+    }
+
+    /// Adds the defaults of the schema to an object.
+    pub(crate) fn fill(&self, object: &mut Object) {
+        defaulting::fill(object, &self.root);
+    }
+
+    /// Validates an object. `before` is the previous object of an update. Adds warnings for failed rules
+    /// that the update tolerates.
+    pub(crate) fn validate(
+        &self,
+        scope: Scope,
+        object: &Object,
+        before: Option<&Object>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
+        let mut causes = match scope {
+            Scope::Object => self.validate_object(object, before),
+            Scope::Status => self.validate_status(object, before),
+        };
+        if scope == Scope::Object {
+            causes.extend(embedded::check(object, &self.root));
+        }
+        let repeated = lists::duplicates(object, &self.root);
+        if before.is_none_or(|before| lists::duplicates(before, &self.root).is_empty()) {
+            causes.extend(repeated);
+        }
+        if self.has_rules && causes.iter().any(Cause::is_blocking) {
+            let text = "some validation rules were not checked because the object was invalid; correct the \
+                        existing errors to complete validation";
+            causes.push(Cause::invalid(NO_FIELD, "null", text));
+        } else if self.has_rules {
+            causes.extend(self.evaluate_rules(object, before, warnings));
+        }
+        causes
+    }
+
+    /// Evaluates the rules. Even a write of the status evaluates the rules of the entire object.
+    #[cfg(feature = "cel")]
+    fn evaluate_rules(
+        &self,
+        object: &Object,
+        before: Option<&Object>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
+        let rules = self.rules.get_or_init(|| cel::compile(&self.root, "").0);
+        let before = before.map(|before| Value::Object(before.clone()));
+        let outcome = rules.validate(&self.root, &Value::Object(object.clone()), before.as_ref());
+        warnings.extend(outcome.tolerated.iter().map(Cause::line));
+        outcome.causes
+    }
+
+    /// Without the feature `cel`, only a restored CRD has rules. Each object of such a CRD is rejected.
+    #[cfg(not(feature = "cel"))]
+    fn evaluate_rules(&self, _: &Object, _: Option<&Object>, _: &mut Vec<String>) -> Vec<Cause> {
+        let detail =
+            "kube-testserver was built without its feature `cel`, so it cannot evaluate the rules of the CRD";
+        vec![Cause::forbidden(NO_FIELD, detail)]
+    }
+
+    fn validate_object(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
+        let Some(compiled) = self.object.get_or_init(|| compile(&self.root)) else { return Vec::new() };
+        let before = before.map(|before| Value::Object(before.clone()));
+        let before = before.as_ref().map(|value| Before { value, schema: &self.root });
+        validate(compiled, &Value::Object(object.clone()), "", before)
+    }
+
+    fn validate_status(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
+        let (Some(value), Some(schema)) = (object.get("status"), node::property(&self.root, "status")) else {
+            return Vec::new();
+        };
+        let Some(compiled) = self.status.get_or_init(|| compile(schema)) else { return Vec::new() };
+        let before = before.and_then(|before| before.get("status")).map(|value| Before { value, schema });
+        validate(compiled, value, "status", before)
+    }
+}
+
+/// Converts numbers without a fraction to integers, like a round trip through Go's JSON.
+fn use_integers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
+            // Above 2^53, a float does not represent every integer, so these numbers stay unchanged.
+            if let Some(float) = whole.filter(|float| float.abs() < 9_007_199_254_740_992.0) {
+                // Exact below 2^53.
+                *number = Number::from(float as i64);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(use_integers),
+        Value::Object(map) => map.values_mut().for_each(use_integers),
+        _ => {}
+    }
+}

@@ -1,0 +1,148 @@
+//! Defaults: only the fields that programs select by or read. This is not the complete defaulting of
+//! Kubernetes, and specs are not validated.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::schemas::kinds::kind::Kind;
+use crate::wire::object::metadata_mut;
+
+pub(crate) fn object_mut<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    parent.get_mut(key).and_then(Value::as_object_mut)
+}
+
+pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
+    for (key, value) in defaults {
+        if parent.get(*key).is_none_or(Value::is_null) {
+            parent.insert((*key).into(), value.clone());
+        }
+    }
+}
+
+/// Sets the defaults of the spec, on every write of the main resource.
+pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
+    if kind.is_pod() {
+        pod(object);
+    }
+    crate::schemas::kinds::workloads::spec(kind, object);
+    if (kind.group.as_str(), kind.plural.as_str()) == ("coordination.k8s.io", "leases") {
+        fill(object, &[("spec", json!({}))]);
+    }
+    if kind.is_event() {
+        crate::schemas::kinds::events::complete(object);
+    }
+    if kind.group.is_empty() && kind.kind == "Secret" {
+        secret(object);
+    }
+    if kind.is_namespace() {
+        let name = crate::wire::object::meta(object, "name").to_owned();
+        let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+    }
+}
+
+/// Moves `stringData` to `data`, encoded as base64.
+fn secret(object: &mut Map<String, Value>) {
+    fill(object, &[("type", json!("Opaque"))]);
+    let Some(Value::Object(texts)) = object.remove("stringData") else { return };
+    let data = object.entry("data").or_insert_with(|| json!({}));
+    let texts =
+        texts.into_iter().filter_map(|(key, text)| Some((key, STANDARD.encode(text.as_str()?).into())));
+    if let Some(data) = data.as_object_mut() {
+        data.extend(texts);
+    }
+}
+
+fn pod(object: &mut Map<String, Value>) {
+    let Some(spec) = object_mut(object, "spec") else { return };
+    fill(spec, &[("enableServiceLinks", json!(true))]);
+    pod_spec(spec);
+}
+
+/// Sets the defaults of a pod spec, which pod templates share.
+pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
+    fill(
+        spec,
+        &[
+            ("restartPolicy", json!("Always")),
+            ("terminationGracePeriodSeconds", json!(30)),
+            ("dnsPolicy", json!("ClusterFirst")),
+            ("securityContext", json!({})),
+            ("schedulerName", json!("default-scheduler")),
+        ],
+    );
+    for list in ["initContainers", "containers"] {
+        containers(spec, list);
+    }
+}
+
+/// An image with the tag `latest` or without a tag is always pulled.
+fn pull_policy(container: &Map<String, Value>) -> &'static str {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or("");
+    let name = image.rsplit('/').next().unwrap_or("");
+    let tagged = name.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest");
+    if tagged { "IfNotPresent" } else { "Always" }
+}
+
+fn containers(spec: &mut Map<String, Value>, list: &str) {
+    for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(container) = container.as_object_mut() {
+            let pulled = pull_policy(container);
+            fill(
+                container,
+                &[
+                    ("resources", json!({})),
+                    ("terminationMessagePath", json!("/dev/termination-log")),
+                    ("terminationMessagePolicy", json!("File")),
+                    ("imagePullPolicy", json!(pulled)),
+                ],
+            );
+        }
+    }
+}
+
+/// Sets the status of a new object. The status that the client sent is ignored, except for nodes.
+pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
+    let start = match (kind.rules.custom, kind.kind.as_str()) {
+        (true, _) => None,
+        (_, "Pod") => Some(json!({"phase": "Pending", "qosClass": "BestEffort"})),
+        (_, "Namespace") => Some(json!({"phase": "Active"})),
+        (_, "CustomResourceDefinition") => Some(crate::schemas::crd::defaults::status(object)),
+        (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),
+        (_, "Node") => object.remove("status").or_else(|| crate::schemas::types::absent(kind, "status")),
+        _ => crate::schemas::types::absent(kind, "status"),
+    };
+    object.remove("status");
+    if let Some(status) = start {
+        object.insert("status".into(), status);
+    }
+    if kind.is_namespace() {
+        object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaulted(kind: &str, object: Value) -> Value {
+        let kind =
+            crate::schemas::kinds::builtin::kinds().into_iter().find(|known| known.kind == kind).unwrap();
+        let Value::Object(mut object) = object else { panic!("no object") };
+        spec(&kind, &mut object);
+        Value::Object(object)
+    }
+
+    #[test]
+    fn secret_stores_bytes_and_gets_type() {
+        let secret =
+            defaulted("Secret", json!({"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "open"}}));
+        assert_eq!(secret, json!({"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "b3Blbg=="}}));
+    }
+}

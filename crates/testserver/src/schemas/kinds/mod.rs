@@ -1,0 +1,9 @@
+//! The names and rules of the kinds.
+
+pub(crate) mod builtin;
+pub(crate) mod defaults;
+pub(crate) mod events;
+pub(crate) mod kind;
+pub(crate) mod labels;
+pub(crate) mod times;
+pub(crate) mod workloads;

@@ -1,0 +1,6 @@
+//! The served kinds: their names, rules, types, CRDs and tables.
+
+pub(crate) mod crd;
+pub(crate) mod kinds;
+pub(crate) mod tables;
+pub(crate) mod types;

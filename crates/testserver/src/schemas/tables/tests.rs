@@ -1,0 +1,160 @@
+//! Cells that a test on the real server cannot produce, and the table of columns.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::constant(1_000_000_000, 0);
+
+/// Returns the cell of a column.
+fn cell(resource: (&str, &str), column: &str, object: &Value) -> Value {
+    let columns = builtin_columns(resource.0, resource.1);
+    let column = columns.columns.iter().find(|of| of.name == column).unwrap();
+    column.cell(object, NOW)
+}
+
+#[test]
+fn every_line_of_the_table_of_columns_is_valid() {
+    let count = include_str!("columns.txt").lines().map(|line| line.matches(" | ").count()).sum::<usize>();
+    let entries = include_str!("columns.txt").lines().filter(|line| !line.starts_with(' ')).count();
+    let kinds = crate::schemas::kinds::builtin::kinds();
+    let named = |line: &str| {
+        let key = line.split_once(": ").map_or("", |(key, _)| key).to_owned();
+        key.ends_with("/scales") || kinds.iter().any(|kind| format!("{}/{}", kind.group, kind.plural) == key)
+    };
+    let lines = include_str!("columns.txt").lines().filter(|line| !line.starts_with(' '));
+    assert_eq!(lines.filter(|line| !named(line)).collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(builtin::parsed(), (entries, entries + count), "entries and columns");
+}
+
+#[test]
+fn unknown_part_of_object_is_an_error() {
+    assert_eq!(IncludeObject::parse(Some("Object")), Ok(IncludeObject::Object));
+    assert_eq!(IncludeObject::parse(None), Ok(IncludeObject::Metadata));
+    assert!(IncludeObject::parse(Some("none")).unwrap_err().contains("Invalid value: \"none\""));
+}
+
+#[test]
+fn state_of_certificate_request_lists_its_conditions() {
+    let condition = |kinds: &[&str], certificate: &str| {
+        let conditions: Vec<Value> = kinds.iter().map(|kind| json!({"type": kind})).collect();
+        let csr = json!({"status": {"conditions": conditions, "certificate": certificate}});
+        cell(("certificates.k8s.io", "certificatesigningrequests"), "Condition", &csr)
+    };
+    assert_eq!(condition(&[], ""), "Pending");
+    assert_eq!(condition(&["Approved"], "QQ=="), "Approved,Issued");
+    assert_eq!(condition(&["Approved", "Denied"], ""), "Denied");
+    assert_eq!(condition(&["Approved", "Failed"], ""), "Approved,Failed");
+}
+
+#[test]
+fn unavailable_service_has_a_reason() {
+    let available = |condition: Value| {
+        let service = json!({"status": {"conditions": [condition]}});
+        cell(("apiregistration.k8s.io", "apiservices"), "Available", &service)
+    };
+    assert_eq!(available(json!({"type": "Available", "status": "True", "reason": "Passed"})), "True");
+    assert_eq!(available(json!({"type": "Available", "status": "False", "reason": "No"})), "False (No)");
+    assert_eq!(available(json!({"type": "Available", "status": "False"})), "False");
+    assert_eq!(available(json!({"type": "Other", "status": "True"})), "Unknown");
+}
+
+#[test]
+fn object_that_is_being_deleted_has_its_own_status() {
+    let deleted = |kind: (&str, &str), column, mut object: Value| {
+        object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
+        cell(kind, column, &object)
+    };
+    let phase = |phase: &str| json!({"status": {"phase": phase}});
+    assert_eq!(deleted(("", "pods"), "Status", phase("Running")), "Terminating");
+    assert_eq!(deleted(("", "pods"), "Status", phase("Failed")), "Failed");
+    let lost = json!({"status": {"phase": "Running", "reason": "NodeLost"}});
+    assert_eq!(cell(("", "pods"), "Status", &lost), "NodeLost");
+    assert_eq!(deleted(("", "pods"), "Status", lost), "Unknown");
+    assert_eq!(deleted(("", "persistentvolumes"), "Status", phase("Bound")), "Terminating");
+    assert_eq!(deleted(("batch", "jobs"), "Status", json!({})), "Terminating");
+    let claims = ("resource.k8s.io", "resourceclaims");
+    assert_eq!(deleted(claims, "State", json!({})), "deleted");
+    assert_eq!(deleted(claims, "State", json!({"status": {"allocation": {}}})), "deleted,allocated");
+}
+
+#[test]
+fn invalid_selectors_and_unknown_metrics_are_marked() {
+    let selector = json!({"spec": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}});
+    assert_eq!(cell(("networking.k8s.io", "networkpolicies"), "Pod-Selector", &selector), "<error>");
+    let metrics = json!({"spec": {"metrics": [{"type": "New"}]}});
+    let autoscalers = ("autoscaling", "horizontalpodautoscalers");
+    assert_eq!(cell(autoscalers, "Targets", &metrics), "<unknown type>");
+    assert_eq!(cell(autoscalers, "Targets", &json!({})), "<none>");
+}
+
+#[test]
+fn objects_of_wrong_types_have_cells() {
+    let wrong = json!({"metadata": [], "spec": "x", "status": 1, "data": null, "rules": {}, "series": []});
+    for kind in crate::schemas::kinds::builtin::kinds() {
+        let columns = builtin_columns(&kind.group, &kind.plural);
+        for object in [&Value::Null, &wrong] {
+            let row = TableFormat::new(columns.clone(), IncludeObject::None).row(object, b"null", NOW);
+            assert!(serde_json::from_slice::<Value>(&row).is_ok());
+        }
+    }
+}
+
+#[test]
+fn paths_are_parsed_like_in_kubernetes() {
+    use jsonpath::Path;
+    for good in [
+        ".a",
+        "a",
+        "$.a",
+        "@.a",
+        ".a[0]",
+        ".a[:2]",
+        ".a[::2]",
+        ".a['b']",
+        ".a[0,1]",
+        "..a",
+        ".a[?(@.b)]",
+        "'x'",
+        "-1.5",
+        ".a[?(@.b==\"(]\")]",
+        "",
+        ".a}x",
+        "true",
+        "end",
+    ] {
+        assert!(Path::parse(good).is_some(), "{good}");
+    }
+    for bad in [
+        ".a[",
+        ".a[x]",
+        ".a[1:2:3:4]",
+        ".a[?(@.b]",
+        ".a[?(@.b) ]",
+        "....a",
+        "'x",
+        "#",
+        ".a[+1]",
+        "1.2.3",
+        ".a(b)c,",
+        ".a[-]",
+    ] {
+        assert!(Path::parse(bad).is_none(), "{bad}");
+    }
+    let object = json!({"a": [{"b": 1, "c": "x"}, {"b": 2.5}, {"b": null}], "d": {"e": true}});
+    let find = |path: &str| {
+        let path = Path::parse(path).unwrap();
+        path.find(&object).map(|found| json!(found))
+    };
+    assert_eq!(find(".a[*].b"), Ok(json!([1, 2.5, null])));
+    assert_eq!(find(".a[-2:].b"), Ok(json!([2.5, null])));
+    assert_eq!(find(".a[1:1].b"), Ok(json!([])));
+    assert_eq!(find(".a[0].c.x"), Ok(json!([])));
+    assert_eq!(find(".a[::0]"), Err(jsonpath::Failed));
+    assert_eq!(find(".a[?(@.b<2)].c"), Err(jsonpath::Failed), "a float and an integer are not comparable");
+    assert_eq!(find(".a[?(@.c==\"x\")].b"), Ok(json!([1])));
+    assert_eq!(find(".d.*"), Ok(json!([true])));
+    assert_eq!(find("..e"), Ok(json!([true])));
+    assert_eq!(find("range"), Err(jsonpath::Failed));
+    assert_eq!(find("'x'"), Ok(json!(["x"])));
+}

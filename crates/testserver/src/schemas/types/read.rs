@@ -1,0 +1,356 @@
+//! Decodes an object from a client as a built-in kind. The real server decodes it into a Go type and
+//! encodes that again: unknown fields are dropped, empty values are dropped or normalized, and values of
+//! wrong types are rejected.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+use crate::schemas::kinds::times;
+use crate::schemas::types::empty::is_zero;
+use crate::schemas::types::table::{Base, Empty, Field, Form, JsonField, Message, Shape, Types};
+use crate::schemas::types::{bytes, quantity};
+
+type Object = Map<String, Value>;
+
+/// The reasons why an object cannot be decoded, with the messages of Go's decoder.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
+    Type { found: String, field: String, wanted: String },
+    #[error("illegal base64 data at input byte {0}")]
+    Bytes(usize),
+    /// A text that is not a valid time or quantity. Contains the message.
+    #[error("{0}")]
+    Text(String),
+}
+
+impl Unreadable {
+    /// Formats the error for a value on its own, and for an applied object.
+    pub(crate) fn of_value(&self) -> String {
+        match self {
+            Self::Type { found, wanted, .. } => {
+                format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+            }
+            Self::Bytes(_) => format!("error decoding from json: {self}"),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// An empty list in this metadata field resets all field managers. The code that handles the reset removes
+/// the list.
+const OWNERS: &str = "managedFields";
+
+/// Decodes an object of a built-in kind in place. Removes the fields that its type does not define and
+/// returns their paths.
+///
+/// # Errors
+/// Returns the first value of a wrong type; the object is then partly decoded.
+pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result<Vec<String>, Unreadable> {
+    let types = Types::get();
+    let place = types.kind(api_version, kind);
+    let Some(message) = place.and_then(|place| types.message(place)) else { return Ok(Vec::new()) };
+    let mut reader = Reader::default();
+    reader.fields(object, message, Path::Root)?;
+    Ok(reader.unknown)
+}
+
+pub(super) struct Reader {
+    types: &'static Types,
+    /// The paths of unknown fields. The decoder also removes these fields, except if the caller keeps
+    /// unknown fields.
+    pub unknown: Vec<String>,
+    keeps_unknown: bool,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { types: Types::get(), unknown: Vec::new(), keeps_unknown: false }
+    }
+}
+
+/// The path of a value. Go reports two kinds of paths: the path of an unknown field, and the types that
+/// lead to a value of a wrong type.
+#[derive(Clone, Copy)]
+pub(super) enum Path<'a> {
+    Root,
+    /// The metadata of an object, when decoded on its own.
+    Metadata,
+    Field(&'a Path<'a>, &'a Message, &'a JsonField),
+    Entry(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl Path<'_> {
+    /// Returns whether a field of this name in this object determines the type of the object.
+    fn is_type(&self, name: &str) -> bool {
+        matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
+    }
+
+    /// Returns whether this is the field with the object's field managers.
+    fn is_owners(&self) -> bool {
+        matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
+    }
+
+    /// Returns the message that contains the field, and the path of field names within it.
+    fn typed(&self) -> (&str, String) {
+        match self {
+            Self::Root | Self::Metadata => ("", String::new()),
+            Self::Entry(parent, _) | Self::Item(parent, _) => parent.typed(),
+            Self::Field(parent, message, known) => {
+                let (_, mut path) = parent.typed();
+                for name in known.embedded.iter().chain([&known.field.name]) {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(name);
+                }
+                (message.name, path)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parent, name) = match self {
+            Self::Root => return Ok(()),
+            Self::Metadata => return f.write_str("metadata"),
+            Self::Item(parent, index) => return write!(f, "{parent}[{index}]"),
+            Self::Field(parent, _, known) => (parent, known.field.name),
+            Self::Entry(parent, name) => (parent, *name),
+        };
+        match parent {
+            Self::Root => f.write_str(name),
+            parent => write!(f, "{parent}.{name}"),
+        }
+    }
+}
+
+/// The error for a value that should have the Go type `wanted`.
+pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if matches!(wanted, "int32" | "int64" | "uint8" | "float64") => {
+            &format!("number {number}")
+        }
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let (message, path) = path.typed();
+    Unreadable::Type { found: found.into(), field: format!("{message}.{path}"), wanted: wanted.into() }
+}
+
+impl Reader {
+    /// Creates a decoder that keeps unknown fields and does not report them.
+    pub(super) fn keeping_unknown() -> Self {
+        Self { keeps_unknown: true, ..Self::default() }
+    }
+
+    /// Decodes the fields of a message, including those of embedded messages.
+    pub(super) fn fields(
+        &mut self,
+        object: &mut Object,
+        message: &'static Message,
+        path: Path<'_>,
+    ) -> Result<(), Unreadable> {
+        let (mut removed, mut always) = (Vec::new(), 0);
+        for (name, value) in object.iter_mut() {
+            if let Some(known) = message.known(name) {
+                always += usize::from(known.always);
+                if !self.field(value, &known.field, Path::Field(&path, message, known))? {
+                    removed.push(name.clone());
+                }
+            } else if !self.keeps_unknown && !path.is_type(name) {
+                self.unknown.push(Path::Entry(&path, name).to_string());
+                removed.push(name.clone());
+            }
+        }
+        for name in removed {
+            object.remove(&name);
+        }
+        // Usually all fields are present.
+        let missing = if always < message.always().len() { message.always() } else { &[] };
+        for field in missing {
+            if !object.contains_key(field.name) {
+                object.insert(field.name.into(), self.types.empty(field).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes the value of a field. Returns whether it remains in the JSON.
+    pub(super) fn field(
+        &mut self,
+        value: &mut Value,
+        field: &Field,
+        path: Path<'_>,
+    ) -> Result<bool, Unreadable> {
+        let is_empty = match (field.shape, &mut *value) {
+            (_, Value::Null) => true,
+            (Shape::List, Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.value(item, field, Path::Item(&path, index))?;
+                }
+                items.is_empty() && !path.is_owners()
+            }
+            (Shape::Map, Value::Object(entries)) => {
+                for (name, entry) in entries.iter_mut() {
+                    self.value(entry, field, Path::Entry(&path, name))?;
+                }
+                entries.is_empty()
+            }
+            (Shape::List | Shape::Map, value) => {
+                return Err(mismatch(value, &self.types.whole_type(field), path));
+            }
+            (Shape::Pointer, value) => {
+                self.value(value, field, path)?;
+                false
+            }
+            (Shape::Value | Shape::Inline, value) => {
+                self.value(value, field, path)?;
+                field.empty != Empty::Kept && is_zero(value, field.base)
+            }
+        };
+        if !is_empty {
+            return Ok(true);
+        }
+        let empty = self.types.empty(field);
+        let stays = empty.is_some();
+        *value = empty.unwrap_or_default();
+        Ok(stays)
+    }
+
+    /// Decodes one value; null becomes the zero value of its type.
+    fn value(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<(), Unreadable> {
+        if value.is_null() {
+            *value = self.types.zero(field);
+            return Ok(());
+        }
+        let wrong = |value: &Value| Err(mismatch(value, &self.types.base_type(field), path));
+        match (field.base, &*value) {
+            (Base::Bool, Value::Bool(_)) | (Base::String, Value::String(_)) | (Base::Json, _) => {}
+            (Base::Int32, Value::Number(number)) => {
+                if number.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
+                    return wrong(value);
+                }
+            }
+            (Base::Int64, Value::Number(number)) => {
+                if number.as_i64().is_none() {
+                    return wrong(value);
+                }
+            }
+            (Base::Double, Value::Number(number)) => {
+                if let Some(whole) = double(number) {
+                    *value = whole;
+                }
+            }
+            (Base::Bytes, Value::String(text)) => {
+                if let Some(text) = bytes::canonical(text).map_err(Unreadable::Bytes)? {
+                    *value = text.into();
+                }
+            }
+            (Base::Bytes, Value::Array(_)) => *value = listed_bytes(value, path)?,
+            (Base::Time, Value::String(text)) => *value = stored(times::time(text))?,
+            (Base::MicroTime, Value::String(text)) => *value = stored(times::micro_time(text))?,
+            (Base::Time | Base::MicroTime, _) => return Err(mismatch(value, "string", path)),
+            (Base::Quantity, _) => {
+                if let Some(text) = read_quantity(value)? {
+                    *value = text.into();
+                }
+            }
+            (Base::IntOrString, Value::String(_)) => {}
+            (Base::IntOrString, _) => {
+                if value.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
+                    return Err(mismatch(value, "int32", path));
+                }
+            }
+            (Base::Message(place), _) => {
+                if let Some(message) = self.types.message(place) {
+                    return self.message(value, field, message, path);
+                }
+            }
+            _ => return wrong(value),
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        value: &mut Value,
+        field: &Field,
+        message: &'static Message,
+        path: Path<'_>,
+    ) -> Result<(), Unreadable> {
+        let inner = match (message.form, &mut *value) {
+            (Form::Object, Value::Object(object)) => return self.fields(object, message, path),
+            (Form::List | Form::Choice, Value::Array(_)) => Shape::List,
+            (Form::Choice, Value::Object(_)) => Shape::Pointer,
+            (Form::Choice, _) => Shape::Value,
+            (Form::Object | Form::List, _) => {
+                return Err(mismatch(value, &self.types.base_type(field), path));
+            }
+        };
+        let Some(inner) = message.fields.iter().find(|field| field.shape == inner) else {
+            return Err(mismatch(value, &self.types.base_type(field), path));
+        };
+        match value {
+            // The list stays even if it is empty, and a flag stays even if it is not set.
+            Value::Array(items) => items
+                .iter_mut()
+                .enumerate()
+                .try_for_each(|(index, item)| self.value(item, inner, Path::Item(&path, index))),
+            value => self.value(value, inner, path),
+        }
+    }
+}
+
+/// Returns the number as Go formats it, if that differs: integers have no fraction.
+fn double(number: &Number) -> Option<Value> {
+    let float = number.as_f64().filter(|_| number.as_i64().is_none())?;
+    // The comparison keeps the number in range.
+    if float.fract() == 0.0 && float.abs() < 2f64.powi(63) {
+        return Some((float as i64).into());
+    }
+    Number::from_f64(float).map(Value::Number)
+}
+
+/// Returns a time in its stored form. The first second of the year 1 is the zero time in Go.
+fn stored(read: Result<String, String>) -> Result<Value, Unreadable> {
+    let time = read.map_err(Unreadable::Text)?;
+    let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");
+    Ok(if is_none { Value::Null } else { time.into() })
+}
+
+/// Decodes bytes that were sent as a list of numbers.
+fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
+    use base64::Engine as _;
+    let items = value.as_array().into_iter().flatten();
+    let read = items.map(|item| match item {
+        Value::Null => Ok(0),
+        item => {
+            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
+            byte.ok_or_else(|| mismatch(item, "uint8", path))
+        }
+    });
+    let bytes = read.collect::<Result<Vec<u8>, Unreadable>>()?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
+}
+
+/// Returns the stored form of a quantity, if it differs from the text that was sent.
+fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
+    let sent = match value {
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    let stored = quantity::canonical(&sent).map_err(|detail| Unreadable::Text(detail.to_string()))?;
+    let stored = stored.unwrap_or(sent);
+    Ok(Some(stored).filter(|stored| value.as_str() != Some(stored)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,369 @@
+//! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`. The
+//! header of the file explains the format.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::schemas::kinds::kind::Kind;
+use crate::schemas::types::facts::Facts;
+
+/// The table of all messages.
+#[derive(Debug, Default)]
+pub(crate) struct Types {
+    kinds: HashMap<(&'static str, &'static str), usize>,
+    messages: Vec<Message>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// The name of the message in errors.
+    pub name: &'static str,
+    /// The package of the OpenAPI model. Its last part is the Go package of the type.
+    pub package: &'static str,
+    pub form: Form,
+    pub facts: Facts,
+    pub fields: Vec<Field>,
+    /// The JSON fields, ordered by name.
+    known: Vec<JsonField>,
+    /// The fields that JSON contains even if they are empty.
+    always: Vec<Field>,
+}
+
+/// A JSON field of a message. Fields of embedded messages are on the same level.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonField {
+    pub field: Field,
+    /// The embedded messages that contain the field. The outermost message is the first.
+    pub embedded: Vec<&'static str>,
+    /// True if JSON contains the field even if it is empty.
+    pub always: bool,
+}
+
+/// The JSON form of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An object with the fields of the message.
+    Object,
+    /// The value of the first field that is present, otherwise of the last field.
+    Choice,
+    /// The list in its only field.
+    List,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    pub number: u32,
+    /// The name of the field in JSON.
+    pub name: &'static str,
+    go_name: Option<&'static str>,
+    pub shape: Shape,
+    pub base: Base,
+    pub empty: Empty,
+    /// The Go name of the type of one value, and of the whole list or map, if `base` does not determine it.
+    pub go_base: Option<&'static str>,
+    go_whole: Option<&'static str>,
+    pub facts: Facts,
+}
+
+/// How often a field may occur, and its JSON form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// The field occurs once. A missing value is the empty value.
+    Value,
+    /// The field occurs once. A missing value is absent.
+    Pointer,
+    List,
+    /// Each occurrence is a message with a key and a value.
+    Map,
+    /// A message whose fields are merged into the containing object.
+    Inline,
+}
+
+/// The type of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    String,
+    Bytes,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// Bytes that contain JSON.
+    Json,
+    /// The message at this index of the table.
+    Message(usize),
+}
+
+impl Base {
+    /// Returns whether Go has an empty value for the type. Messages and similar types are never empty.
+    pub(crate) fn is_scalar(self) -> bool {
+        match self {
+            Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes => true,
+            Self::Time
+            | Self::MicroTime
+            | Self::Quantity
+            | Self::IntOrString
+            | Self::Json
+            | Self::Message(_) => false,
+        }
+    }
+}
+
+/// The JSON of an empty field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Empty {
+    /// Omitted if it is a text, a number, a list, ...; messages stay.
+    Dropped,
+    /// Zero or null.
+    Kept,
+    /// Omitted, although an empty time is otherwise null.
+    DroppedTime,
+}
+
+impl Field {
+    /// Returns whether JSON contains the field even if it is empty.
+    fn is_always_there(&self) -> bool {
+        match (self.empty, self.shape) {
+            (Empty::Kept, _) => true,
+            (Empty::Dropped, Shape::Value) => !self.base.is_scalar(),
+            (Empty::Dropped | Empty::DroppedTime, _) => false,
+        }
+    }
+
+    /// Returns the name in error messages.
+    pub(crate) fn go_name(&self) -> Cow<'static, str> {
+        if let Some(name) = self.go_name {
+            return name.into();
+        }
+        let mut letters = self.name.chars();
+        let first = letters.next().into_iter().flat_map(char::to_uppercase);
+        first.chain(letters).collect::<String>().into()
+    }
+}
+
+/// Names are ordered by length first, which is faster to compare than the text.
+fn order(name: &str) -> (usize, &str) {
+    (name.len(), name)
+}
+
+impl Message {
+    /// Returns the field with this JSON name.
+    pub(crate) fn known(&self, name: &str) -> Option<&JsonField> {
+        let wanted = order(name);
+        let place = self.known.binary_search_by(|known| order(known.field.name).cmp(&wanted)).ok()?;
+        self.known.get(place)
+    }
+
+    /// Returns the JSON fields.
+    pub(crate) fn json_fields(&self) -> impl Iterator<Item = &Field> {
+        self.known.iter().map(|known| &known.field)
+    }
+
+    /// Returns the fields that JSON contains even if they are empty.
+    pub(crate) fn always(&self) -> &[Field] {
+        &self.always
+    }
+}
+
+impl Types {
+    /// Returns the table; the first server of a process parses it.
+    pub(crate) fn get() -> &'static Self {
+        static TYPES: OnceLock<Types> = OnceLock::new();
+        TYPES.get_or_init(|| {
+            Self::parse(include_str!("types.txt"))
+                .expect("a test reads the whole table, which is part of the crate")
+        })
+    }
+
+    /// Returns the index of the message for a body of this kind.
+    pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+        self.kinds.get(&(api_version, kind)).copied()
+    }
+
+    /// Returns the index of a message by its OpenAPI model.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn find(&self, package: &str, name: &str) -> Option<usize> {
+        self.messages.iter().position(|message| (message.package, message.name) == (package, name))
+    }
+
+    /// Returns the message for an object of this kind; `None` for custom resources.
+    pub(crate) fn of(kind: &Kind) -> Option<&'static Message> {
+        let types = Self::get();
+        let place = types.kind(&kind.api_version(), &kind.kind).filter(|_| !kind.rules.custom)?;
+        types.message(place)
+    }
+
+    /// Returns all kinds: the version, the name and the index of the message.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        self.kinds.iter().map(|((version, kind), place)| (*version, *kind, *place))
+    }
+
+    /// Returns the kind of a resource in a URL, if the resource is named like its kind with a trailing s.
+    pub(crate) fn kind_of(&self, api_version: &str, resource: &str) -> Option<&'static str> {
+        let mut kinds = self.kinds.keys().filter(|(version, _)| *version == api_version);
+        kinds
+            .find(|(_, kind)| resource.strip_suffix('s') == Some(&kind.to_lowercase()))
+            .map(|(_, kind)| *kind)
+    }
+
+    pub(crate) fn message(&self, place: usize) -> Option<&Message> {
+        self.messages.get(place)
+    }
+
+    fn parse(text: &'static str) -> Result<Self, &'static str> {
+        let places = places(text);
+        let mut types = Self::default();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut parts = line.split(" +");
+            let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
+            let facts = Facts::parse(parts).ok_or(line)?;
+            match words.as_slice() {
+                ["kind", version, kind, message] => {
+                    types.kinds.insert((version, kind), *places.get(message).ok_or(line)?);
+                }
+                ["message" | "choice" | "list", name, package @ ..] => {
+                    let (form, _) = start_of(line).ok_or(line)?;
+                    let name = name.rsplit('.').next().unwrap_or(name);
+                    let package = package.first().copied().unwrap_or("io.k8s.api.core.v1");
+                    let (fields, known, always) = (Vec::new(), Vec::new(), Vec::new());
+                    types.messages.push(Message { name, package, form, facts, fields, known, always });
+                }
+                [number, name, of, go_name @ ..] => {
+                    let field = Field::parse([number, name, of], go_name.first().copied(), &places);
+                    let field = Field { facts, ..field.ok_or(line)? };
+                    types.messages.last_mut().ok_or(line)?.fields.push(field);
+                }
+                _ => return Err(line),
+            }
+        }
+        for place in 0..types.messages.len() {
+            let mut known = Vec::new();
+            types.collect(place, &[], &mut known);
+            known.sort_by_key(|known| order(known.field.name));
+            let always = known.iter().filter(|known| known.always).map(|known| known.field).collect();
+            if let Some(message) = types.messages.get_mut(place) {
+                (message.known, message.always) = (known, always);
+            }
+        }
+        Ok(types)
+    }
+
+    /// Collects the fields of a message that is nested in the `embedded` messages.
+    fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<JsonField>) {
+        let Some(message) = self.messages.get(place) else { return };
+        for field in &message.fields {
+            if let (Shape::Inline, Base::Message(inner)) = (field.shape, field.base) {
+                let name = field.go_name.unwrap_or(field.name);
+                self.collect(inner, &[embedded, &[name]].concat(), known);
+            } else {
+                let always = field.is_always_there();
+                known.push(JsonField { field: *field, embedded: embedded.to_vec(), always });
+            }
+        }
+    }
+
+    /// Returns the Go name of the type of one value of this field.
+    pub(crate) fn base_type(&self, field: &Field) -> Cow<'static, str> {
+        if let Some(name) = field.go_base {
+            return name.into();
+        }
+        let name = match field.base {
+            Base::Bool => "bool",
+            Base::Int32 => "int32",
+            Base::Int64 => "int64",
+            Base::Double => "float64",
+            Base::String => "string",
+            Base::Bytes => "[]uint8",
+            Base::Time => "v1.Time",
+            Base::MicroTime => "v1.MicroTime",
+            Base::Quantity => "resource.Quantity",
+            Base::IntOrString => "intstr.IntOrString",
+            Base::Json => "runtime.RawExtension",
+            Base::Message(place) => {
+                let message = self.message(place).map(|message| (message.package, message.name));
+                let (package, name) = message.unwrap_or_default();
+                let package = package.rsplit('.').next().unwrap_or_default();
+                return format!("{package}.{name}").into();
+            }
+        };
+        name.into()
+    }
+
+    /// Returns the Go name of the type of this field, which is a list or a map.
+    pub(crate) fn whole_type(&self, field: &Field) -> Cow<'static, str> {
+        match (field.go_whole, field.shape) {
+            (Some(name), _) => name.into(),
+            (None, Shape::List) => format!("[]{}", self.base_type(field)).into(),
+            (None, Shape::Map) => format!("map[string]{}", self.base_type(field)).into(),
+            (None, Shape::Value | Shape::Pointer | Shape::Inline) => self.base_type(field),
+        }
+    }
+}
+
+/// Maps each message name to its index.
+fn places(text: &'static str) -> HashMap<&'static str, usize> {
+    let starts = text.lines().filter_map(start_of);
+    starts.enumerate().map(|(place, (_, name))| (name, place)).collect()
+}
+
+/// Parses the form and the name in the first line of a message.
+fn start_of(line: &str) -> Option<(Form, &str)> {
+    let (start, name) = line.split_once(' ')?;
+    let name = name.split(' ').next()?;
+    let form = match start {
+        "message" => Form::Object,
+        "choice" => Form::Choice,
+        "list" => Form::List,
+        _ => return None,
+    };
+    Some((form, name))
+}
+
+impl Field {
+    fn parse(
+        [number, name, of]: [&'static str; 3],
+        go_name: Option<&'static str>,
+        places: &HashMap<&str, usize>,
+    ) -> Option<Self> {
+        let (of, go_whole) = match of.split_once('=') {
+            Some((of, name)) => (of, Some(name)),
+            None => (of, None),
+        };
+        let (of, go_base) = match of.split_once('@') {
+            Some((of, name)) => (of, Some(name)),
+            None => (of, None),
+        };
+        let (of, empty) = match (of.strip_suffix('!'), of.strip_suffix('?')) {
+            (Some(of), _) => (of, Empty::Kept),
+            (_, Some(of)) => (of, Empty::DroppedTime),
+            _ => (of, Empty::Dropped),
+        };
+        let shapes = [("*", Shape::Pointer), ("[]", Shape::List), ("{}", Shape::Map), ("", Shape::Value)];
+        let (of, shape) = shapes.iter().find_map(|(sign, shape)| Some((of.strip_prefix(sign)?, *shape)))?;
+        let shape = if name == "^" { Shape::Inline } else { shape };
+        let base = match of {
+            "bool" => Base::Bool,
+            "int32" => Base::Int32,
+            "int64" => Base::Int64,
+            "double" => Base::Double,
+            "string" => Base::String,
+            "bytes" => Base::Bytes,
+            "time" => Base::Time,
+            "microtime" => Base::MicroTime,
+            "quantity" => Base::Quantity,
+            "intorstring" => Base::IntOrString,
+            "json" => Base::Json,
+            message => Base::Message(*places.get(message)?),
+        };
+        let (number, facts) = (number.parse().ok()?, Facts::default());
+        Some(Self { number, name, go_name, shape, base, empty, go_base, go_whole, facts })
+    }
+}
+
+#[cfg(test)]
+mod tests;

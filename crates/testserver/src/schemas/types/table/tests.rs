@@ -1,0 +1,74 @@
+//! Tests of the parsed table.
+
+use super::*;
+
+#[test]
+fn table_is_parsed_completely() {
+    let types = Types::parse(include_str!("../types.txt")).unwrap();
+    let config_map = types.message(types.kind("v1", "ConfigMap").unwrap()).unwrap();
+    assert_eq!(config_map.name, "ConfigMap");
+    let field = |name| config_map.fields.iter().find(|field| field.name == name).unwrap();
+    assert_eq!((field("metadata").number, &*field("metadata").go_name()), (1, "ObjectMeta"));
+    assert_eq!((field("binaryData").number, &*field("binaryData").go_name()), (3, "BinaryData"));
+    assert_eq!((field("binaryData").shape, field("binaryData").base), (Shape::Map, Base::Bytes));
+    assert_eq!((field("immutable").shape, field("immutable").base), (Shape::Pointer, Base::Bool));
+    assert_eq!(types.whole_type(field("binaryData")), "map[string][]uint8");
+    let volume = types.messages.iter().find(|message| message.name == "Volume").unwrap();
+    let known = volume.known("emptyDir").unwrap();
+    assert_eq!(known.embedded, ["VolumeSource"]);
+    assert_eq!(types.base_type(&known.field), "v1.EmptyDirVolumeSource");
+}
+
+#[test]
+fn no_field_shares_name_with_embedded_field() {
+    for message in &Types::get().messages {
+        let twice = message.known.windows(2).find(|pair| pair[0].field.name == pair[1].field.name);
+        assert!(twice.is_none(), "{twice:?} in {}", message.name);
+    }
+}
+
+#[test]
+fn malformed_line_is_an_error() {
+    assert_eq!(Types::parse("message A\n1 a Nothing").unwrap_err(), "1 a Nothing");
+    assert_eq!(Types::parse("1 a string").unwrap_err(), "1 a string");
+    assert_eq!(Types::parse("kind v1 A B").unwrap_err(), "kind v1 A B");
+    assert_eq!(Types::parse("message A\nx a string").unwrap_err(), "x a string");
+    assert_eq!(Types::parse("message A\n1 a string +wanted").unwrap_err(), "1 a string +wanted");
+}
+
+#[test]
+fn every_built_in_kind_is_in_type_table() {
+    for kind in crate::schemas::kinds::builtin::kinds() {
+        assert!(Types::get().kind(&kind.api_version(), &kind.kind).is_some(), "{kind:?}");
+    }
+}
+
+#[test]
+fn reviews_and_bindings_are_found_by_resource() {
+    let of = |version, resource| Types::get().kind_of(version, resource);
+    assert_eq!(of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), Some("SelfSubjectAccessReview"));
+    assert_eq!(of("v1", "bindings"), Some("Binding"));
+    assert_eq!(of("v1", "widgets"), None);
+}
+
+#[test]
+fn facts_and_defaults_are_parsed() {
+    let types = Types::get();
+    let field = |kind: &str, name: &str| {
+        let message = types.messages.iter().find(|message| message.name == kind).unwrap();
+        message.known(name).unwrap().field
+    };
+    let ports = field("Container", "ports");
+    assert_eq!(ports.facts.list, Some(("map", "containerPort,protocol")));
+    assert_eq!(ports.facts.patch, Some(("merge", "containerPort")));
+    let protocol = field("ContainerPort", "protocol");
+    assert_eq!((protocol.facts.permitted, protocol.facts.required), (Some("SCTP,TCP,UDP"), false));
+    assert_eq!(types.default_of(&protocol), Some("TCP".into()));
+    assert_eq!(types.default_of(&field("ContainerPort", "containerPort")), Some(0.into()));
+    assert!(field("ContainerPort", "containerPort").facts.required);
+    assert_eq!(types.default_of(&field("ContainerPort", "name")), None);
+    assert_eq!(types.default_of(&field("Pod", "spec")), Some(serde_json::json!({})));
+    assert!(
+        types.messages.iter().any(|message| message.name == "LabelSelector" && message.facts.is_atomic())
+    );
+}

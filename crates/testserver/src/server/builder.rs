@@ -1,0 +1,181 @@
+//! The configuration of a server.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Duration;
+
+use crate::access::users::{MASTERS, Rights, Users};
+use crate::clock::{Clock, RunningClock};
+use crate::faults::{FaultPlan, StreamingLists};
+use crate::read::watch::MAX_WATCH_DURATION;
+use crate::server::Server;
+use crate::state::{Config, Shared};
+use crate::storage::log::{Retention, Window};
+
+const HISTORY: Window = Window { events: 65_536, age: None };
+
+/// Configures a server. [`Server::builder`] creates the builder.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ServerBuilder(Config, Option<FaultPlan>);
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        let config = Config {
+            clock: RunningClock::from(Clock::default()),
+            seed: 0,
+            retention: Retention { watches: HISTORY, lists: HISTORY },
+            bookmark_period: Duration::from_secs(60),
+            sharded_lists: false,
+            streaming_lists: StreamingLists::Served,
+            gzip_watches: false,
+            watch_cache: true,
+            garbage_collector: false,
+            field_ownership: true,
+            users: Users::default(),
+        };
+        Self(config, None)
+    }
+}
+
+impl ServerBuilder {
+    /// Sets the clock for the timestamps in objects. Default: the wall clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.0.clock = clock.into();
+        self
+    }
+
+    /// Sets the seed for uids, generated names, and the timeout of watches without `timeoutSeconds`.
+    /// Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.0.seed = seed;
+        self
+    }
+
+    /// Sets the period of bookmarks on an idle watch, from one millisecond to one year. Default: one
+    /// minute, like kube-apiserver.
+    pub fn bookmark_period(mut self, period: Duration) -> Self {
+        self.0.bookmark_period = period.clamp(Duration::from_millis(1), MAX_WATCH_DURATION);
+        self
+    }
+
+    /// Sets the number of events that the server keeps for each resource. Watches and paged lists read
+    /// these events. Default: 65,536.
+    ///
+    /// The server drops older events. If the server drops an event before a watch has read it, the watch
+    /// fails with 410. With 0, a watch fails at the next event. Each event holds the previous state of
+    /// its object, and the limit does not count bytes. Set a lower limit if a program often writes large
+    /// objects.
+    pub fn history(mut self, events: usize) -> Self {
+        self.0.retention.watches.events = events;
+        self.0.retention.lists.events = events;
+        self
+    }
+
+    /// Sets the age at which events expire, for watches and for lists. Default: events do not expire by
+    /// age.
+    pub fn expire_after(self, age: Duration) -> Self {
+        self.expire_watches_after(age).expire_lists_after(age)
+    }
+
+    /// Sets the age at which events expire for watches, like in a busy watch cache. Default: events do
+    /// not expire by age.
+    pub fn expire_watches_after(mut self, age: Duration) -> Self {
+        self.0.retention.watches.age = Some(age);
+        self
+    }
+
+    /// Sets the age at which a resourceVersion expires for lists, and for further pages of older lists.
+    /// Default: resourceVersions do not expire by age.
+    ///
+    /// kube-apiserver compacts etcd every five minutes.
+    pub fn expire_lists_after(mut self, age: Duration) -> Self {
+        self.0.retention.lists.age = Some(age);
+        self
+    }
+
+    /// Sets the response to streaming lists (`sendInitialEvents`). `false` simulates a server without
+    /// the feature gate WatchList. Default: `true`.
+    pub fn streaming_lists(mut self, mode: impl Into<StreamingLists>) -> Self {
+        self.0.streaming_lists = mode.into();
+        self
+    }
+
+    /// Compresses each event of a watch as a separate gzip member if the client accepts gzip. Default:
+    /// `false`, like kube-apiserver 1.36.
+    pub fn gzip_watches(mut self, on: bool) -> Self {
+        self.0.gzip_watches = on;
+        self
+    }
+
+    /// Sets whether the server supports `shardSelector`, like with the feature gate ShardedListAndWatch.
+    /// Otherwise, the server ignores the parameter. Default: `false`.
+    pub fn sharded_lists(mut self, on: bool) -> Self {
+        self.0.sharded_lists = on;
+        self
+    }
+
+    /// Sets whether reads use a watch cache. Default: `true`.
+    ///
+    /// `false` simulates a server with `--watch-cache=false`. Such a server also splits a list with
+    /// `resourceVersion=0` into pages. It sends only one bookmark, at the end of the initial state of a
+    /// streaming list.
+    pub fn watch_cache(mut self, on: bool) -> Self {
+        self.0.watch_cache = on;
+        self
+    }
+
+    /// Enables the garbage collector. It deletes objects whose owners no longer exist, and handles the
+    /// finalizers `orphan` and `foregroundDeletion`. Default: `false`, like an API server without
+    /// controllers.
+    ///
+    /// The collector runs within each write, before the server sends the response.
+    pub fn garbage_collector(mut self, on: bool) -> Self {
+        self.0.garbage_collector = on;
+        self
+    }
+
+    /// Sets whether `managedFields` records the owners of fields from the creation of an object.
+    /// Default: `true`.
+    ///
+    /// Set `false` for load tests: writes are faster, and objects are smaller. The first server-side
+    /// apply of an object always starts the record, like on kube-apiserver.
+    pub fn field_ownership(mut self, on: bool) -> Self {
+        self.0.field_ownership = on;
+        self
+    }
+
+    /// Adds a user with a bearer token. Default: no users, and the server permits all requests.
+    ///
+    /// If a user exists, the server rejects an unknown token with 401, and a missing right with 403. A
+    /// request without a token belongs to the user `system:anonymous`, which may only read health and
+    /// version. Call this method once for each user. [`Server::access`] can change users and rights at
+    /// run time.
+    pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
+        let groups: &[&str] = match rights {
+            Rights::All => &[MASTERS],
+            Rights::None => &[],
+        };
+        self.0.users.add(token, name, groups);
+        self
+    }
+
+    /// Sets a plan of random faults, which starts with the first request. Default: no plan.
+    pub fn plan(mut self, plan: FaultPlan) -> Self {
+        self.1 = Some(plan);
+        self
+    }
+
+    /// Creates the server. It contains only the namespaces `default`, `kube-node-lease`, `kube-public`
+    /// and `kube-system`.
+    pub fn build(self) -> Server {
+        let shared = Arc::new(Shared::new(self.0, crate::gc::settle));
+        crate::write::namespaces::populate(&shared);
+        shared.write(|state| state.store.begin());
+        if let Some(plan) = self.1 {
+            shared.run_plan(plan);
+        }
+        Server { shared, never: Arc::new(watch::Sender::new(false)) }
+    }
+}

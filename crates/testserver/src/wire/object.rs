@@ -1,0 +1,94 @@
+//! JSON objects and request bodies: access to their common parts.
+
+use http::{HeaderMap, header};
+use serde_json::{Map, Value};
+
+pub(crate) type Object = Map<String, Value>;
+
+/// Keeps an object until its dependents are removed.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Keeps an object until its dependents no longer have an owner reference to the object.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// Returns the media type of the body without parameters; empty if there is none.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or("").trim()
+}
+
+/// Returns the start of a body as it appears in messages.
+pub(crate) fn excerpt(body: &[u8]) -> String {
+    let (start, more) = match body.get(..30) {
+        Some(start) if body.len() > 30 => (start, " ..."),
+        _ => (body, ""),
+    };
+    match start.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        // A body that does not look like JSON is formatted byte by byte.
+        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).chain([more.into()]).collect(),
+    }
+}
+
+/// Returns the type name of a value in messages of the real server.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Null => "null",
+    }
+}
+
+/// Returns the metadata of the object, which is created if it does not exist.
+pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(metadata) => metadata,
+        _ => unreachable!("the line above made it an object"),
+    }
+}
+
+/// Returns a text of the metadata; empty if absent.
+pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Returns the finalizers of the object.
+pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
+    let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Returns the Go type of a value.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::Null => "<nil>",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn excerpt_is_text_for_json_and_hex_otherwise() {
+        assert_eq!(excerpt(&Bytes::from_static(b"")), "<empty>");
+        assert_eq!(excerpt(&Bytes::from_static(b"{\"a")), "{\"a");
+        assert_eq!(excerpt(&Bytes::from("{".repeat(31))), format!("{} ...", "{".repeat(30)));
+        assert_eq!(excerpt(&Bytes::from("a".repeat(31))), format!("{} ...", "61".repeat(30)));
+    }
+}

@@ -1,0 +1,157 @@
+//! The owners of fields after a CREATE, an UPDATE, or a PATCH other than an apply.
+
+use kube_managed_fields::{Manager, Managers, Operation, is_reset, keep_times};
+use serde_json::Value;
+
+use crate::schemas::kinds::events;
+use crate::schemas::kinds::kind::Kind;
+use crate::state::Shared;
+use crate::wire::object::metadata_mut;
+use crate::write::apply::reset;
+use crate::write::{Mode, Object, Part, WriteOptions};
+
+pub(crate) const KEY: &str = "managedFields";
+
+/// The properties of a write that determine ownership.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub kind: &'a Kind,
+    pub part: Part,
+    /// The field manager. Empty if the request does not set it.
+    pub manager: &'a str,
+    /// The time of the write, for the entry of the manager.
+    pub now: &'a str,
+}
+
+impl<'a> Write<'a> {
+    pub(crate) fn new(kind: &'a Kind, mode: &'a Mode, now: &'a str) -> Self {
+        Self { kind, part: mode.part, manager: &mode.options.manager, now }
+    }
+
+    /// Describes the write for the computation of the owners.
+    pub(crate) fn described(&self, operation: Operation) -> kube_managed_fields::Write<'_> {
+        let manager = Manager {
+            name: if self.manager.is_empty() { "unknown".into() } else { self.manager.into() },
+            operation,
+            api_version: self.kind.api_version(),
+            subresource: reset::subresource(self.part).into(),
+        };
+        kube_managed_fields::Write {
+            schema: &self.kind.merging,
+            manager,
+            time: self.now.into(),
+            excluded: reset::unchanged_fields(self.kind, self.part),
+            keeps_nulls: self.kind.rules.custom,
+        }
+    }
+}
+
+/// Sets the owners of a new object. An apply has already set them.
+pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, object: &mut Object) {
+    if options.operation == Operation::Apply {
+        return;
+    }
+    let sent = metadata_mut(object).remove(KEY);
+    let Some(mut owners) = owners(Part::Main, None, sent) else { return };
+    if owners.is_empty() && !shared.config.field_ownership {
+        return;
+    }
+    let now = shared.config.clock.timestamp(0);
+    let write = Write { kind, part: Part::Main, manager: &options.manager, now: &now };
+    update(write, None, object, &mut owners);
+    put(object, owners);
+}
+
+/// Sets the owners after the server itself wrote the status, like the real server.
+pub(crate) fn status_by_the_server(shared: &Shared, kind: &Kind, before: &Object, after: &mut Object) {
+    let now = shared.config.clock.timestamp(0);
+    track(Write { kind, part: Part::Status, manager: "kube-apiserver", now: &now }, before, after);
+}
+
+/// Returns the owners that an apply has computed, for [`updated`].
+pub(crate) fn owners_of_apply(mode: &Mode, after: &Object) -> Option<Value> {
+    match mode.options.operation {
+        Operation::Apply => managed_fields(after).cloned(),
+        Operation::Update => None,
+    }
+}
+
+/// Sets the owners of `after` before it is stored.
+pub(crate) fn updated(
+    shared: &Shared,
+    kind: &Kind,
+    mode: &Mode,
+    before: &Object,
+    after: &mut Object,
+    applied: Option<Value>,
+) {
+    match (mode.part, mode.options.operation) {
+        // The server itself executes bindings and evictions, so no manager owns these changes.
+        (Part::Binding | Part::Eviction, _) => return,
+        (_, Operation::Apply) => {
+            let metadata = metadata_mut(after);
+            metadata.remove(KEY);
+            if let Some(applied) = applied {
+                metadata.insert(KEY.into(), applied);
+            }
+        }
+        (_, Operation::Update) => {
+            let now = shared.config.clock.timestamp(0);
+            track(Write::new(kind, mode, &now), before, after);
+        }
+    }
+    keep_times(before, after);
+}
+
+fn track(write: Write<'_>, before: &Object, after: &mut Object) {
+    let sent = metadata_mut(after).remove(KEY);
+    let Some(mut owners) = owners(write.part, managed_fields(before), sent) else { return };
+    // Without owners, the object was never tracked, or its managers were reset.
+    if !owners.is_empty() {
+        update(write, Some(before), after, &mut owners);
+        put(after, owners);
+    }
+}
+
+fn put(object: &mut Object, owners: Managers) {
+    if let Some(value) = owners.into_json() {
+        metadata_mut(object).insert(KEY.into(), value);
+    }
+}
+
+/// Returns the current owners. A client may replace them with the object, but not through a
+/// subresource. Returns `None` if the client resets them.
+fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Managers> {
+    if part == Part::Main
+        && let Some(sent) = sent
+    {
+        if is_reset(&sent) {
+            return None;
+        }
+        if Some(&sent) == live {
+            return Managers::from_json_unchecked(sent).or_else(|| Some(Managers::default()));
+        }
+        if let Some(owners) = Managers::from_json(sent).filter(|owners| !owners.is_empty()) {
+            return Some(owners);
+        }
+    }
+    Some(live.cloned().and_then(Managers::from_json_unchecked).unwrap_or_default())
+}
+
+/// Adds the changed fields to the writer, and removes them from all other managers.
+pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, owners: &mut Managers) {
+    let mut described = write.described(Operation::Update);
+    match before {
+        Some(before) => owners.update(&described, before, after),
+        None => {
+            described.excluded.add(reset::made_by_the_server(write.kind));
+            let nothing = events::inside(write.kind, crate::schemas::types::nothing(write.kind));
+            owners.update(&described, &nothing, after);
+        }
+    }
+}
+
+/// Returns the `managedFields` of an object.
+pub(crate) fn managed_fields(object: &Object) -> Option<&Value> {
+    object.get("metadata")?.get(KEY)
+}
