@@ -61,7 +61,6 @@ mod field_set;
 mod managers;
 mod merge;
 mod openapi;
-mod order;
 mod schema;
 mod step;
 mod strategic;

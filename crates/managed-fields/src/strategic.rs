@@ -4,10 +4,11 @@
 //! keys that stay. `$deleteFromPrimitiveList/x` removes values of the list `x`, and
 //! `$setElementOrder/x` sets the order of its items.
 
+mod order;
+
 use serde_json::{Map, Value};
 
 use crate::Object;
-use crate::order;
 use crate::schema::{PatchStrategy, Schema};
 
 const DIRECTIVE: &str = "$patch";

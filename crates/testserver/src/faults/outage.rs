@@ -17,8 +17,8 @@ pub enum Outage {
     /// Simulates a stopped server. All connections break, and new connections fail with "connection
     /// refused".
     ///
-    /// For clients of a [`Server::service`], which have no socket, new and pending requests fail, and
-    /// watches break.
+    /// For clients of a [`Server::service`](crate::Server::service), which have no socket, new and pending
+    /// requests fail, and watches break.
     Refused,
     /// Simulates a suspended process or a hanging host. The server accepts connections, but does not
     /// send any data, also on open connections. After the outage, the server processes the requests that

@@ -15,7 +15,8 @@ pub enum LoadBalancing {
     /// Sends each request to a random replica. The number is the seed.
     Random(u64),
     /// Assigns each connection to the next replica in a cycle. All requests of a connection go to this
-    /// replica. A service that [`Replicas::service`](crate::Replicas::service) returns counts as one connection.
+    /// replica. A service that [`Replicas::service`](crate::Replicas::service) returns counts as one
+    /// connection.
     PerConnection,
 }
 

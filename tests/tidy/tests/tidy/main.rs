@@ -9,6 +9,7 @@ mod crate_map;
 mod lexer;
 mod links;
 mod local_paths;
+mod module_graph;
 mod parity;
 mod peer_tests;
 mod property_tests;
@@ -56,6 +57,11 @@ fn crate_documentation_has_invariants() {
 #[test]
 fn files_and_functions_are_short() {
     assert_rust(|file| [shape::file_length(file), shape::function_lengths(file)].concat());
+}
+
+#[test]
+fn modules_import_each_other_in_one_direction() {
+    assert_none(&module_graph::check(&workspace()));
 }
 
 #[test]
