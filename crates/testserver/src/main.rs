@@ -1,4 +1,4 @@
-//! Runs the server as a program: `cargo run -p kube-testserver -- --port 0 --kubeconfig FILE`.
+//! Runs the server as a program: `cargo run -p kube-testserver --features bin -- --port 0 --kubeconfig FILE`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

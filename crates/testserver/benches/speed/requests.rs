@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use kube_testserver::{ApiService, Body};
-use tower::Service;
+use tower_service::Service;
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 

@@ -21,6 +21,7 @@ use tokio::time::{Duration, timeout};
 
 use crate::http::backend::Backend;
 use crate::http::service::ApiService;
+#[cfg(feature = "tls")]
 use crate::http::tls::Tls;
 use crate::shutdown::closed;
 use crate::state::Shared;
@@ -29,6 +30,7 @@ use crate::state::Shared;
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The timeout of a TLS handshake.
+#[cfg(feature = "tls")]
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum time until the first byte of a request arrives on a new connection. hyper limits the time
@@ -55,23 +57,43 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub(crate) async fn bind(
+    pub(crate) async fn bind(shared: Arc<Shared>, backend: Backend, addr: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(addr).await?;
+        let addr = listener.local_addr()?;
+        Ok(Self::start(shared, backend, listener, addr, Encryption::None))
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) async fn bind_tls(
         shared: Arc<Shared>,
         backend: Backend,
         addr: SocketAddr,
-        encrypted: bool,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
-        let tls = encrypted.then(|| Tls::new(addr)).transpose().map_err(io::Error::other)?;
-        let authority = tls.as_ref().map(|tls| tls.authority.clone());
+        let tls = Tls::new(addr).map_err(io::Error::other)?;
+        Ok(Self::start(shared, backend, listener, addr, Encryption::Tls(tls)))
+    }
+
+    fn start(
+        shared: Arc<Shared>,
+        backend: Backend,
+        listener: TcpListener,
+        addr: SocketAddr,
+        encryption: Encryption,
+    ) -> Self {
+        let authority = match &encryption {
+            Encryption::None => None,
+            #[cfg(feature = "tls")]
+            Encryption::Tls(tls) => Some(tls.authority.clone()),
+        };
         let token = shared.access.admin_token();
         let (closing, is_closing) = watch::channel(false);
         let aborting = Arc::new(Notify::new());
         let service = ApiService::new(shared, backend, is_closing.clone());
-        let acceptor = Acceptor { tls, service, closing: is_closing, streams: StreamTasks::default() };
+        let acceptor = Acceptor { encryption, service, closing: is_closing, streams: StreamTasks::default() };
         let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
-        Ok(Self { addr, token, authority, closing, aborting, task: Some(task) })
+        Self { addr, token, authority, closing, aborting, task: Some(task) }
     }
 
     /// Returns the address and port on which the server listens.
@@ -169,10 +191,18 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     }
 }
 
+/// The encryption of the connections of a listener.
+#[derive(Clone)]
+enum Encryption {
+    None,
+    #[cfg(feature = "tls")]
+    Tls(Tls),
+}
+
 /// The shared parts of all connections.
 #[derive(Clone)]
 struct Acceptor {
-    tls: Option<Tls>,
+    encryption: Encryption,
     service: ApiService,
     closing: watch::Receiver<bool>,
     streams: StreamTasks,
@@ -230,11 +260,14 @@ impl Acceptor {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY for a connection");
         }
-        let Some(tls) = self.tls.clone() else { return self.serve(stream).await };
-        match timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => self.serve(stream).await,
-            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-            Err(_) => tracing::debug!("TLS handshake timed out"),
+        match self.encryption.clone() {
+            Encryption::None => self.serve(stream).await,
+            #[cfg(feature = "tls")]
+            Encryption::Tls(tls) => match timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => self.serve(stream).await,
+                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => tracing::debug!("TLS handshake timed out"),
+            },
         }
     }
 

@@ -12,5 +12,6 @@ mod review;
 pub(crate) mod service;
 pub(crate) mod service_error;
 pub(crate) mod subresources;
+#[cfg(feature = "tls")]
 mod tls;
 mod yaml;

@@ -36,7 +36,7 @@ const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves the API as a [`tower::Service`]. The service is cloneable, does not use a socket, and accepts
+/// Serves the API as a [`tower::Service`](tower_service::Service). The service is cloneable, does not use a socket, and accepts
 /// any body type.
 ///
 /// A request runs on the task of the caller. If the future is dropped, the request is cancelled. Its
@@ -254,7 +254,7 @@ pub(crate) struct Call {
     pub arrival: PendingWatch,
 }
 
-impl<B> tower::Service<Request<B>> for ApiService
+impl<B> tower_service::Service<Request<B>> for ApiService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,

@@ -51,7 +51,7 @@ impl Server {
         ServerBuilder::default()
     }
 
-    /// Returns the server as a [`tower::Service`]. Create a client with
+    /// Returns the server as a [`tower::Service`](tower_service::Service). Create a client with
     /// `kube_client::Client::new(server.service(), "default")`.
     pub fn service(&self) -> ApiService {
         self.primary_replica().service()
@@ -68,7 +68,7 @@ impl Server {
         self.primary_replica().listen(addr).await
     }
 
-    /// Serves HTTPS on a TCP address. The client and the server negotiate HTTP/2 or HTTP/1.1.
+    /// Serves HTTPS on a TCP address. Requires the feature `tls`. The client and the server negotiate HTTP/2 or HTTP/1.1.
     ///
     /// A new certificate authority signs the certificate. [`Listening::kubeconfig`] contains the
     /// certificate of this authority.
@@ -78,6 +78,7 @@ impl Server {
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the address is released.
+    #[cfg(feature = "tls")]
     pub async fn listen_tls(&self, addr: SocketAddr) -> std::io::Result<Listening> {
         self.primary_replica().listen_tls(addr).await
     }

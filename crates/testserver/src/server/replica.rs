@@ -46,7 +46,7 @@ impl Server {
 }
 
 impl Replica {
-    /// Returns this replica as a [`tower::Service`].
+    /// Returns this replica as a [`tower::Service`](tower_service::Service).
     pub fn service(&self) -> ApiService {
         ApiService::new(self.server.shared.clone(), self.front(), self.server.never.subscribe())
     }
@@ -59,7 +59,7 @@ impl Replica {
     /// # Cancel safety
     /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        Listening::bind(self.server.shared.clone(), self.front(), addr, false).await
+        Listening::bind(self.server.shared.clone(), self.front(), addr).await
     }
 
     /// Serves this replica over TLS, like [`Server::listen_tls`].
@@ -69,8 +69,9 @@ impl Replica {
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the address is released.
+    #[cfg(feature = "tls")]
     pub async fn listen_tls(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        Listening::bind(self.server.shared.clone(), self.front(), addr, true).await
+        Listening::bind_tls(self.server.shared.clone(), self.front(), addr).await
     }
 
     /// Returns the number of the replica in the journal. The server itself has number 0.

@@ -34,7 +34,7 @@ impl Replicas {
         Self { server: first.server().clone(), balance: Arc::new(balance) }
     }
 
-    /// Returns all replicas as one [`tower::Service`], which distributes the requests.
+    /// Returns all replicas as one [`tower::Service`](tower_service::Service), which distributes the requests.
     pub fn service(&self) -> ApiService {
         let front = Backend::Several(self.balance.clone()).connection();
         ApiService::new(self.server.shared.clone(), front, self.server.never.subscribe())
@@ -48,6 +48,6 @@ impl Replicas {
     /// # Cancel safety
     /// If the future is dropped before it completes, the address is released.
     pub async fn listen(&self, addr: SocketAddr) -> std::io::Result<Listening> {
-        Listening::bind(self.server.shared.clone(), Backend::Several(self.balance.clone()), addr, false).await
+        Listening::bind(self.server.shared.clone(), Backend::Several(self.balance.clone()), addr).await
     }
 }

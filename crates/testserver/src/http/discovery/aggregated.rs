@@ -92,8 +92,8 @@ pub(crate) fn document(registry: &Registry, half: Half) -> Vec<u8> {
 
 /// Returns the ETag, which changes with the document.
 pub(crate) fn etag(document: &[u8]) -> String {
-    let hash = ring::digest::digest(&ring::digest::SHA512, document);
-    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    let hash = hmac_sha256::Hash::hash(document);
+    let hex: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
     format!("\"{hex}\"")
 }
 

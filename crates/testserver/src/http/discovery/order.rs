@@ -77,8 +77,8 @@ pub(crate) fn storage_version_hash(kind: &Kind) -> String {
     // Events of both groups are stored as events of the core group.
     let group = if kind.kind == "Event" { "" } else { kind.group.as_str() };
     let stored = format!("{group}/{}/{}", kind.storage_version, kind.kind);
-    let hash = ring::digest::digest(&ring::digest::SHA256, stored.as_bytes());
-    base64::Engine::encode(&base64::prelude::BASE64_STANDARD, hash.as_ref().get(..8).unwrap_or_default())
+    let hash = hmac_sha256::Hash::hash(stored.as_bytes());
+    base64::Engine::encode(&base64::prelude::BASE64_STANDARD, hash.get(..8).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use ring::digest::{Context, SHA512};
+use hmac_sha256::Hash;
 use serde_json::{Map, Value, json};
 
 use super::custom;
@@ -37,17 +37,17 @@ pub(super) fn parts(shared: &Shared) -> Vec<Part> {
 
 /// Returns the hash of all data that determines the documents of these kinds.
 pub(super) fn hash(parts: &[Part]) -> String {
-    let mut context = Context::new(&SHA512);
-    context.update(env!("CARGO_PKG_VERSION").as_bytes());
+    let mut context = Hash::new();
+    context.update(env!("CARGO_PKG_VERSION"));
     for kind in parts.iter().flat_map(|part| &part.kinds) {
         let Kind { plural, list_kind, rules, scale, schemas, fields, .. } = &**kind;
         let root = schemas.as_ref().map(|schemas| schemas.own.root());
         let fields: Vec<_> = fields.iter().map(|field| (&field.name, field.selectable)).collect();
         let names = json!([kind.api_version(), kind.kind, plural, list_kind]);
         let facts = json!([names, rules.namespaced, rules.status, scale.is_some(), fields, root]);
-        context.update(facts.to_string().as_bytes());
+        context.update(facts.to_string());
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect()
+    context.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// Builds the document of version 2, which contains all kinds.
