@@ -11,9 +11,9 @@ use crate::schemas::crd::cel::operations::{Failure, option};
 use crate::schemas::crd::cel::values::convert;
 use crate::schemas::crd::cel::{Rule, Rules};
 use crate::schemas::crd::schema::lists::key_of;
-use crate::schemas::crd::schema::messages::NO_FIELD;
 use crate::schemas::crd::schema::node::{self, Additional, text};
 use crate::schemas::crd::schema::path::Path;
+use crate::schemas::crd::schema::validate::NO_FIELD;
 use crate::status::Cause;
 
 /// The number of steps of one expression, and of all expressions for one object, as in Kubernetes.

@@ -3,10 +3,9 @@
 
 use serde_json::Value;
 
-use crate::schemas::crd::schema::compile::compile;
 use crate::schemas::crd::schema::node::{self, properties};
 use crate::schemas::crd::schema::prune::prune_value;
-use crate::schemas::crd::schema::validate::validate;
+use crate::schemas::crd::schema::validate::Validator;
 use crate::status::Cause;
 
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
@@ -24,9 +23,7 @@ fn walk(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(&field, &default.to_string(), "must not have unknown fields"));
         }
         // The check of the schema reports an invalid schema.
-        causes.extend(
-            compile(schema).into_iter().flat_map(|compiled| validate(&compiled, &pruned, &field, None)),
-        );
+        causes.extend(Validator::new(schema).validate(schema, &pruned, &field, None));
     }
     if let Some(items) = node::items(schema) {
         walk(items, &format!("{at}.items"), causes);

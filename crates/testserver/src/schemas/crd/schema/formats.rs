@@ -10,13 +10,11 @@ use crate::wire::names::{is_label, is_subdomain};
 type Format = (&'static str, fn(&str) -> bool);
 
 /// The text formats.
-pub(crate) const TEXTS: [Format; 25] = [
+const TEXTS: [Format; 25] = [
     ("bsonobjectid", |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())),
     ("uri", is_uri),
     ("email", is_email),
-    ("hostname", |text| {
-        text.len() <= 255 && matches(&HOSTNAME, text) && text.split('.').all(|p| p.len() <= 63)
-    }),
+    ("hostname", |text| text.len() <= 255 && fits(&HOSTNAME, text) && text.split('.').all(|p| p.len() <= 63)),
     ("ipv4", is_ipv4),
     ("ipv6", |text| text.parse::<std::net::Ipv6Addr>().is_ok()),
     ("cidr", is_cidr),
@@ -29,10 +27,10 @@ pub(crate) const TEXTS: [Format; 25] = [
     ("isbn10", is_isbn10),
     ("isbn13", is_isbn13),
     ("creditcard", is_credit_card),
-    ("ssn", |text| matches(&SSN, text)),
-    ("hexcolor", |text| matches(&HEX_COLOR, text)),
-    ("rgbcolor", |text| matches(&RGB_COLOR, text)),
-    ("byte", |text| matches(&BASE64, text)),
+    ("ssn", |text| fits(&SSN, text)),
+    ("hexcolor", |text| fits(&HEX_COLOR, text)),
+    ("rgbcolor", |text| fits(&RGB_COLOR, text)),
+    ("byte", |text| fits(&BASE64, text)),
     ("date", is_date),
     ("duration", is_duration),
     ("datetime", is_date_time),
@@ -44,6 +42,12 @@ pub(crate) const TEXTS: [Format; 25] = [
 pub(crate) fn is_known(format: &str) -> bool {
     let plain = format.replace('-', "");
     plain == "password" || TEXTS.iter().any(|(name, _)| *name == plain)
+}
+
+/// Returns whether a text has a format. A text has each format that the server does not check.
+pub(crate) fn matches(format: &str, text: &str) -> bool {
+    let plain = format.replace('-', "");
+    TEXTS.iter().find(|(name, _)| *name == plain).is_none_or(|(_, check)| check(text))
 }
 
 /// A compiled pattern. A test compiles all patterns, so none is missing.
@@ -82,7 +86,7 @@ static LONG_DURATION: Pattern = LazyLock::new(|| {
     Regex::new(&format!("(?i)[0-9]+ *({units})([^a-zµ]|$)")).ok()
 });
 
-fn matches(pattern: &Pattern, text: &str) -> bool {
+fn fits(pattern: &Pattern, text: &str) -> bool {
     pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
@@ -189,7 +193,7 @@ fn is_credit_card(text: &str) -> bool {
     let doubled = |digit: u32| if digit > 4 { digit * 2 - 9 } else { digit * 2 };
     let digits = digits_of(&plain).into_iter().rev().enumerate();
     let sum: u32 = digits.map(|(place, digit)| if place % 2 == 1 { doubled(digit) } else { digit }).sum();
-    matches(&CREDIT_CARD, &plain) && sum.is_multiple_of(10)
+    fits(&CREDIT_CARD, &plain) && sum.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {
@@ -206,11 +210,11 @@ fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = lower.split_once('t') else { return false };
     let number = |range: std::ops::Range<usize>| time.get(range).and_then(|part| part.parse::<u8>().ok());
     let below = |range, limit| number(range).is_some_and(|number| number <= limit);
-    is_date(date) && matches(&CLOCK, time) && below(0..2, 23) && below(3..5, 59) && below(6..8, 59)
+    is_date(date) && fits(&CLOCK, time) && below(0..2, 23) && below(3..5, 59) && below(6..8, 59)
 }
 
 fn is_duration(text: &str) -> bool {
-    matches(&DURATION, text) || matches(&LONG_DURATION, text)
+    fits(&DURATION, text) || fits(&LONG_DURATION, text)
 }
 
 /// A subdomain whose labels may have any length.
@@ -225,11 +229,6 @@ fn is_subdomain_of_any_labels(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn has(format: &str, text: &str) -> bool {
-        let plain = format.replace('-', "");
-        TEXTS.iter().find(|(name, _)| *name == plain).is_none_or(|(_, check)| check(text))
-    }
 
     #[test]
     fn every_pattern_compiles() {
@@ -277,9 +276,9 @@ mod tests {
             ("k8s-short-name", "a-1", "a.b"),
             ("k8s-long-name", "a-1.b", "A"),
         ] {
-            assert!(is_known(format) && has(format, good), "{format} {good}");
-            assert!(!has(format, bad), "{format} {bad}");
+            assert!(is_known(format) && matches(format, good), "{format} {good}");
+            assert!(!matches(format, bad), "{format} {bad}");
         }
-        assert!(has("password", "") && !is_known("semver"));
+        assert!(matches("password", "") && !is_known("semver"));
     }
 }

@@ -1,16 +1,14 @@
 //! The schema of a custom resource: pruning, defaults and validation.
 
-pub(crate) mod compile;
 pub(crate) mod defaulting;
 pub(crate) mod embedded;
 pub(crate) mod formats;
+mod limits;
 pub(crate) mod lists;
-pub(crate) mod location;
-pub(crate) mod messages;
 pub(crate) mod node;
 pub(crate) mod path;
 pub(crate) mod prune;
-pub(crate) mod ratchet;
+mod scalars;
 pub(crate) mod validate;
 
 use std::sync::OnceLock;
@@ -19,20 +17,17 @@ use serde_json::{Map, Number, Value};
 
 #[cfg(feature = "cel")]
 use crate::schemas::crd::cel::{self, Rules};
-use crate::schemas::crd::schema::compile::{Compiled, compile};
-use crate::schemas::crd::schema::messages::NO_FIELD;
-use crate::schemas::crd::schema::validate::{Before, validate};
+use crate::schemas::crd::schema::validate::{Before, NO_FIELD, Validator};
 use crate::status::Cause;
 
 type Object = Map<String, Value>;
 
-/// The schema of one version of a custom resource. Its validators are compiled for the first object.
+/// The schema of one version of a custom resource. Its patterns and rules are compiled for the first object.
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Value,
     has_rules: bool,
-    object: OnceLock<Option<Compiled>>,
-    status: OnceLock<Option<Compiled>>,
+    validator: OnceLock<Validator>,
     #[cfg(feature = "cel")]
     rules: OnceLock<Rules>,
 }
@@ -49,8 +44,7 @@ impl Schema {
         Self {
             has_rules: node::any(&root, &node::has_rules),
             root,
-            object: OnceLock::new(),
-            status: OnceLock::new(),
+            validator: OnceLock::new(),
             #[cfg(feature = "cel")]
             rules: OnceLock::new(),
         }
@@ -138,19 +132,21 @@ impl Schema {
     }
 
     fn validate_object(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
-        let Some(compiled) = self.object.get_or_init(|| compile(&self.root)) else { return Vec::new() };
         let before = before.map(|before| Value::Object(before.clone()));
         let before = before.as_ref().map(|value| Before { value, schema: &self.root });
-        validate(compiled, &Value::Object(object.clone()), "", before)
+        self.validator().validate(&self.root, &Value::Object(object.clone()), "", before)
     }
 
     fn validate_status(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
         let (Some(value), Some(schema)) = (object.get("status"), node::property(&self.root, "status")) else {
             return Vec::new();
         };
-        let Some(compiled) = self.status.get_or_init(|| compile(schema)) else { return Vec::new() };
         let before = before.and_then(|before| before.get("status")).map(|value| Before { value, schema });
-        validate(compiled, value, "status", before)
+        self.validator().validate(schema, value, "status", before)
+    }
+
+    fn validator(&self) -> &Validator {
+        self.validator.get_or_init(|| Validator::new(&self.root))
     }
 }
 

@@ -56,9 +56,14 @@ pub(crate) fn default(schema: &Value) -> Option<&Value> {
     schema.get("default").filter(|value| !value.is_null())
 }
 
+/// Returns a list such as `enum`, or an empty list.
+pub(crate) fn list<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
+    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// Returns the texts of a list such as `required`.
 pub(crate) fn texts<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
-    schema.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    list(schema, key).iter().filter_map(Value::as_str)
 }
 
 pub(crate) fn is_embedded(schema: &Value) -> bool {
@@ -71,7 +76,7 @@ pub(crate) fn preserves(schema: &Value) -> bool {
 
 /// Returns whether the node has rules (`x-kubernetes-validations`).
 pub(crate) fn has_rules(schema: &Value) -> bool {
-    schema.get("x-kubernetes-validations").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty())
+    !list(schema, "x-kubernetes-validations").is_empty()
 }
 
 /// Returns whether `predicate` returns true for any node of the schema.
@@ -80,8 +85,7 @@ pub(crate) fn any(schema: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
 }
 
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists =
-        ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array()).flatten();
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| list(schema, key));
     let single = ["not", "items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key));
     properties(schema).map(|(_, child)| child).chain(lists).chain(single)
 }

@@ -20,13 +20,29 @@ impl Path {
         if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0) }
     }
 
-    /// Walks into a field.
-    pub(crate) fn enter<T>(&mut self, name: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
-        let length = self.0.len();
-        if length > 0 {
+    /// Appends a field. The caller must truncate the path after the walk.
+    pub(crate) fn push_field(&mut self, name: &str) {
+        if !self.0.is_empty() {
             self.0.push('.');
         }
         self.0.push_str(name);
+    }
+
+    /// Appends an item of a list. The caller must truncate the path after the walk.
+    pub(crate) fn push_item(&mut self, index: usize) {
+        // A write to a string does not fail.
+        let _ = write!(self.0, "[{index}]");
+    }
+
+    /// Shortens the path to a previous length of its text.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.0.truncate(length);
+    }
+
+    /// Walks into a field.
+    pub(crate) fn enter<T>(&mut self, name: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.0.len();
+        self.push_field(name);
         self.walk(length, walk)
     }
 
@@ -41,7 +57,7 @@ impl Path {
     /// Walks into an item of a list.
     pub(crate) fn enter_item<T>(&mut self, index: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.0.len();
-        let _ = write!(self.0, "[{index}]");
+        self.push_item(index);
         self.walk(length, walk)
     }
 

@@ -1,12 +1,24 @@
-//! Validates an object, with the error messages of kube-apiserver.
+//! Validates a value by a structural schema, with the messages and the order of kube-apiserver.
 
-use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::schemas::crd::schema::compile::Compiled;
-use crate::schemas::crd::schema::location::{ErrorLocation, Step};
-use crate::schemas::crd::schema::messages;
-use crate::schemas::crd::schema::ratchet;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::schemas::crd::schema::lists::key_of;
+use crate::schemas::crd::schema::path::Path;
+use crate::schemas::crd::schema::{limits, node, scalars};
 use crate::status::Cause;
+
+/// The field of an error that applies to the entire object.
+pub(crate) const NO_FIELD: &str = "<nil>";
+
+/// A schema with its compiled patterns.
+#[derive(Debug)]
+pub(crate) struct Validator {
+    patterns: HashMap<String, Regex>,
+}
 
 /// The previous value of an update, and its schema.
 #[derive(Clone, Copy, Debug)]
@@ -15,30 +27,189 @@ pub(crate) struct Before<'a> {
     pub schema: &'a Value,
 }
 
-/// Validates `value`, the value of `field`. An empty field means the object. Errors in unchanged values
-/// are tolerated.
-pub(crate) fn validate(
-    compiled: &Compiled,
-    value: &Value,
-    field: &str,
-    before: Option<Before<'_>>,
-) -> Vec<Cause> {
-    let errors: Vec<_> = compiled.validator.iter_errors(value).collect();
-    let tolerated = |steps: &[Step]| {
-        before.is_some_and(|before| ratchet::is_unchanged(value, before.value, before.schema, steps))
-    };
-    messages::causes(&errors, &compiled.translated, field, &tolerated)
+impl<'a> Before<'a> {
+    fn field(self, name: &str) -> Option<Self> {
+        Some(Self { value: self.value.get(name)?, schema: node::field(self.schema, name)? })
+    }
+
+    /// Returns the previous item with the same key. Only lists with keys have such items.
+    fn item(self, item: &Value) -> Option<Self> {
+        if node::text(self.schema, "x-kubernetes-list-type") != "map" {
+            return None;
+        }
+        let key = key_of(item, self.schema);
+        let value = self.value.as_array()?.iter().find(|old| key_of(old, self.schema) == key)?;
+        Some(Self { value, schema: node::items(self.schema)? })
+    }
 }
 
-/// Returns the location of an error.
-pub(crate) fn location<'a>(
-    error: &jsonschema::ValidationError<'_>,
-    translated: &'a Value,
-) -> ErrorLocation<'a> {
-    let text = |location: &jsonschema::paths::Location| location.into_iter().map(|s| s.to_string()).collect();
-    let (schema, instance): (Vec<String>, Vec<String>) =
-        (text(error.schema_path()), text(error.instance_path()));
-    ErrorLocation::find(translated, &schema, &instance)
+impl Validator {
+    /// Compiles the patterns of a schema. CRDs with an invalid pattern were rejected before.
+    pub(crate) fn new(schema: &Value) -> Self {
+        let patterns = RefCell::new(HashMap::new());
+        node::any(schema, &|node| {
+            let pattern = node::text(node, "pattern");
+            if let Ok(compiled) = Regex::new(&scalars::ascii_classes(pattern)) {
+                patterns.borrow_mut().insert(pattern.to_owned(), compiled);
+            }
+            false
+        });
+        Self { patterns: patterns.into_inner() }
+    }
+
+    /// Validates the value of `field`. An empty field means the object. Errors in values that did not
+    /// change are tolerated.
+    pub(crate) fn validate(
+        &self,
+        schema: &Value,
+        value: &Value,
+        field: &str,
+        before: Option<Before<'_>>,
+    ) -> Vec<Cause> {
+        let mut walk = Walk { validator: self, field, path: Path::default(), causes: Vec::new() };
+        walk.node(schema, value, before);
+        walk.causes
+    }
+}
+
+/// A walk through a value and its schema.
+struct Walk<'a> {
+    validator: &'a Validator,
+    /// The field of the validated value. Empty for the object.
+    field: &'a str,
+    /// The path below `field`.
+    path: Path,
+    causes: Vec<Cause>,
+}
+
+impl Walk<'_> {
+    /// Runs the checks of a schema node in the order of kube-apiserver.
+    fn node(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>) {
+        if before.is_some_and(|before| before.value == value) {
+            return;
+        }
+        let (name, at) = (self.path.text().to_owned(), self.at(""));
+        self.causes.extend(scalars::wrong_type(schema, value, &name, &at));
+        // For a null, only the type and the enum are checked.
+        if !value.is_null() {
+            self.any_of(schema, value, before, &name);
+            self.one_of(schema, value, before, &name);
+        }
+        self.all_of(schema, value, before, &name);
+        if !value.is_null() {
+            self.not(schema, value, &name);
+            let pattern = self.validator.patterns.get(node::text(schema, "pattern"));
+            self.causes.extend(scalars::text(schema, value, &name, &at, pattern));
+            self.causes.extend(scalars::number(schema, value, &name, &at));
+        }
+        if let (Value::Array(list), Some(items)) = (value, node::items(schema)) {
+            for (index, item) in list.iter().enumerate() {
+                let before = before.and_then(|before| before.item(item));
+                self.enter(|path| path.push_item(index), |walk| walk.node(items, item, before));
+            }
+        }
+        self.causes.extend(limits::list(schema, value, &name, &at));
+        self.causes.extend(scalars::not_in_enum(schema, value, &at));
+        if let Value::Object(object) = value {
+            self.causes.extend(limits::object(schema, object, &name, &at));
+            self.fields(schema, object, before);
+            let missing = node::texts(schema, "required").filter(|name| !object.contains_key(*name));
+            let missing: Vec<Cause> = missing.map(|name| Cause::required(&self.at(name), "")).collect();
+            self.causes.extend(missing);
+        }
+    }
+
+    /// Walks into the fields, in the order of their names.
+    fn fields(&mut self, schema: &Value, object: &Map<String, Value>, before: Option<Before<'_>>) {
+        for (name, value) in object.iter().collect::<BTreeMap<_, _>>() {
+            let Some(field) = node::field(schema, name) else { continue };
+            let before = before.and_then(|before| before.field(name));
+            self.enter(|path| path.push_field(name), |walk| walk.node(field, value, before));
+        }
+    }
+
+    fn any_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+        let parts = node::list(schema, "anyOf");
+        if !parts.is_empty() && !parts.iter().any(|part| self.is_valid(part, value)) {
+            self.causes.push(without_field(&format!("\"{name}\" must validate at least one schema (anyOf)")));
+            self.best(parts, value, before);
+        }
+    }
+
+    fn one_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+        let parts = node::list(schema, "oneOf");
+        let valid = parts.iter().filter(|part| self.is_valid(part, value)).count();
+        let text = format!("\"{name}\" must validate one and only one schema (oneOf). Found");
+        match valid {
+            _ if parts.is_empty() => {}
+            0 => {
+                self.causes.push(without_field(&format!("{text} none valid")));
+                self.best(parts, value, before);
+            }
+            1 => {}
+            _ => self.causes.push(without_field(&format!("{text} {valid} valid alternatives"))),
+        }
+    }
+
+    fn all_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+        let parts = node::list(schema, "allOf");
+        let mut failed = 0;
+        for part in parts {
+            let count = self.causes.len();
+            self.node(part, value, before);
+            failed += usize::from(self.causes.len() > count);
+        }
+        if failed > 0 {
+            let none = if failed == parts.len() { ". None validated" } else { "" };
+            let text = format!("\"{name}\" must validate all the schemas (allOf){none}");
+            self.causes.push(without_field(&text));
+        }
+    }
+
+    fn not(&mut self, schema: &Value, value: &Value, name: &str) {
+        let inner = schema.get("not").filter(|inner| inner.is_object());
+        if inner.is_some_and(|inner| self.is_valid(inner, value)) {
+            self.causes.push(without_field(&format!("\"{name}\" must not validate the schema (not)")));
+        }
+    }
+
+    /// Adds the causes of the first alternative with the fewest errors.
+    fn best(&mut self, parts: &[Value], value: &Value, before: Option<Before<'_>>) {
+        let best = parts.iter().min_by_key(|part| self.errors(part, value));
+        if let Some(best) = best {
+            self.node(best, value, before);
+        }
+    }
+
+    fn is_valid(&self, schema: &Value, value: &Value) -> bool {
+        self.errors(schema, value) == 0
+    }
+
+    fn errors(&self, schema: &Value, value: &Value) -> usize {
+        self.validator.validate(schema, value, "", None).len()
+    }
+
+    fn enter(&mut self, step: impl FnOnce(&mut Path), walk: impl FnOnce(&mut Self)) {
+        let length = self.path.text().len();
+        step(&mut self.path);
+        walk(self);
+        self.path.truncate(length);
+    }
+
+    /// Returns the field of a cause. `child` is a field of the current value, or empty for the value.
+    fn at(&self, child: &str) -> String {
+        let name = if child.is_empty() { self.path.text().to_owned() } else { self.path.child(child) };
+        match (self.field, name.as_str()) {
+            ("", "") => NO_FIELD.into(),
+            (field, "") => field.into(),
+            ("", _) => name,
+            (field, _) => format!("{field}.{name}"),
+        }
+    }
+}
+
+pub(super) fn without_field(text: &str) -> Cause {
+    Cause::invalid(NO_FIELD, "\"\"", text)
 }
 
 #[cfg(test)]

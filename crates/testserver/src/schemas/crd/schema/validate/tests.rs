@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schemas::crd::schema::compile::compile;
-use crate::schemas::crd::schema::validate::{Before, validate};
+use crate::schemas::crd::schema::validate::{Before, Validator};
 use crate::status::Status;
 
 fn schema() -> Value {
@@ -46,7 +45,7 @@ fn errors(spec: Value) -> Vec<String> {
 fn errors_of(object: &Value, before: Option<&Value>) -> Vec<String> {
     let schema = schema();
     let before = before.map(|value| Before { value, schema: &schema });
-    let causes = validate(&compile(&schema).unwrap(), object, "", before);
+    let causes = Validator::new(&schema).validate(&schema, object, "", before);
     let status = Status::invalid(crate::status::Named { group: "", resource: "X" }, "x", causes);
     let body: Value = serde_json::from_slice(&status.json()).unwrap();
     let text = |cause: &Value, key: &str| cause[key].as_str().unwrap().to_owned();

@@ -1,0 +1,223 @@
+//! Checks of a value by its type: types, texts, numbers and enums.
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::schemas::crd::schema::validate::without_field;
+use crate::schemas::crd::schema::{formats, node};
+use crate::status::Cause;
+
+/// Returns the permitted types, without null. Empty if the schema permits any type.
+fn types(schema: &Value) -> Vec<&str> {
+    if node::flag(schema, "x-kubernetes-int-or-string") {
+        return vec!["integer", "string"];
+    }
+    Some(node::text(schema, "type")).filter(|text| !text.is_empty()).into_iter().collect()
+}
+
+/// Returns the format that the server checks. Other formats have no effect.
+fn format(schema: &Value) -> Option<&str> {
+    let format = node::text(schema, "format");
+    let is_known = match types(schema).as_slice() {
+        ["integer"] => matches!(format, "int32" | "int64"),
+        ["number"] => matches!(format, "float" | "double"),
+        [] | ["string"] => formats::is_known(format),
+        _ => false,
+    };
+    is_known.then_some(format)
+}
+
+/// Returns the type of a value, and the format of its Go type.
+fn type_of(value: &Value) -> (&'static str, &'static str) {
+    match value {
+        Value::Null => ("null", ""),
+        Value::Bool(_) => ("boolean", ""),
+        Value::Number(number) if number.is_f64() => ("number", "float64"),
+        Value::Number(_) => ("integer", "int64"),
+        Value::String(_) => ("string", ""),
+        Value::Array(_) => ("array", ""),
+        Value::Object(_) => ("object", ""),
+    }
+}
+
+pub(super) fn wrong_type(schema: &Value, value: &Value, name: &str, at: &str) -> Option<Cause> {
+    let types = types(schema);
+    let (found, go_format) = type_of(value);
+    let is_integer_for_number = found == "integer" && types.contains(&"number");
+    let is_nullable = value.is_null() && node::flag(schema, "nullable");
+    if types.is_empty() || types.contains(&found) || is_integer_for_number || is_nullable {
+        return None;
+    }
+    let by_format = format(schema).filter(|_| matches!(found, "boolean" | "number" | "integer" | "object"));
+    let (expected, found) = match by_format {
+        Some(format) => (format.to_owned(), go_format),
+        None => (types.join(","), found),
+    };
+    let text = format!("{name} in body must be of type {expected}: \"{found}\"");
+    Some(Cause::wrong_type(at, &format!("\"{found}\""), &text))
+}
+
+/// Checks a text. Only the first error of its length and its pattern is reported.
+pub(super) fn text(
+    schema: &Value,
+    value: &Value,
+    name: &str,
+    at: &str,
+    pattern: Option<&Regex>,
+) -> Vec<Cause> {
+    let Value::String(text) = value else { return Vec::new() };
+    let invalid = |detail: &str| Cause::invalid(at, &value.to_string(), &format!("{name} in body {detail}"));
+    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
+    let length = text.chars().count() as u64;
+    let mut causes = Vec::new();
+    if let Some(limit) = limit("maxLength").filter(|limit| length > *limit) {
+        causes.push(Cause::too_long(at, limit));
+    } else if let Some(limit) = limit("minLength").filter(|limit| length < *limit) {
+        causes.push(invalid(&format!("should be at least {limit} chars long")));
+    } else if pattern.is_some_and(|pattern| !pattern.is_match(text)) {
+        causes.push(invalid(&format!("should match '{}'", node::text(schema, "pattern"))));
+    }
+    if let Some(format) = format(schema).filter(|format| !formats::matches(format, text)) {
+        let text = format!("{name} in body must be of type {format}: {value}");
+        causes.push(Cause::wrong_type(at, &value.to_string(), &text));
+    }
+    causes
+}
+
+pub(super) fn number(schema: &Value, value: &Value, name: &str, at: &str) -> Vec<Cause> {
+    if !value.is_number() {
+        return Vec::new();
+    }
+    let invalid =
+        |detail: String| Cause::invalid(at, &value.to_string(), &format!("{name} in body {detail}"));
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64).map(|limit| bound(value, limit));
+    let is_exclusive = |key: &str| node::flag(schema, key);
+    let mut causes: Vec<Cause> = out_of_range(schema, value, name).into_iter().collect();
+    let number = value.as_f64().unwrap_or(f64::NAN);
+    let factor = schema.get("multipleOf").and_then(Value::as_f64);
+    if let Some(factor) = factor.filter(|factor| !is_multiple(number, *factor)) {
+        causes.push(invalid(format!("should be a multiple of {}", go_float(factor))));
+    }
+    if let Some(limit) = limit("minimum") {
+        match is_exclusive("exclusiveMinimum") {
+            false if number < limit => {
+                causes.push(invalid(format!("should be greater than or equal to {}", go_float(limit))));
+            }
+            true if number <= limit => {
+                causes.push(invalid(format!("should be greater than {}", go_float(limit))));
+            }
+            _ => {}
+        }
+    }
+    if let Some(limit) = limit("maximum") {
+        match is_exclusive("exclusiveMaximum") {
+            false if number > limit => {
+                causes.push(invalid(format!("should be less than or equal to {}", go_float(limit))));
+            }
+            true if number >= limit => {
+                causes.push(invalid(format!("should be less than {}", go_float(limit))));
+            }
+            _ => {}
+        }
+    }
+    causes
+}
+
+/// Checks the range of the format of a number. Go's integers have 64 bits.
+fn out_of_range(schema: &Value, value: &Value, name: &str) -> Option<Cause> {
+    let types = types(schema);
+    let [kind @ ("integer" | "number")] = types[..] else { return None };
+    let number = value.as_f64().unwrap_or(f64::NAN);
+    let is_inside = match (kind, format(schema)) {
+        (_, Some("int32")) => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+        (_, Some("float")) => number.abs() <= f64::from(f32::MAX),
+        ("integer", _) => value.is_i64(),
+        _ => true,
+    };
+    let format = format(schema).map_or("(default format)".into(), |format| format!("with format {format}"));
+    let text = format!("Checked value must be of type {kind} {format} in {name}");
+    (!is_inside).then(|| without_field(&text))
+}
+
+/// Returns whether a number is a multiple of `factor`, with the tolerance of kube-apiserver.
+fn is_multiple(number: f64, factor: f64) -> bool {
+    let quotient = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
+    let difference = (quotient - quotient.round()).abs();
+    difference == 0.0 || difference / (2.0 * quotient.abs()) < 1e-9
+}
+
+/// Returns the limit that applies to a value. For an integer, the limit is an integer.
+fn bound(value: &Value, limit: f64) -> f64 {
+    if value.is_f64() { limit } else { limit.trunc() }
+}
+
+/// Formats a number like Go's `%v` for a float64.
+fn go_float(number: f64) -> String {
+    let size = number.abs();
+    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+        let text = format!("{number:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, power) = exponent.strip_prefix('-').map_or(('+', exponent), |power| ('-', power));
+        return format!("{digits}e{sign}{power:0>2}");
+    }
+    number.to_string()
+}
+
+pub(super) fn not_in_enum(schema: &Value, value: &Value, at: &str) -> Option<Cause> {
+    let options = node::list(schema, "enum");
+    let is_same = |option: &Value| match (option, value) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        _ => option == value,
+    };
+    if options.is_empty() || options.iter().any(is_same) {
+        return None;
+    }
+    let text = |option: &Value| option.as_str().map_or_else(|| option.to_string(), Into::into);
+    let options: Vec<String> = options.iter().map(text).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    Some(Cause::not_supported(at, &value.to_string(), &options))
+}
+
+/// Replaces the classes that contain only ASCII in Go, but all of Unicode in Rust.
+pub(super) fn ascii_classes(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('d') => out.push_str("[0-9]"),
+            Some('D') => out.push_str("[^0-9]"),
+            Some('w') => out.push_str("[0-9A-Za-z_]"),
+            Some('W') => out.push_str("[^0-9A-Za-z_]"),
+            Some('s') => out.push_str(r"[\t\n\f\r ]"),
+            Some('S') => out.push_str(r"[^\t\n\f\r ]"),
+            Some('b') => out.push_str(r"(?-u:\b)"),
+            Some(other) => out.extend(['\\', other]),
+            None => out.push('\\'),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_patterns_contain_only_ascii() {
+        let matches = |pattern: &str, text: &str| Regex::new(&ascii_classes(pattern)).unwrap().is_match(text);
+        assert!(matches(r"^\d+$", "12") && !matches(r"^\d+$", "١"));
+        assert!(matches(r"^[\w-]+$", "a_-") && !matches(r"^[\w-]+$", "ä"));
+        assert!(matches(r"^[^\s]+$", "ä\u{b}") && !matches(r"^\S$", " "));
+        assert!(matches(r"^a\.b\\$", r"a.b\"));
+    }
+
+    #[test]
+    fn multiples_have_the_tolerance_of_floats() {
+        assert!(is_multiple(0.3, 0.1) && is_multiple(4.0, 2.0) && is_multiple(0.0, 3.0));
+        assert!(!is_multiple(0.35, 0.1) && !is_multiple(2.5, 2.0));
+    }
+}
