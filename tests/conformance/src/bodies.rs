@@ -7,8 +7,8 @@ use super::place::Place;
 use super::raw::{JSON, MERGE_PATCH};
 
 checks! {
-    "A body that is not JSON is rejected with 400 and the position of the error.":
-        malformed_json_is_rejected_with_position, empty_body_is_not_json, malformed_patch_is_rejected_with_position, malformed_options_are_rejected_with_position;
+    "A body that is not JSON is rejected with 400 and the start of the body.":
+        malformed_json_is_rejected, empty_body_is_not_json, malformed_patch_is_rejected, malformed_options_are_rejected;
     "A body that is not a map, or has a kind that is not a string, is rejected with 400 and the found type.":
         body_is_a_map, kind_is_a_text, metadata_is_a_map;
 }
@@ -28,52 +28,61 @@ async fn unrecognized(place: &Place, body: &str, why: &str, shown: &str) -> Resu
     Ok(())
 }
 
-async fn malformed_json_is_rejected_with_position(place: Place) -> Result<()> {
-    for (body, why) in [
-        ("{\"a\":1", "unexpected end of JSON input"),
-        ("{a:1}", "invalid character 'a' looking for beginning of object key string"),
-        ("{'a':1}", "invalid character '\\'' looking for beginning of object key string"),
-        ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
-        ("{\"a\" 1}", "invalid character '1' after object key"),
-        ("{\"a\":}", "invalid character '}' looking for beginning of value"),
-        ("{\"a\":1 \"b\"", "invalid character '\"' after object key:value pair"),
-        ("{\"a\":[1 2]}", "invalid character '2' after array element"),
-        ("{\"a\":[1,]}", "invalid character ']' looking for beginning of value"),
-        ("{\"a\":00}", "invalid character '0' after object key:value pair"),
-        ("{\"a\":1.}", "invalid character '}' after decimal point in numeric literal"),
-        ("{\"a\":nul}", "invalid character '}' in literal null (expecting 'l')"),
-        ("{\"a\":\"\n\"}", "invalid character '\\n' in string literal"),
-        ("{\"a\":\"\\x\"}", "invalid character 'x' in string escape code"),
-        ("{\"a\":\"\\u1g\"}", "invalid character 'g' in \\u hexadecimal character escape"),
-        ("{} x", "invalid character 'x' after top-level value"),
+/// Checks the message for a body that is not JSON. The JSON parsers of the servers describe the error in
+/// different words.
+async fn malformed(place: &Place, body: &str, shown: &str) -> Result<()> {
+    let found = message(place, Method::POST, &place.all(), JSON, body).await?;
+    let start = "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json \
+                 parse error: ";
+    ensure!(found.starts_with(start) && found.ends_with(&format!(" ({shown})")), "{found}");
+    Ok(())
+}
+
+async fn malformed_json_is_rejected(place: Place) -> Result<()> {
+    for body in [
+        "{\"a\":1",
+        "{a:1}",
+        "{'a':1}",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "{\"a\":}",
+        "{\"a\":1 \"b\"",
+        "{\"a\":[1 2]}",
+        "{\"a\":[1,]}",
+        "{\"a\":00}",
+        "{\"a\":1.}",
+        "{\"a\":nul}",
+        "{\"a\":\"\n\"}",
+        "{\"a\":\"\\x\"}",
+        "{\"a\":\"\\u1g\"}",
+        "{} x",
     ] {
-        unrecognized(&place, body, why, body).await?;
+        malformed(&place, body, body).await?;
     }
-    unrecognized(&place, "a: 1", "invalid character 'a' looking for beginning of value", "613a2031").await
+    malformed(&place, "a: 1", "613a2031").await
 }
 
 async fn empty_body_is_not_json(place: Place) -> Result<()> {
-    unrecognized(&place, "", "unexpected end of JSON input", "<empty>").await
+    malformed(&place, "", "<empty>").await
 }
 
-async fn malformed_patch_is_rejected_with_position(place: Place) -> Result<()> {
+async fn malformed_patch_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for kind in [MERGE_PATCH, "application/json-patch+json"] {
         let found = message(&place, Method::PATCH, &place.one("a"), kind, "[1,]").await?;
-        let expected = "error decoding patch: invalid character ']' looking for beginning of value";
-        ensure!(found == expected, "{found}");
+        ensure!(found.starts_with("error decoding patch: "), "{found}");
     }
     Ok(())
 }
 
-async fn malformed_options_are_rejected_with_position(place: Place) -> Result<()> {
+async fn malformed_options_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (body, why) in [
-        ("{a", "invalid character 'a' looking for beginning of object key string"),
+        ("{a", ""),
         ("{\"kind\":1}", "json: cannot unmarshal number into Go struct field .kind of type string"),
     ] {
         let found = message(&place, Method::DELETE, &place.one("a"), JSON, body).await?;
-        ensure!(found == format!("couldn't get version/kind; json parse error: {why}"), "{found}");
+        ensure!(found.starts_with(&format!("couldn't get version/kind; json parse error: {why}")), "{found}");
     }
     let found = message(&place, Method::DELETE, &place.one("a"), JSON, "{\"kind\":\"Pod\"}").await?;
     ensure!(found.starts_with("no kind \"Pod\" is registered for version \"meta.k8s.io/v1\""), "{found}");

@@ -68,7 +68,8 @@ async fn query_has_every_option(place: Place) -> Result<()> {
 async fn malformed_options_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (body, message) in [
-        ("{", "couldn't get version/kind; json parse error: unexpected end of JSON input"),
+        // The JSON parsers of the servers describe the error in different words.
+        ("{", "couldn't get version/kind; json parse error: "),
         (
             r#"{"gracePeriodSeconds":"x"}"#,
             "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
@@ -85,7 +86,8 @@ async fn malformed_options_are_rejected(place: Place) -> Result<()> {
         let request = Request::delete(place.one("a")).header(header::CONTENT_TYPE, JSON);
         let reply = place.admin().request_bytes(request, body.into()).await?;
         let status = reply.refused(400, "BadRequest")?;
-        ensure!(status["message"] == message, "{status}");
+        let found = status["message"].as_str().unwrap_or_default();
+        ensure!(found.strip_prefix(message).is_some_and(|rest| body == "{" || rest.is_empty()), "{status}");
     }
     let number = place.admin().delete(&format!("{}?gracePeriodSeconds=x", place.one("a"))).await?;
     let status = number.refused(400, "BadRequest")?;

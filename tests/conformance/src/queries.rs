@@ -105,8 +105,6 @@ async fn continuation_is_a_token(place: Place) -> Result<()> {
         ("x", "illegal base64 data at input byte 0"),
         ("!", "illegal base64 data at input byte 0"),
         ("YQ=", "illegal base64 data at input byte 2"),
-        // a
-        ("YQ", "invalid character 'a' looking for beginning of value"),
         // {}
         ("e30", "server does not recognize this encoded version "),
         // {"v":"a"}

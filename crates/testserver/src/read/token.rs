@@ -1,9 +1,13 @@
 //! The `continue` token of a paged list: base64 of the revision and the next key.
 
+use base64::alphabet::URL_SAFE;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::NO_PAD;
+use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
-use crate::wire::json_syntax;
+use crate::wire::object::parse_json;
 
 /// The position where the next page starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +34,7 @@ impl Token {
             None => (-1, self.start.clone()),
         };
         let wire = Wire { v: "meta.k8s.io/v1".into(), rv, start };
-        base64(&serde_json::to_vec(&wire).unwrap_or_default())
+        BASE64.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
@@ -38,7 +42,7 @@ impl Token {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {detail}"))
         };
         let json = unbase64(text).map_err(|at| bad(format!("illegal base64 data at input byte {at}")))?;
-        let wire: Wire = json_syntax::read(&json).map_err(bad)?;
+        let wire: Wire = parse_json(&json).map_err(bad)?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(bad(format!("server does not recognize this encoded version {}", wire.v)));
         }
@@ -56,38 +60,15 @@ impl Token {
     }
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Encodes URL-safe base64 without padding.
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |group, byte| (group << 8) | u32::from(*byte));
-        let group = group << (8 * (3 - chunk.len()));
-        for place in 0..=chunk.len() {
-            let six = (group >> (18 - 6 * place)) & 0x3f;
-            out.push(char::from(ALPHABET[six as usize]));
-        }
-    }
-    out
-}
+/// URL-safe base64 without padding, with Go's tolerance of unused bits.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// Decodes the bytes, or returns the index of the first invalid character.
 fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut group) = (0, 0u32);
-    for (at, byte) in text.bytes().enumerate() {
-        let six = ALPHABET.iter().position(|letter| *letter == byte).ok_or(at)?;
-        group = (group << 6) | six as u32;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.push((group >> bits) as u8);
-            group &= (1 << bits) - 1;
-        }
-    }
-    // A last group of one letter encodes no byte.
-    if bits >= 6 { Err(text.len().saturating_sub(1)) } else { Ok(out) }
+    BASE64.decode(text).map_err(|error| match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
+    })
 }
 
 #[cfg(test)]
@@ -111,7 +92,7 @@ mod tests {
         let message = |text| Token::decode(text).unwrap_err().message().to_owned();
         assert_eq!(
             message("bad"),
-            "invalid continue token: continue key is not valid: invalid character 'm' looking for beginning of value"
+            "invalid continue token: continue key is not valid: expected value at line 1 column 1"
         );
         assert_eq!(
             message("!!"),
@@ -123,7 +104,7 @@ mod tests {
             let text: String = (0..length).map(|_| rng.char('!'..'~')).collect();
             let _ = Token::decode(&text);
             let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
-            assert_eq!(unbase64(&base64(&bytes)), Ok(bytes));
+            assert_eq!(unbase64(&BASE64.encode(&bytes)), Ok(bytes));
         }
     }
 }

@@ -4,7 +4,6 @@
 pub(crate) mod accept;
 mod duration;
 pub(crate) mod escape;
-pub(crate) mod json_syntax;
 pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod qualified;

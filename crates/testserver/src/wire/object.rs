@@ -1,6 +1,7 @@
 //! JSON objects and request bodies: access to their common parts.
 
 use http::{HeaderMap, header};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub(crate) type Object = Map<String, Value>;
@@ -14,6 +15,11 @@ pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or("").trim()
+}
+
+/// Parses JSON. The error is the message of serde_json, which differs from Go's.
+pub(crate) fn parse_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| error.to_string())
 }
 
 /// Returns the start of a body as it appears in messages.

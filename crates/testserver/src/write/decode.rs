@@ -7,8 +7,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::schemas::kinds::kind::Kind;
 use crate::status::Status;
-use crate::wire::json_syntax;
-use crate::wire::object::{excerpt, media_type, type_name};
+use crate::wire::object::{excerpt, media_type, parse_json, type_name};
 use crate::write::type_meta;
 
 /// Rejects bodies that are not JSON. A body without a media type counts as JSON.
@@ -90,7 +89,7 @@ pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, St
 /// Returns the message of the real server for a body without fields.
 pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     let wrong = |detail: String| format!("couldn't get version/kind; json parse error: {detail}");
-    match json_syntax::read(body).map_err(wrong)? {
+    match parse_json(body).map_err(wrong)? {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
         other => {

@@ -262,7 +262,7 @@ mod tests {
     fn invalid_delete_option_errors_equal_real_server() {
         let invalid = "DeleteOptions.meta.k8s.io \"\" is invalid: ";
         for (body, query, code, message) in [
-            ("{", "", 400, "couldn't get version/kind; json parse error: unexpected end of JSON input".into()),
+            ("{", "", 400, "couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1".into()),
             (r#"{"kind":"Pod","apiVersion":"v1"}"#, "", 400, "no kind \"Pod\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"".into()),
             (r#"{"gracePeriodSeconds":1.5}"#, "", 400, "json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64".into()),
             (r#"{"preconditions":{"uid":5}}"#, "", 400, "json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID".into()),

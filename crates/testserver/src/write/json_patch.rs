@@ -8,8 +8,7 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation
 use serde_json::Value;
 
 use crate::status::Status;
-use crate::wire::json_syntax;
-use crate::wire::object::type_name;
+use crate::wire::object::{parse_json, type_name};
 use crate::write::bounds::{self, Copies};
 
 /// A JSON patch that was read but not applied.
@@ -67,7 +66,7 @@ impl JsonPatch {
     /// Returns BadRequest if the body is not a list of operations, and 413 if the list is too long.
     pub(crate) fn read(body: &Bytes) -> Result<Self, Status> {
         let decoding = |detail: String| Status::bad_request(format!("error decoding patch: {detail}"));
-        let operations = match json_syntax::read(body) {
+        let operations = match parse_json(body) {
             Ok(Value::Array(operations)) => operations,
             Ok(Value::Null) => Vec::new(),
             Ok(other) => {

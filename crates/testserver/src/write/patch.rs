@@ -8,8 +8,7 @@ use serde_json::{Map, Value};
 use crate::schemas::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::wire::json_syntax;
-use crate::wire::object::{meta, metadata_mut, type_name};
+use crate::wire::object::{meta, metadata_mut, parse_json, type_name};
 use crate::write::apply;
 use crate::write::apply::server_side::Applied;
 use crate::write::apply::track::Write;
@@ -189,7 +188,7 @@ fn invalid(error: PatchError) -> Status {
 
 /// Reads the fields of a merge patch; `None` if it is null.
 fn merge(body: &Bytes) -> Result<Option<Object>, String> {
-    match json_syntax::read(body)? {
+    match parse_json(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
         other => {

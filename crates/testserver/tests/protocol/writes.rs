@@ -78,7 +78,7 @@ async fn create_errors_equal_the_real_server() {
     let cut = send(&server, "POST", CONFIGMAPS, &[JSON], "{\"metadata\":").await;
     assert_eq!(
         cut.message(),
-        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"metadata\":)"
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: EOF while parsing a value at line 1 column 12 ({\"metadata\":)"
     );
     let text = send(&server, "POST", CONFIGMAPS, &[("content-type", "text/plain")], "x").await;
     assert_eq!((text.code, text.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
