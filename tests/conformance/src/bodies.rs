@@ -8,7 +8,7 @@ use super::raw::{JSON, MERGE_PATCH};
 
 checks! {
     "A body that is not JSON is rejected with 400 and the start of the body.":
-        malformed_json_is_rejected, empty_body_is_not_json, malformed_patch_is_rejected, malformed_options_are_rejected;
+        malformed_json_is_rejected, empty_body_is_not_json, malformed_patch_is_rejected, unreadable_options_are_rejected;
     "A body that is not a map, or has a kind that is not a string, is rejected with 400 and the found type.":
         body_is_a_map, kind_is_a_text, metadata_is_a_map;
 }
@@ -75,7 +75,7 @@ async fn malformed_patch_is_rejected(place: Place) -> Result<()> {
     Ok(())
 }
 
-async fn malformed_options_are_rejected(place: Place) -> Result<()> {
+async fn unreadable_options_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     for (body, why) in [
         ("{a", ""),
