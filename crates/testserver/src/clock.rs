@@ -1,10 +1,11 @@
 //! The clock for timestamps in objects and for ages in tables. This is the only use of the wall clock.
 //! Timers use tokio's time.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
 /// The earliest time in RFC 3339.
@@ -88,6 +89,28 @@ impl RunningClock {
         let by = ahead.saturating_add(by);
         // Clients cannot parse timestamps before the year 0.
         now.saturating_add(by).unwrap_or(now).max(YEAR_0)
+    }
+}
+
+/// Prevents a paused clock of tokio from advancing by itself, until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldClock {
+    held: mpsc::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl HeldClock {
+    /// Holds the clock of the current runtime.
+    pub(crate) fn new() -> Self {
+        let (held, released) = mpsc::channel();
+        // tokio does not advance a paused clock while a blocking task runs.
+        Self { held, task: spawn_blocking(move || released.recv().unwrap_or_default()) }
+    }
+
+    pub(crate) async fn release(self) {
+        drop(self.held);
+        // The task does not panic.
+        let _ = self.task.await;
     }
 }
 

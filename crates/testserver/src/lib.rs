@@ -40,7 +40,8 @@
 //!
 //! - The history of each resource contains at most [`ServerBuilder::history`] events, and the events
 //!   that a [`Lag`] requires. The limit is a number of events, not of bytes. The server also keeps the
-//!   history of the 64 CRDs that were deleted last, because [`Server::restore`] can restore them.
+//!   history of the 64 CRDs that were deleted last, because [`Server::restore`] can restore them. An
+//!   older name keeps only an empty table.
 //! - Each watch holds at most 256 frames, and at most 1,024 commands and 1,024 event faults of a test.
 //!   The initial state of a watch or a list refers to stored objects. If the client reads slowly, these
 //!   objects stay in memory.

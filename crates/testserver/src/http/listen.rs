@@ -13,12 +13,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, timeout};
 
+use crate::clock::HeldClock;
 use crate::http::backend::Backend;
 use crate::http::service::ApiService;
 #[cfg(feature = "tls")]
@@ -33,12 +34,9 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 #[cfg(feature = "tls")]
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum time until the first byte of a request arrives on a new connection. hyper limits the time
-/// of the headers only after that byte.
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The size of the first read of a connection. Larger reads then go directly to the socket.
-const FIRST_READ_BYTES: usize = 64;
+/// The maximum time until the headers of the first request arrive on a new connection. hyper has no limit
+/// until it knows the version of HTTP.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum of concurrent requests of one HTTP/2 connection, as on the real server.
 const MAX_CONCURRENT_STREAMS: u32 = 250;
@@ -54,6 +52,7 @@ pub struct Listening {
     closing: watch::Sender<bool>,
     aborting: Arc<Notify>,
     task: Option<JoinHandle<()>>,
+    held_clock: Option<HeldClock>,
 }
 
 impl Listening {
@@ -88,12 +87,13 @@ impl Listening {
             Encryption::Tls(tls) => Some(tls.authority.clone()),
         };
         let token = shared.access.admin_token();
+        let held_clock = shared.config.hold_paused_clock.then(HeldClock::new);
         let (closing, is_closing) = watch::channel(false);
         let aborting = Arc::new(Notify::new());
         let service = ApiService::new(shared, backend, is_closing.clone());
         let acceptor = Acceptor { encryption, service, closing: is_closing, streams: StreamTasks::default() };
         let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
-        Self { addr, token, authority, closing, aborting, task: Some(task) }
+        Self { addr, token, authority, closing, aborting, task: Some(task), held_clock }
     }
 
     /// Returns the address and port on which the server listens.
@@ -162,6 +162,10 @@ impl Listening {
     }
 
     async fn join(&mut self) {
+        // The grace period must end.
+        if let Some(held) = self.held_clock.take() {
+            held.release().await;
+        }
         if let Some(task) = self.task.as_mut() {
             // The task does not panic. An abort is not an error here.
             let _ = task.await;
@@ -273,32 +277,28 @@ impl Acceptor {
 
     /// Serves HTTP/1.1 or HTTP/2, as the client selects.
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        let mut stream = BufReader::with_capacity(FIRST_READ_BYTES, stream);
-        let mut closing = self.closing.clone();
-        let first = pin!(timeout(FIRST_BYTE_TIMEOUT, stream.fill_buf()));
-        let first = tokio::select! {
-            first = self.service.gate().hold(first) => first.map(|read| read.map(|bytes| bytes.len())),
-            () = closed(&mut closing) => return,
-        };
-        match first {
-            Ok(Ok(0)) => tracing::debug!("connection closed without a request"),
-            Ok(Ok(_)) => self.respond(stream).await,
-            Ok(Err(error)) => tracing::debug!(%error, "connection closed with an error"),
-            Err(_) => tracing::debug!("connection closed: no request within {FIRST_BYTE_TIMEOUT:?}"),
-        }
-    }
-
-    async fn respond(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { service, mut closing, streams, .. } = self;
-        let responder = service.clone();
-        let respond = service_fn(move |request| responder.clone().respond(request));
+        let (responder, requested) = (service.clone(), Arc::new(Notify::new()));
+        let requests = requested.clone();
+        let respond = service_fn(move |request| {
+            requests.notify_one();
+            responder.clone().respond(request)
+        });
         let mut builder = auto::Builder::new(streams);
         builder.http1().timer(TokioTimer::new());
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_CONCURRENT_STREAMS);
         let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), respond));
+        let silent = pin!(async {
+            if timeout(FIRST_REQUEST_TIMEOUT, requested.notified()).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        });
         let ended = tokio::select! {
             biased;
             ended = service.gate().hold(serving.as_mut()) => ended,
+            () = service.gate().hold(silent) => {
+                return tracing::debug!("connection closed: no request within {FIRST_REQUEST_TIMEOUT:?}");
+            }
             () = closed(&mut closing) => {
                 serving.as_mut().graceful_shutdown();
                 serving.await

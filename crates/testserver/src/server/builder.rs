@@ -24,6 +24,7 @@ impl Default for ServerBuilder {
     fn default() -> Self {
         let config = Config {
             clock: RunningClock::from(Clock::default()),
+            hold_paused_clock: false,
             seed: 0,
             retention: Retention { watches: HISTORY, lists: HISTORY },
             bookmark_period: Duration::from_secs(60),
@@ -40,9 +41,21 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Sets the clock for the timestamps in objects. Default: the wall clock.
+    /// Sets the clock for the timestamps in objects. Default: the wall clock, even if tokio's clock is
+    /// paused.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.0.clock = clock.into();
+        self
+    }
+
+    /// Sets whether a paused clock of tokio stops while the server listens. Default: `false`.
+    ///
+    /// tokio advances a paused clock when all tasks wait, even if they wait for data from a socket.
+    /// Timeouts can then expire at once. With `true`, the clock advances only by `tokio::time::advance`
+    /// until the [`Listening`](crate::Listening) shuts down or is dropped. A `sleep` or a timeout of the
+    /// test also waits for `advance`.
+    pub fn hold_paused_clock(mut self, on: bool) -> Self {
+        self.0.hold_paused_clock = on;
         self
     }
 

@@ -66,7 +66,8 @@ impl Server {
     ///
     /// # Errors
     /// Returns a status with the reason Expired if the history does not contain the resourceVersion. The
-    /// state is then unchanged.
+    /// state is then unchanged. This also occurs before the deletion of a CRD if 64 CRDs with objects were
+    /// deleted later, because the server then drops the history of the CRD.
     pub fn restore(&self, version: u64) -> Result<(), Status> {
         self.shared.restore(version, 0)
     }

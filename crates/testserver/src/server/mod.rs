@@ -59,6 +59,10 @@ impl Server {
 
     /// Serves HTTP/1.1 and HTTP/2 (with prior knowledge) on a TCP address. Port 0 selects a free port.
     ///
+    /// The server closes a connection if the headers of the first request do not arrive within 30 s. The
+    /// limits follow tokio's clock. If a test pauses that clock, set [`ServerBuilder::hold_paused_clock`].
+    /// Otherwise, timeouts can expire at once.
+    ///
     /// # Errors
     /// Returns the I/O error if the address cannot be bound.
     ///
@@ -71,7 +75,8 @@ impl Server {
     /// Serves HTTPS on a TCP address. Requires the feature `tls`. The client and the server negotiate HTTP/2 or HTTP/1.1.
     ///
     /// A new certificate authority signs the certificate. [`Listening::kubeconfig`] contains the
-    /// certificate of this authority.
+    /// certificate of this authority. The server closes a connection if the TLS handshake takes longer
+    /// than 10 s. See [`Server::listen`] for the first request and for paused clocks.
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound, or if no certificate can be created.

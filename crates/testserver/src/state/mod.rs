@@ -62,6 +62,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub clock: RunningClock,
+    pub hold_paused_clock: bool,
     pub seed: u64,
     pub retention: Retention,
     pub bookmark_period: Duration,

@@ -30,7 +30,7 @@ pub(crate) enum Deleted {
 /// Deletes one object.
 pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
     shared.write(|state| {
-        let target = &Target { served: state.current(&target.served)?, ..target.clone() };
+        let target = &target.current(state)?;
         let found = state.store.table(target.served.table).get(&target.key()).cloned();
         let entry = found.ok_or_else(|| target.not_found())?;
         check_preconditions(target.kind(), &entry, options)?;

@@ -116,6 +116,7 @@ fn apply(
     let applied =
         Applied { object: apply::server_side::read(sent.body, mode.options.validation)?, force: sent.force };
     loop {
+        let target = &shared.read(|state| target.current(state))?;
         let now = shared.config.clock.timestamp(0);
         let over =
             |target: &Target, live: &Object| applied.over(Write::new(target.kind(), &mode, &now), Some(live));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::encoding::object_encoder::ObjectEncoder;
 use crate::schemas::kinds::kind::Kind;
-use crate::state::Served;
+use crate::state::{Served, State};
 use crate::status::Status;
 use crate::storage::entry::Entry;
 use crate::storage::log::key;
@@ -22,6 +22,14 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn kind(&self) -> &Kind {
         &self.served.kind
+    }
+
+    /// Returns the target with the current definition of its resource.
+    ///
+    /// # Errors
+    /// Returns 404 like [`State::current`].
+    pub(crate) fn current(&self, state: &State) -> Result<Self, Status> {
+        Ok(Self { served: state.current(&self.served)?, ..self.clone() })
     }
 
     pub(crate) fn key(&self) -> Arc<str> {

@@ -110,12 +110,12 @@ pub(crate) fn update(
     edit: impl Fn(&Target, &Object) -> Result<Object, Status>,
 ) -> Result<Written, Status> {
     loop {
-        let (served, old) = shared.read(|state| {
-            let served = state.current(&target.served)?;
-            let old = state.store.table(served.table).get(&target.key()).cloned();
-            old.map(|old| (served, old)).ok_or_else(|| target.not_found())
+        let (target, old) = &shared.read(|state| {
+            let target = target.current(state)?;
+            let old = state.store.table(target.served.table).get(&target.key()).cloned();
+            let old = old.ok_or_else(|| target.not_found())?;
+            Ok::<_, Status>((target, old))
         })?;
-        let target = &Target { served, ..target.clone() };
         let mut before = old.take_object();
         before.insert("apiVersion".into(), target.kind().api_version().into());
         crate::encoding::versions::from_store(target.kind(), &mut before);
@@ -138,12 +138,12 @@ pub(crate) fn update(
             &mode.options,
         )?;
         if after == before {
-            shared.recent.keep(target.kind(), &old, before);
-            return Ok(Written::Updated(old));
+            shared.recent.keep(target.kind(), old, before);
+            return Ok(Written::Updated(old.clone()));
         }
         let draft = crate::write::custom::admit::draft(target.kind(), &after);
         crate::write::metadata::check_size(&draft)?;
-        if let Some(done) = commit(shared, target, mode, (&old, &before), (draft, &after)) {
+        if let Some(done) = commit(shared, target, mode, (old, &before), (draft, &after)) {
             if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {
                 shared.recent.keep(target.kind(), entry, after);
             }

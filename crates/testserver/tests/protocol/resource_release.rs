@@ -1,13 +1,15 @@
 //! Dropped handles release all tasks, sockets and memory, in any order.
 
+use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use kube_testserver::{
-    Fault, FaultPlan, Lag, Listening, LoadBalancing, Replicas, RequestMatch, Server, Verb, Workload,
+    Fault, FaultPlan, Lag, Listening, LoadBalancing, Outage, Replicas, RequestMatch, Server, Verb, Workload,
 };
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use crate::client::{CONFIGMAPS, Lines, configmaps};
 use crate::tcp::Connection;
@@ -111,14 +113,96 @@ async fn only_an_open_watch_keeps_a_server_without_handles() {
     assert!(state.upgrade().is_none());
 }
 
+/// Returns the response to a client on another thread. Meanwhile, all tasks of this thread wait.
+async fn get_from_a_thread(addr: SocketAddr) -> String {
+    let (sender, response) = tokio::sync::oneshot::channel();
+    let client = std::thread::spawn(move || {
+        let mut stream = std::net::TcpStream::connect(addr).unwrap();
+        stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut read = Vec::new();
+        // A broken connection also completes the read.
+        let _ = stream.read_to_end(&mut read);
+        sender.send(String::from_utf8_lossy(&read).into_owned()).unwrap();
+    });
+    let response = response.await.unwrap();
+    client.join().unwrap();
+    response
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_clock_advances_only_by_the_test() {
+    let server = Server::builder().hold_paused_clock(true).build();
+    let listening = server.listen(ANY_PORT.into()).await.unwrap();
+    let (start, second) = (Instant::now(), Duration::from_secs(1));
+    for _ in 0..20 {
+        let response = tokio::time::timeout(second, get_from_a_thread(listening.local_addr())).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    tokio::time::advance(second).await;
+    assert_eq!(start.elapsed(), second);
+    // The clock advances by itself again, so the grace period of the shutdown ends.
+    let mark = server.journal().mark();
+    server.faults().next(RequestMatch::any(), Fault::Delay(Duration::from_secs(3600)));
+    let mut delayed = Connection::open(listening.local_addr()).await;
+    delayed.send("/version").await;
+    server.journal().wait_for(mark, |_| true).await;
+    listening.shutdown().await;
+    assert_eq!(delayed.rest().await, "");
+    tokio::time::sleep(second).await;
+}
+
+/// Advances the clock, and returns the number of tasks that still wait.
+async fn tasks_after(time: Duration) -> usize {
+    tokio::time::advance(time).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test(start_paused = true)]
+async fn frozen_server_does_not_close_connections() {
+    let server = Server::builder().hold_paused_clock(true).build();
+    let listening = server.listen(ANY_PORT.into()).await.unwrap();
+    let _silent = Connection::open(listening.local_addr()).await;
+    get_from_a_thread(listening.local_addr()).await;
+    let before = tasks_after(Duration::ZERO).await;
+    let frozen = server.outage(Outage::Frozen);
+    assert_eq!(tasks_after(Duration::from_secs(60)).await, before);
+    drop(frozen);
+    assert_eq!(tasks_after(Duration::ZERO).await, before - 1);
+    listening.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn connection_without_a_request_is_closed() {
-    let server = Server::new();
-    let listening = server.listen(ANY_PORT.into()).await.unwrap();
-    let mut idle = Connection::open(listening.local_addr()).await;
-    let closed = tokio::time::timeout(Duration::from_secs(3600), idle.rest()).await;
-    assert_eq!(closed.as_deref(), Ok(""));
-    let mut used = Connection::open(listening.local_addr()).await;
-    assert!(used.get("/api/v1/nodes").await.contains("NodeList"));
-    listening.shutdown().await;
+    let server = Server::builder().hold_paused_clock(true).build();
+    let plain = server.listen(ANY_PORT.into()).await.unwrap();
+    let tls = server.listen_tls(ANY_PORT.into()).await.unwrap();
+    let mut silent = Vec::new();
+    for text in ["", "P", "GET / HTTP/1.1\r\n"] {
+        silent.push(Connection::open(plain.local_addr()).await);
+        silent.last_mut().unwrap().send_text(text).await;
+    }
+    silent.push(Connection::open(tls.local_addr()).await);
+    let mut watch = Connection::open(plain.local_addr()).await;
+    let start = server.journal().mark();
+    watch.send(&format!("{CONFIGMAPS}?watch=1&timeoutSeconds=60")).await;
+    server.journal().wait_for(start, |_| true).await;
+    // The response shows that the server has accepted all earlier connections.
+    get_from_a_thread(plain.local_addr()).await;
+    get_from_a_thread(tls.local_addr()).await;
+    let before = tasks_after(Duration::ZERO).await;
+    for (seconds, closed) in [(9, 0), (1, 1), (19, 1), (1, 4)] {
+        assert_eq!(before - tasks_after(Duration::from_secs(seconds)).await, closed);
+    }
+    for mut connection in silent {
+        assert_eq!(connection.rest().await, "");
+    }
+    configmaps(&server, &["a"]);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert!(watch.response().await.contains("ADDED"));
+    plain.shutdown().await;
+    tls.shutdown().await;
 }

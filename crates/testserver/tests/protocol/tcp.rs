@@ -13,8 +13,11 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, path: &str) {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
-        self.0.write_all(request.as_bytes()).await.expect("an open connection");
+        self.send_text(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+    }
+
+    pub(crate) async fn send_text(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.expect("an open connection");
     }
 
     /// Returns the next response. It ends with the final newline of its JSON, or with the last chunk.

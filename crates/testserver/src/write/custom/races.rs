@@ -9,6 +9,7 @@ use crate::Server;
 use crate::state::Served;
 use crate::storage::log::CLOSED_TABLES;
 use crate::write::delete_options::DeleteOptions;
+use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
 fn crd(plural: &str, spec: &Value) -> Value {
@@ -119,6 +120,20 @@ fn writes_do_not_reach_the_objects_of_a_crd_that_was_created_again() {
     assert_eq!((deleted.unwrap_err().code(), count(&server)), (404, 1));
 }
 
+#[test]
+fn apply_that_creates_an_object_is_validated_by_the_new_schema() {
+    let server = Server::new();
+    create_crd(&server, &json!({"a": {"type": "integer"}}));
+    let before = target(found(&server));
+    replace_crd(&server, &json!({"a": {"type": "integer", "maximum": 5}}));
+    let options = WriteOptions { manager: "m".into(), ..WriteOptions::default() };
+    let mode = Mode { via: Via::Patch, part: Part::Main, options };
+    let body = Value::Object(widget(&json!({"a": 9}))).to_string().into();
+    let sent = PatchRequest { media_type: "application/apply-patch+yaml", body: &body, force: false };
+    let applied = write::patch::patch(&server.shared, &before, mode, sent);
+    assert_eq!((applied.unwrap_err().code(), count(&server)), (422, 0));
+}
+
 /// The events of the objects that were deleted with the CRD are the last events of a watch.
 #[tokio::test]
 async fn watch_of_a_deleted_crd_ends_before_the_events_of_the_next_crd() {
@@ -139,14 +154,34 @@ async fn watch_of_a_deleted_crd_ends_before_the_events_of_the_next_crd() {
 }
 
 #[test]
+fn restore_returns_the_objects_of_each_crd_with_the_same_name() {
+    let server = Server::new();
+    let state = || (count(&server), server.get("ex.test/v1", "widgets", Some("default"), "w").ok());
+    let mut states = Vec::new();
+    for value in [1, 2] {
+        create_crd(&server, &json!({"a": {"type": "integer"}}));
+        states.push((server.resource_version(), state()));
+        assert_eq!(create(&server, found(&server), &json!({"a": value})), 201);
+        states.push((server.resource_version(), state()));
+        delete_crd(&server, "widgets");
+    }
+    for (revision, before) in states.into_iter().rev() {
+        server.restore(revision).unwrap();
+        assert_eq!(state(), before);
+    }
+}
+
+#[test]
 fn history_of_deleted_crds_is_bounded() {
     let server = Server::new();
     let first = server.resource_version();
+    let mut last = first;
     for n in 0..CLOSED_TABLES + 2 {
         let plural = format!("things{n}");
         server.create(crd(&plural, &json!({}))).unwrap();
         let object = json!({"apiVersion": "ex.test/v1", "kind": plural, "metadata": {"name": "w", "namespace": "default"}});
         server.create(object).unwrap();
+        last = server.resource_version();
         delete_crd(&server, &plural);
     }
     let with_history = server.shared.read(|state| {
@@ -154,5 +189,7 @@ fn history_of_deleted_crds_is_bounded() {
         tables.filter(|table| table.has_history()).count()
     });
     assert_eq!(with_history, CLOSED_TABLES);
-    assert!(server.restore(first).is_err());
+    assert_eq!(server.restore(first).unwrap_err().reason(), "Expired");
+    server.restore(last).unwrap();
+    assert_eq!(server.count("ex.test/v1", &format!("things{}", CLOSED_TABLES + 1), None).unwrap(), 1);
 }
