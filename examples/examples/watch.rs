@@ -125,8 +125,8 @@ fn create_change_and_delete_pod(server: &Server) -> anyhow::Result<()> {
         "metadata": {"name": "test-pod"},
         "spec": {"containers": [container]},
     });
-    server.create(pod)?;
-    server.patch("v1", "Pod", None, "test-pod", &json!({"metadata": {"labels": {"seen": "yes"}}}))?;
-    server.delete("v1", "Pod", None, "test-pod")?;
+    server.create(&pod)?;
+    server.patch_untyped("v1", "Pod", None, "test-pod", &json!({"metadata": {"labels": {"seen": "yes"}}}))?;
+    server.delete_untyped("v1", "Pod", None, "test-pod")?;
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use kube::CustomResourceExt;
 use kube_client::Client;
 use kube_informer_examples::website::{DIRECTORY, OperatorOptions, Website, operator};
 use kube_operator::ManagerError;
@@ -33,9 +32,9 @@ struct Operator {
 impl Operator {
     fn start() -> Self {
         let server = Server::builder().garbage_collector(true).build();
-        server.create(serde_json::to_value(Website::crd()).unwrap()).unwrap();
+        server.install::<Website>().unwrap();
         server
-            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))
             .unwrap();
         Self::on(server)
     }
@@ -68,17 +67,17 @@ impl Operator {
             "apiVersion": API, "kind": "Website", "metadata": {"name": name, "namespace": namespace},
             "spec": {"html": html, "replicas": replicas},
         });
-        self.server.create(site).unwrap();
+        self.server.create(&site).unwrap();
         self.settle().await;
     }
 
     async fn change_site(&self, spec: Value) {
-        self.server.patch(API, "Website", Some("shop"), "web", &json!({ "spec": spec })).unwrap();
+        self.server.patch_untyped(API, "Website", Some("shop"), "web", &json!({ "spec": spec })).unwrap();
         self.settle().await;
     }
 
     fn get(&self, api_version: &str, kind: &str) -> Option<Value> {
-        self.server.get(api_version, kind, Some("shop"), "web").ok()
+        self.server.get_untyped(api_version, kind, Some("shop"), "web").ok()
     }
 
     /// Returns status and reason of the condition `Ready`.
@@ -87,20 +86,20 @@ impl Operator {
     }
 
     fn ready_of(&self, namespace: &str, name: &str) -> (String, String) {
-        let site = self.server.get(API, "Website", Some(namespace), name).unwrap();
+        let site = self.server.get_untyped(API, "Website", Some(namespace), name).unwrap();
         let text = |field: &str| site["status"]["conditions"][0][field].as_str().unwrap().to_owned();
         (text("status"), text("reason"))
     }
 
     /// Returns type and reason of each event in the namespace `shop`.
     fn events(&self) -> Vec<(String, String)> {
-        let events = self.server.list("events.k8s.io/v1", "Event", Some("shop")).unwrap();
+        let events = self.server.list_untyped("events.k8s.io/v1", "Event", Some("shop")).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         events.iter().map(|event| (text(&event["type"]), text(&event["reason"]))).collect()
     }
 
     fn directory(&self) -> Value {
-        match self.server.get("v1", "ConfigMap", Some("default"), DIRECTORY) {
+        match self.server.get_untyped("v1", "ConfigMap", Some("default"), DIRECTORY) {
             Ok(map) => map["data"].clone(),
             Err(_) => Value::Null,
         }
@@ -113,7 +112,7 @@ impl Operator {
             "availableReplicas": deployment["spec"]["replicas"],
             "observedGeneration": deployment["metadata"]["generation"],
         });
-        self.server.update_status(deployment).unwrap();
+        self.server.update_status(&deployment).unwrap();
         self.settle().await;
     }
 
@@ -187,9 +186,9 @@ async fn site_creates_children_and_is_ready_when_available() {
 async fn changed_or_deleted_children_are_restored() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
-    operator.server.delete("v1", "Service", Some("shop"), "web").unwrap();
+    operator.server.delete_untyped("v1", "Service", Some("shop"), "web").unwrap();
     let scaled = json!({"spec": {"replicas": 7}});
-    operator.server.patch("apps/v1", "Deployment", Some("shop"), "web", &scaled).unwrap();
+    operator.server.patch_untyped("apps/v1", "Deployment", Some("shop"), "web", &scaled).unwrap();
     operator.settle().await;
     assert!(operator.get("v1", "Service").is_some());
     assert_eq!(operator.get("apps/v1", "Deployment").unwrap()["spec"]["replicas"], 2);
@@ -203,7 +202,7 @@ async fn unchanged_site_causes_no_writes() {
     operator.make_available().await;
     let (reconciles, writes) = (operator.reconciles().await, operator.writes());
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    operator.server.patch(API, "Website", Some("shop"), "web", &label).unwrap();
+    operator.server.patch_untyped(API, "Website", Some("shop"), "web", &label).unwrap();
     operator.settle().await;
     assert_eq!((operator.reconciles().await, operator.writes()), (reconciles + 1, writes));
 
@@ -234,14 +233,14 @@ async fn site_is_not_ready_until_deployment_status_is_current() {
 async fn foreign_object_blocks_child_until_deleted() {
     for (api_version, kind) in CHILDREN {
         let operator = Operator::start();
-        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
+        let foreign = operator.server.create(&foreign_object(api_version, kind)).unwrap();
         operator.site("<h1>Hello</h1>", 2).await;
         assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
         assert_eq!(operator.events(), [pair("Warning", "NameTaken")], "{kind}");
         assert_eq!(operator.directory(), Value::Null, "{kind}");
 
-        operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
+        operator.server.delete_untyped(api_version, kind, Some("shop"), "web").unwrap();
         sleep(Duration::from_secs(60)).await;
         let child = operator.get(api_version, kind).unwrap();
         assert_eq!(child["metadata"]["ownerReferences"][0]["kind"], "Website");
@@ -263,20 +262,20 @@ async fn foreign_object_created_during_write_is_not_changed() {
         let delay = operator.server.faults().always(writes, Fault::Delay(Duration::from_secs(10)));
 
         operator.site("<h1>Hello</h1>", 2).await;
-        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
+        let foreign = operator.server.create(&foreign_object(api_version, kind)).unwrap();
         sleep(Duration::from_secs(60)).await;
         assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
 
         // The child exists, drifts, and is replaced by a foreign object while the operator restores
         // it.
-        operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
+        operator.server.delete_untyped(api_version, kind, Some("shop"), "web").unwrap();
         sleep(Duration::from_secs(90)).await;
         assert_eq!(operator.ready(), pair("False", "Starting"), "{kind}");
-        operator.server.patch(api_version, kind, Some("shop"), "web", &drifted(kind)).unwrap();
+        operator.server.patch_untyped(api_version, kind, Some("shop"), "web", &drifted(kind)).unwrap();
         operator.settle().await;
-        operator.server.delete(api_version, kind, Some("shop"), "web").unwrap();
-        let foreign = operator.server.create(foreign_object(api_version, kind)).unwrap();
+        operator.server.delete_untyped(api_version, kind, Some("shop"), "web").unwrap();
+        let foreign = operator.server.create(&foreign_object(api_version, kind)).unwrap();
         sleep(Duration::from_secs(60)).await;
         assert_eq!(operator.get(api_version, kind).unwrap(), foreign);
         assert_eq!(operator.ready(), pair("False", "NameTaken"), "{kind}");
@@ -307,7 +306,7 @@ async fn site_cannot_replace_directory() {
     });
     assert_eq!(operator.directory(), entries);
     for name in ["websites", DIRECTORY] {
-        operator.server.delete(API, "Website", Some("default"), name).unwrap();
+        operator.server.delete_untyped(API, "Website", Some("default"), name).unwrap();
     }
     operator.settle().await;
     assert_eq!(operator.directory(), json!({"shop.web": "http://web.shop.svc"}));
@@ -322,11 +321,14 @@ async fn site_with_invalid_service_name_is_reported_and_deletable() {
         operator.site_named("shop", name, "<h1>Hello</h1>", 2).await;
         assert_eq!(operator.ready_of("shop", name), pair("False", "InvalidName"), "{name}");
         for (api_version, kind) in CHILDREN {
-            assert!(operator.server.get(api_version, kind, Some("shop"), name).is_err(), "{kind} {name}");
+            assert!(
+                operator.server.get_untyped(api_version, kind, Some("shop"), name).is_err(),
+                "{kind} {name}"
+            );
         }
-        operator.server.delete(API, "Website", Some("shop"), name).unwrap();
+        operator.server.delete_untyped(API, "Website", Some("shop"), name).unwrap();
         operator.settle().await;
-        assert!(operator.server.get(API, "Website", Some("shop"), name).is_err(), "{name}");
+        assert!(operator.server.get_untyped(API, "Website", Some("shop"), name).is_err(), "{name}");
     }
     assert_eq!(operator.events(), vec![pair("Warning", "InvalidName"); 3]);
     assert_eq!(operator.directory(), Value::Null);
@@ -342,7 +344,7 @@ async fn site_deleted_without_operator_is_cleaned_up_later() {
     let operator = Operator::start();
     operator.site("<h1>Hello</h1>", 2).await;
     let server = operator.stop().await;
-    server.delete(API, "Website", Some("shop"), "web").unwrap();
+    server.delete_untyped(API, "Website", Some("shop"), "web").unwrap();
     sleep(Duration::from_secs(60)).await;
     let operator = Operator::on(server);
     assert!(operator.get(API, "Website").is_some(), "the directory entry still exists");

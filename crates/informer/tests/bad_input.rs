@@ -24,7 +24,7 @@ const SECRETS: &str = "/api/v1/secrets";
 fn secret(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
     let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": "aHVudGVyMg=="}});
-    server.create(object).unwrap();
+    server.create(&object).unwrap();
 }
 
 /// An informer of Secrets, the errors of its `on_error`, and the events of a handler.
@@ -367,7 +367,7 @@ async fn undecodable_event_is_counted_and_keeps_cached_object() {
         assert_eq!((status.reflector.undecodable, status.objects), (1, 1), "{object}");
         stack
             .server
-            .patch("v1", "Secret", Some("default"), "s", &json!({"metadata": {"labels": {"a": "b"}}}))
+            .patch_untyped("v1", "Secret", Some("default"), "s", &json!({"metadata": {"labels": {"a": "b"}}}))
             .unwrap();
         stack.until(|stack| stack.events.lock().contains(&"~s".to_owned())).await;
         stack.recovers(&object).await;
@@ -377,7 +377,7 @@ async fn undecodable_event_is_counted_and_keeps_cached_object() {
 #[tokio::test(start_paused = true)]
 async fn repeated_events_and_unknown_deletions_are_ignored() {
     let stack = Stack::watching().await;
-    let s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    let s = stack.server.get_untyped("v1", "Secret", Some("default"), "s").unwrap();
     let stranger = json!({"metadata": {"name": "x", "namespace": "default", "resourceVersion": "odd"}});
     let mut impostor = s.clone();
     impostor["metadata"]["uid"] = "another".into();
@@ -400,7 +400,7 @@ async fn repeated_events_and_unknown_deletions_are_ignored() {
 #[tokio::test(start_paused = true)]
 async fn future_version_does_not_block_cache() {
     let stack = Stack::watching().await;
-    let mut s = stack.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    let mut s = stack.server.get_untyped("v1", "Secret", Some("default"), "s").unwrap();
     s["metadata"]["resourceVersion"] = "99999999999999999999999999".into();
     stack.server.inject_frame(&watches(), format!("{}\n", json!({"type": "MODIFIED", "object": s})));
     stack.until(|stack| stack.events.lock().len() == 2).await;

@@ -45,7 +45,7 @@ struct ListMode {
 
 fn write(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn new_server() -> Server {

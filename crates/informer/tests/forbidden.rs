@@ -26,7 +26,7 @@ fn factory(server: &Server, streaming_lists: bool) -> InformerFactory {
 
 fn write(server: &Server, kind: &str, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap();
 }
 
 fn writer<T: Object>(events: &EventLog) -> impl FnMut(&Event<T>) + Send + 'static {

@@ -48,13 +48,13 @@ impl Stack {
     }
 
     fn a(&self) -> Value {
-        self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
+        self.server.get_untyped("v1", "ConfigMap", Some("default"), "a").unwrap()
     }
 
     /// Returns a version that the server has reached by a write of another type.
     fn new_version(&self) -> String {
         let metadata = json!({"generateName": "s", "namespace": "default"});
-        self.server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+        self.server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
         self.server.resource_version().to_string()
     }
 
@@ -69,7 +69,7 @@ impl Stack {
 
 fn create(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn short(event: &Event<ConfigMap>) -> String {
@@ -90,7 +90,7 @@ async fn new_uid_under_same_name_is_delete_and_add() {
         let stack = Stack::watching(streaming).await;
         let before = stack.a()["metadata"]["uid"].clone();
         assert_eq!(stack.server.lose_next_event(&watches()), 1);
-        stack.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+        stack.server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
         create(&stack.server, "a");
         stack.until(|stack| stack.events.lock().len() == 3).await;
         assert_eq!(*stack.events.lock(), ["!a", "?a", "+a"]);

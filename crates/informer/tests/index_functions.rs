@@ -30,7 +30,7 @@ fn config_map(server: &Server, name: &str) {
 
 fn config_map_in(server: &Server, namespace: &str, name: &str) {
     let metadata = json!({"name": name, "namespace": namespace});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 /// Returns a server with one ConfigMap, and a factory for the namespace of this object.

@@ -42,13 +42,13 @@ async fn started_on(server: Server) -> (Server, InformerFactory, Informer<Config
 /// Creates a ConfigMap without a request of the client.
 fn write(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 /// Increases the resourceVersion of the server, without an event for ConfigMaps.
 fn write_secret(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
 }
 
 /// Selects the watches that `wait_for_latest` opens.
@@ -112,7 +112,7 @@ async fn cache_contains_writes_before_the_call_although_watches_lag() {
             maps.wait_for_latest(WITHIN).await.unwrap();
             assert!(maps.lister().namespace("default").get(name).is_some(), "{lag:?} {name}");
         }
-        server.delete("v1", "ConfigMap", Some("default"), "b").unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("default"), "b").unwrap();
         write_secret(&server, "s");
         maps.wait_for_latest(WITHIN).await.unwrap();
         assert_eq!(maps.lister().len(), 2, "{lag:?}");
@@ -336,7 +336,7 @@ async fn incomplete_list_does_not_prove_deletions() {
     let server = Server::new();
     server.faults().next(own_watches(), Fault::Silence);
     let (server, factory, maps) = started_on(server).await;
-    server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
     let metadata = json!({"resourceVersion": server.resource_version().to_string()});
     let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": [{"metadata": {}}]});
     let lists = RequestMatch::verb(Verb::List).when(|request| !is_check(request));

@@ -13,7 +13,7 @@ const INFORMERS: usize = 20;
 
 fn write(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default", "labels": {"app": "web"}});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn factory(server: &Server) -> InformerFactory {

@@ -25,7 +25,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 fn config_map(server: &Server, namespace: &str, name: &str) {
     let metadata = json!({"name": name, "namespace": namespace});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 /// Returns a server with one object in each of four namespaces.
@@ -33,7 +33,7 @@ fn server() -> Server {
     let server = Server::new();
     for namespace in ["a", "b", "c", "d"] {
         server
-            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
             .unwrap();
         config_map(&server, namespace, "first");
     }
@@ -108,7 +108,7 @@ impl Recorder {
 
 /// Returns the objects of these namespaces on the server.
 fn server_objects(server: &Server, namespaces: &[&str]) -> BTreeMap<ObjectKey, String> {
-    let objects = server.list("v1", "ConfigMap", None).unwrap();
+    let objects = server.list_untyped("v1", "ConfigMap", None).unwrap();
     let text = |object: &serde_json::Value, field| object["metadata"][field].as_str().unwrap().to_owned();
     let keyed = objects.iter().map(|object| {
         let key = ObjectKey::new(Some(&text(object, "namespace")), &text(object, "name"));
@@ -391,11 +391,11 @@ async fn handler_state_matches_active_namespaces() {
                 2 => _ = informers.remove_namespace(namespace).now_or_never(),
                 3 => config_map(&server, namespace, &format!("object-{step}")),
                 4 => {
-                    let objects = server.list("v1", "ConfigMap", None).unwrap();
+                    let objects = server.list_untyped("v1", "ConfigMap", None).unwrap();
                     let Some(last) = objects.last() else { continue };
                     let [namespace, name] =
                         ["namespace", "name"].map(|field| last["metadata"][field].as_str().unwrap());
-                    server.delete("v1", "ConfigMap", Some(namespace), name).unwrap();
+                    server.delete_untyped("v1", "ConfigMap", Some(namespace), name).unwrap();
                 }
                 _ => tokio::time::sleep(Duration::from_secs(draw(3))).await,
             }

@@ -111,7 +111,7 @@ async fn deleted_namespace_is_read_with_deletion_timestamp() {
     let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
     namespaces.create(&PostParams::default(), &shop).await.unwrap();
     let held = json!({"name": "a", "namespace": "shop", "finalizers": ["example.com/hold"]});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})).unwrap();
     server.set_lag(LAG);
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
     let read = namespaces.get("shop").await.unwrap();
@@ -168,8 +168,11 @@ async fn dry_run_of_all_writes_changes_nothing_and_delays_no_read() {
     assert_eq!(maps.get("a").await.unwrap().unwrap().data, None);
     assert_eq!(maps.list(&LabelSelector::everything()).await.unwrap().len(), 1);
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert!(server.get("v1", "ConfigMap", Some("default"), "b").is_err());
-    assert_eq!(server.get("v1", "ConfigMap", Some("default"), "a").unwrap()["data"], serde_json::Value::Null);
+    assert!(server.get_untyped("v1", "ConfigMap", Some("default"), "b").is_err());
+    assert_eq!(
+        server.get_untyped("v1", "ConfigMap", Some("default"), "a").unwrap()["data"],
+        serde_json::Value::Null
+    );
     factory.shutdown().await;
 }
 
@@ -431,7 +434,7 @@ async fn name_without_namespace_is_error() {
     );
     assert!(dynamic.get("a").await.unwrap().is_none(), "no object exists");
     let metadata = json!({"name": "a", "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     while dynamic.lister().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -47,7 +47,10 @@ impl Stack {
         // Waits until the watch has delivered an event. A watch without an event would cause a
         // relist in every case.
         tokio::time::sleep(Duration::from_secs(5)).await;
-        stack.server.patch("v1", "ConfigMap", Some("default"), "kept", &json!({"data": {"a": "b"}})).unwrap();
+        stack
+            .server
+            .patch_untyped("v1", "ConfigMap", Some("default"), "kept", &json!({"data": {"a": "b"}}))
+            .unwrap();
         stack.until(|stack| stack.events.lock().len() == 5).await;
         stack.events.lock().clear();
         stack
@@ -69,9 +72,9 @@ impl Stack {
     fn change_all(&self) {
         let server = &self.server;
         let patch = json!({"data": {"key": "new"}});
-        server.patch("v1", "ConfigMap", Some("default"), "changed", &patch).unwrap();
-        server.delete("v1", "ConfigMap", Some("default"), "deleted").unwrap();
-        server.delete("v1", "ConfigMap", Some("default"), "replaced").unwrap();
+        server.patch_untyped("v1", "ConfigMap", Some("default"), "changed", &patch).unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("default"), "deleted").unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("default"), "replaced").unwrap();
         create(server, "replaced");
         create(server, "added");
     }
@@ -79,7 +82,7 @@ impl Stack {
 
 fn create(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn short(event: &Event<ConfigMap>) -> String {
@@ -190,7 +193,7 @@ async fn undecodable_object_remains_cached_until_deleted() {
         assert!(status.to_string().contains("illegal base64 data"), "{status}");
         assert_eq!(*stack.events.lock(), [""; 0], "streaming {streaming}");
 
-        stack.server.delete("v1", "ConfigMap", Some("default"), "changed").unwrap();
+        stack.server.delete_untyped("v1", "ConfigMap", Some("default"), "changed").unwrap();
         stack.until(|stack| stack.informer.status().reflector.phase == Phase::Watching).await;
         create(&stack.server, "later");
         stack.until(|stack| stack.events.lock().len() >= 2).await;

@@ -27,7 +27,7 @@ fn crd() -> Value {
 
 fn widget(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "ex.test/v1", "kind": "Widget", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "ex.test/v1", "kind": "Widget", "metadata": metadata})).unwrap();
 }
 
 fn informer(server: &Server, clear_when_gone: bool, streaming_lists: bool) -> Informer<DynamicObject> {
@@ -74,7 +74,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         // The resource does not exist yet, so no event is delivered, and the cache is not synced.
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
         assert!(!informer.has_synced(), "{case}");
-        server.create(crd()).unwrap();
+        server.create(&crd()).unwrap();
         widget(&server, "a");
         widget(&server, "b");
         until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
@@ -86,8 +86,8 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         let broken = server.faults().always(RequestMatch::any().group("ex.test"), Fault::Reset);
         server.close_watches();
         until(&informer, || informer.status().reflector.phase == Phase::Waiting).await;
-        server.delete(CRD.0, CRD.1, None, CRD.2).unwrap();
-        until(&informer, || server.get(CRD.0, CRD.1, None, CRD.2).is_err()).await;
+        server.delete_untyped(CRD.0, CRD.1, None, CRD.2).unwrap();
+        until(&informer, || server.get_untyped(CRD.0, CRD.1, None, CRD.2).is_err()).await;
         drop(broken);
         until(&informer, || informer.status().reflector.phase == Phase::Suspended).await;
         let status = informer.status();
@@ -96,7 +96,7 @@ async fn removed_resource_keeps_or_clears_cache_by_option() {
         assert_eq!(status.to_string().contains("cleared"), clear, "{status}");
         until(&informer, || events.lock().len() == if clear { 4 } else { 2 }).await;
 
-        server.create(crd()).unwrap();
+        server.create(&crd()).unwrap();
         widget(&server, "b");
         until(&informer, || informer.status().reflector.phase == Phase::Watching).await;
         until(&informer, || events.lock().len() == 5).await;

@@ -75,16 +75,16 @@ fn config_map(name: &str, shape: &str) -> serde_json::Value {
 
 fn server(objects: usize) -> Server {
     let server = Server::new();
-    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
     for number in 0..objects {
-        server.create(config_map(&format!("a{number}"), ["round", "square"][number % 2])).unwrap();
+        server.create(&config_map(&format!("a{number}"), ["round", "square"][number % 2])).unwrap();
     }
     server
 }
 
 fn change(server: &Server, name: &str, shape: &str) {
     let change = json!({"metadata": {"labels": {"shape": shape}}, "data": {"shape": shape}});
-    server.patch("v1", "ConfigMap", Some("ns"), name, &change).unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("ns"), name, &change).unwrap();
 }
 
 /// Waits for a condition. The clock is paused, so an idle hour is immediate.
@@ -125,7 +125,7 @@ async fn events_and_reads_with<T: Shaped>(streaming_lists: bool) -> Vec<String> 
     factory.start();
     factory.wait_for_sync(Duration::from_secs(60)).await.unwrap();
     change(&server, "a0", "flat");
-    server.delete("v1", "ConfigMap", Some("ns"), "a1").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("ns"), "a1").unwrap();
     until(|| lines.lock().len() == 6).await;
 
     let lister = informer.lister();
@@ -243,7 +243,7 @@ async fn lazy_object_of_wrong_shape_fails_on_access() {
     let server = server(0);
     let mut odd = config_map("odd", "round");
     odd["data"] = json!({"shape": "round"});
-    server.create(odd).unwrap();
+    server.create(&odd).unwrap();
     /// A type whose shape differs from the server's objects.
     #[derive(Debug, Deserialize)]
     struct Numbers {

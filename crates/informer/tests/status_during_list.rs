@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 async fn status_during_first_list_does_not_deadlock() {
     let server = Server::new();
     let metadata = json!({"name": "a", "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     let api = Api::<ConfigMap>::all(Client::new(server.service(), "default"));
     let informer = Informer::from_source(ListWatch::<ConfigMap>::new(api)).build();
     let (entered, is_entered) = mpsc::channel();

@@ -25,16 +25,16 @@ type Lines = Arc<Mutex<Vec<String>>>;
 fn create(server: &Server, name: &str, data: &str) {
     let metadata = json!({"name": name, "namespace": "ns"});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"is": data}});
-    server.create(object).unwrap();
+    server.create(&object).unwrap();
 }
 
 fn change(server: &Server, name: &str, data: &str) {
-    server.patch("v1", "ConfigMap", Some("ns"), name, &json!({"data": {"is": data}})).unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("ns"), name, &json!({"data": {"is": data}})).unwrap();
 }
 
 fn server() -> Server {
     let server = Server::new();
-    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})).unwrap();
     server
 }
 
@@ -131,7 +131,7 @@ async fn transform_runs_before_all_readers_and_once_per_state() {
 
         change(&server, "a", "new");
         until(|| lines.lock().contains(&"~a CALM! NEW!".to_owned())).await;
-        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("ns"), "a").unwrap();
         until(|| lines.lock().contains(&"-a NEW!".to_owned())).await;
         assert_eq!(calls.load(Ordering::SeqCst), 4);
         informer.stop().await;
@@ -154,7 +154,7 @@ async fn delete_from_relist_contains_transformed_state() {
         informer.start();
         until(|| lines.lock().len() == 2 && server.open_watches() == 1).await;
         assert_eq!(server.lose_next_event(&RequestMatch::any()), 1);
-        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("ns"), "a").unwrap();
         informer.relist();
         until(|| lines.lock().len() == 3).await;
         assert_eq!(lines.lock()[2], "-a CALM!");
@@ -185,7 +185,7 @@ async fn failed_transform_is_reported_and_cached_state_is_stale() {
         until(|| informer.status().stale == 1).await;
         let status = informer.status();
         assert_eq!((status.objects, status.reflector.undecodable), (1, 2));
-        let newest = server.get("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        let newest = server.get_untyped("v1", "ConfigMap", Some("ns"), "a").unwrap();
         let newest = newest["metadata"]["resourceVersion"].as_str().map(ToOwned::to_owned);
         assert_eq!(
             status.watermark.map(|version| version.to_string()),
@@ -201,7 +201,7 @@ async fn failed_transform_is_reported_and_cached_state_is_stale() {
         until(|| informer.status().stale == 0).await;
         change(&server, "a", rejected);
         until(|| informer.status().stale == 1).await;
-        server.delete("v1", "ConfigMap", Some("ns"), "a").unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("ns"), "a").unwrap();
         until(|| lines.lock().len() == 3).await;
         assert_eq!(*lines.lock(), ["+a CALM!", "~a CALM! BETTER!", "-a BETTER!"]);
         assert_eq!(informer.status().stale, 0);

@@ -19,7 +19,7 @@ fn shard(key: ShardKey, slots: &[u8]) -> Shard {
 
 fn create(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn source(server: &Server) -> ListWatch<ConfigMap> {
@@ -116,7 +116,7 @@ async fn slot_label_selects_objects_on_the_server() {
             expected.push(name.clone());
         }
         let metadata = json!({"name": name, "namespace": "default", "labels": labels});
-        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     }
     let whole = source(&server).slot_label("slot").options(|options| {
         options.label_selector = Some("app=web".to_owned());
@@ -160,7 +160,7 @@ async fn object_of_other_slot_is_not_decoded_and_moves_position() {
     let others = texts.iter().filter(|text| text.starts_with("other true ")).count();
     let added = texts.iter().filter(|text| text.starts_with('+')).count();
     assert_eq!((others + added, added), (20, listed(&*part, None).await.0.len()), "{texts:?}");
-    server.delete("v1", "ConfigMap", Some("default"), "map-1").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "map-1").unwrap();
     let last = events.next().await.unwrap().unwrap();
     let expected = [format!("other false {}", server.resource_version()), "-map-1".to_owned()];
     assert!(expected.contains(&short(&last[0])), "{last:?}");

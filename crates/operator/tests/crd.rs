@@ -47,7 +47,7 @@ async fn wait_ends_when_the_crd_is_created() {
     let waiting = tokio::spawn(async move { wait_for_crd(&waiting, &name, 60 * SECOND).await });
     sleep(10 * SECOND).await;
     assert!(!waiting.is_finished());
-    server.create(serde_json::to_value(&crd).unwrap()).unwrap();
+    server.create(&serde_json::to_value(&crd).unwrap()).unwrap();
     waiting.await.unwrap().unwrap();
 }
 

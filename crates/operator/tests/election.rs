@@ -215,7 +215,7 @@ async fn lease_expiry_cancels_write_that_waits_to_connect() {
     let kube_client::Error::Service(error) = error else { panic!("{error}") };
     assert!(error.downcast_ref::<LeaseExpired>().is_some(), "{error}");
     sleep(120 * SECOND).await;
-    assert!(server.get("v1", "ConfigMap", Some("default"), "a").is_err(), "the write was never sent");
+    assert!(server.get_untyped("v1", "ConfigMap", Some("default"), "a").is_err(), "the write was never sent");
     leader.stop().await;
 }
 
@@ -350,7 +350,7 @@ async fn label_changes_do_not_extend_lease_of_crashed_leader() {
 #[tokio::test(start_paused = true)]
 async fn invalid_renew_time_does_not_block_candidates() {
     let server = Server::new();
-    let made = server.create(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+    let made = server.create(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "operator", "namespace": "default"},
         "spec": {"holderIdentity": "other", "leaseDurationSeconds": 1, "renewTime": "9999-12-31T23:59:59.000000Z"}}));
     made.unwrap();

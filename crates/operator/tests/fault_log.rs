@@ -94,7 +94,7 @@ async fn fight_over_an_owned_object_is_logged() {
     let logged = Logged::begin();
     let server = Server::new();
     let (factory, maps) = cached::<ConfigMap>(&server).await;
-    let owner = server.create(json!({
+    let owner = server.create(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "default"},
     }));
     let owner: ConfigMap = serde_json::from_value(owner.unwrap()).unwrap();
@@ -127,7 +127,7 @@ async fn field_that_the_server_stores_in_another_form_is_no_fight() {
             sleep(10 * SECOND).await;
             server.set_lag(if label == "first" { Lag::None } else { Lag::Time(SECOND) });
             let labels = json!({"metadata": {"labels": {label: round.to_string()}}});
-            server.patch("v1", "Secret", Some("default"), "a", &labels).unwrap();
+            server.patch_untyped("v1", "Secret", Some("default"), "a", &labels).unwrap();
         }
     }
     let log = log(&logged);
@@ -171,7 +171,7 @@ async fn list_without_a_response_is_logged_during_the_start() {
 async fn repeated_conflicts_are_explained_in_the_log() {
     let logged = Logged::begin();
     let server = Server::new();
-    server.create(map("hello")).unwrap();
+    server.create(&map("hello")).unwrap();
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
     let maps = manager.factory().informer::<ConfigMap>().unwrap();

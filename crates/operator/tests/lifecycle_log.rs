@@ -61,7 +61,7 @@ fn server_with_a_map() -> Server {
     let server = Server::new();
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"}});
-    server.create(map).unwrap();
+    server.create(&map).unwrap();
     server
 }
 
@@ -232,7 +232,7 @@ async fn log_contains_one_line_if_replicas_of_other_version_own_the_slots() {
             json!({"name": name, "namespace": "default", "labels": labels, "annotations": annotations});
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
             "spec": {"leaseDurationSeconds": 3600}});
-        server.create(lease).unwrap();
+        server.create(&lease).unwrap();
     }
     let shards = Some(ShardOptions::new("default", "operator"));
     let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };

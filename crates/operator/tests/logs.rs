@@ -79,7 +79,7 @@ struct World {
 impl World {
     async fn new() -> Self {
         let server = support::server(None);
-        server.create(site("a", CONTENTS, &[])).unwrap();
+        server.create(&site("a", CONTENTS, &[])).unwrap();
         let client = Client::new(server.service(), "default");
         let factory = InformerFactory::new(client.clone());
         let maps = CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
@@ -92,7 +92,7 @@ impl World {
     /// Creates the map as another client.
     async fn with_map(self) -> Self {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
-        self.server.create(map).unwrap();
+        self.server.create(&map).unwrap();
         sleep(SECOND).await;
         self
     }
@@ -208,8 +208,8 @@ async fn rejected_finalizer_patch_does_not_leak_contents() {
     .await;
     let being_deleted = async |world: World| {
         let finalizers = json!({"metadata": {"finalizers": [OURS]}});
-        world.server.patch(support::VERSION, "Site", Some("default"), "a", &finalizers).unwrap();
-        world.server.delete(support::VERSION, "Site", Some("default"), "a").unwrap();
+        world.server.patch_untyped(support::VERSION, "Site", Some("default"), "a", &finalizers).unwrap();
+        world.server.delete_untyped(support::VERSION, "Site", Some("default"), "a").unwrap();
         sleep(SECOND).await;
         let failure = world.finalize(&Finalizer::new(OURS)).await;
         (world, failure)

@@ -28,14 +28,14 @@ fn key(name: &str) -> ObjectKey {
 fn create_pod(server: &Server, phase: &str) {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    server.create(pod).unwrap();
+    server.create(&pod).unwrap();
     set_phase(server, phase);
 }
 
 fn set_phase(server: &Server, phase: &str) {
-    let mut pod = server.get("v1", "Pod", Some("default"), "web").unwrap();
+    let mut pod = server.get_untyped("v1", "Pod", Some("default"), "web").unwrap();
     pod["status"]["phase"] = phase.into();
-    server.update_status(pod).unwrap();
+    server.update_status(&pod).unwrap();
 }
 
 fn requests(server: &Server, mark: JournalMark) -> usize {

@@ -16,12 +16,13 @@
 //! of namespaces and CRDs that are being deleted.
 //!
 //! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube_testserver::Server;
 //! use serde_json::json;
 //!
 //! let server = Server::new();
-//! server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})).unwrap();
-//! assert_eq!(server.count("v1", "ConfigMap", None).unwrap(), 1);
+//! server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})).unwrap();
+//! assert_eq!(server.list::<ConfigMap>(None).unwrap().len(), 1);
 //! // No socket is needed: kube_client::Client::new(server.service(), "default")
 //! let service = server.service();
 //! # drop(service);

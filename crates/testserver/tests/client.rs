@@ -211,19 +211,19 @@ async fn pages_belong_to_one_snapshot() {
     let maps: Api<ConfigMap> = Api::all(client);
     for n in 0..10 {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{n}")}});
-        server.create(object).unwrap();
+        server.create(&object).unwrap();
     }
     let mut params = ListParams::default().limit(4);
     let mut names = Vec::new();
     loop {
         let page = maps.list(&params).await.unwrap();
         names.extend(page.items.into_iter().filter_map(|map| map.metadata.name));
-        server.delete("v1", "ConfigMap", None, &format!("m{}", names.len())).ok();
+        server.delete_untyped("v1", "ConfigMap", None, &format!("m{}", names.len())).ok();
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => break,
         }
     }
     assert_eq!(names.len(), 10);
-    assert_eq!(server.count("v1", "ConfigMap", Some("default")).unwrap(), 8);
+    assert_eq!(server.count_untyped("v1", "ConfigMap", Some("default")).unwrap(), 8);
 }

@@ -46,10 +46,10 @@ impl Cluster {
         let server = Server::builder().garbage_collector(true).build();
         for namespace in namespaces {
             let metadata = json!({"name": namespace});
-            server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+            server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
         }
         for operator in crds {
-            server.create(read_crd(operator)?)?;
+            server.create(&read_crd(operator)?)?;
         }
         let listening = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
         let folder = tempfile::tempdir()?;
@@ -98,7 +98,7 @@ impl Cluster {
     pub async fn wait_for_shards(&self, program: &Program) -> Result<()> {
         let Some((group, replicas)) = program.shards() else { return Ok(()) };
         let all_own_slots = |server: &Server| {
-            let lease = server.get("coordination.k8s.io/v1", "Lease", Some("default"), group).ok()?;
+            let lease = server.get_untyped("coordination.k8s.io/v1", "Lease", Some("default"), group).ok()?;
             let table = lease["metadata"]["annotations"]["kube-informer.dev/shard-table"].as_str()?;
             let table: Value = serde_json::from_str(table).ok()?;
             let slots = table["slots"].as_array()?.iter();

@@ -82,7 +82,7 @@ impl Scenario<'_> {
     }
 
     async fn bucket_is_created(&self) -> Result<()> {
-        self.cluster.server().create(json!({
+        self.cluster.server().create(&json!({
             "apiVersion": "example.com/v1", "kind": "Bucket",
             "metadata": {"name": "logs", "namespace": "default"}, "spec": {"region": "north", "quota": 100},
         }))?;
@@ -227,12 +227,12 @@ impl Scenario<'_> {
 
     fn set_quota(&self, quota: i64) -> Result<()> {
         let patch = json!({"spec": {"quota": quota}});
-        self.cluster.server().patch("example.com/v1", "Bucket", Some("default"), "logs", &patch)?;
+        self.cluster.server().patch_untyped("example.com/v1", "Bucket", Some("default"), "logs", &patch)?;
         Ok(())
     }
 
     fn delete(&self) -> Result<()> {
-        self.cluster.server().delete("example.com/v1", "Bucket", Some("default"), "logs")?;
+        self.cluster.server().delete_untyped("example.com/v1", "Bucket", Some("default"), "logs")?;
         Ok(())
     }
 }
@@ -242,5 +242,5 @@ fn stored(quota: i64, used_bytes: i64) -> StoredBucket {
 }
 
 fn get(server: &Server) -> Option<Value> {
-    server.get("example.com/v1", "Bucket", Some("default"), "logs").ok()
+    server.get_untyped("example.com/v1", "Bucket", Some("default"), "logs").ok()
 }

@@ -55,7 +55,7 @@ impl Scenario<'_> {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "plain", "namespace": TEAM},
             "data": {"key": "b2xk"},
         });
-        let plain = self.cluster.server().create(plain)?;
+        let plain = self.cluster.server().create(&plain)?;
         let operator = self.start()?;
         self.cluster.wait_for_shards(self.program).await?;
         self.copies_are_created().await?;
@@ -73,7 +73,7 @@ impl Scenario<'_> {
         self.copies_are_created().await?;
         self.delete(TEAM)?;
         self.until_deleted().await?;
-        assert_eq!(self.cluster.server().get("v1", "Secret", Some(TEAM), "plain")?, plain);
+        assert_eq!(self.cluster.server().get_untyped("v1", "Secret", Some(TEAM), "plain")?, plain);
         operator.stop().await
     }
 
@@ -82,7 +82,7 @@ impl Scenario<'_> {
     }
 
     async fn copies_are_created(&self) -> Result<()> {
-        self.cluster.server().create(json!({
+        self.cluster.server().create(&json!({
             "apiVersion": "v1", "kind": "Secret", "type": "example.com/token",
             "metadata": {
                 "name": "token", "namespace": TEAM, "labels": {"example.com/mirror": "true"},
@@ -128,7 +128,7 @@ impl Scenario<'_> {
 
     /// Creates another Secret with the name of a copy, and waits for the failure in the log.
     async fn other_secret_is_not_overwritten(&self, operator: &Replicas) -> Result<()> {
-        let other = self.cluster.server().create(json!({
+        let other = self.cluster.server().create(&json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token", "namespace": "a"},
             "data": {"key": "b3RoZXI="},
         }))?;
@@ -210,18 +210,18 @@ impl Scenario<'_> {
     }
 
     fn patch(&self, namespace: &str, patch: &Value) -> Result<()> {
-        self.cluster.server().patch("v1", "Secret", Some(namespace), "token", patch)?;
+        self.cluster.server().patch_untyped("v1", "Secret", Some(namespace), "token", patch)?;
         Ok(())
     }
 
     fn delete(&self, namespace: &str) -> Result<()> {
-        self.cluster.server().delete("v1", "Secret", Some(namespace), "token")?;
+        self.cluster.server().delete_untyped("v1", "Secret", Some(namespace), "token")?;
         Ok(())
     }
 }
 
 fn get(server: &Server, namespace: &str) -> Option<Value> {
-    server.get("v1", "Secret", Some(namespace), "token").ok()
+    server.get_untyped("v1", "Secret", Some(namespace), "token").ok()
 }
 
 fn data(server: &Server, namespace: &str) -> String {

@@ -114,7 +114,7 @@ impl Scenario<'_> {
         }
         let what = if is_held { "the operator is the leader" } else { "the lease is released" };
         let holder = |server: &Server| {
-            let lease = server.get(LEASE.0, LEASE.1, Some("default"), "website-operator").ok()?;
+            let lease = server.get_untyped(LEASE.0, LEASE.1, Some("default"), "website-operator").ok()?;
             let has_holder =
                 lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
             (has_holder == is_held).then_some(())
@@ -152,7 +152,7 @@ impl Scenario<'_> {
         let repaired = |service: &Value| service["spec"]["selector"]["app"] == "home";
         self.until("the Service is repaired", SERVICE, repaired).await?;
         let before = get(self.cluster.server(), SERVICE).context("the Service exists")?;
-        self.cluster.server().delete(SERVICE.0, SERVICE.1, Some("default"), "home")?;
+        self.cluster.server().delete_untyped(SERVICE.0, SERVICE.1, Some("default"), "home")?;
         let created = |service: &Value| service["metadata"]["uid"] != before["metadata"]["uid"];
         self.until("the Service is created again", SERVICE, created).await?;
         Ok(())
@@ -161,7 +161,7 @@ impl Scenario<'_> {
     async fn changes_while_down_are_applied(&self) -> Result<Replicas> {
         self.patch(WEBSITE, &json!({"spec": {"html": "back"}}))?;
         self.patch(DEPLOYMENT, &json!({"spec": {"replicas": 9}}))?;
-        self.cluster.server().delete(SERVICE.0, SERVICE.1, Some("default"), "home")?;
+        self.cluster.server().delete_untyped(SERVICE.0, SERVICE.1, Some("default"), "home")?;
         let operator = self.start()?;
         self.until("the page changes", CONFIG_MAP, |map| map["data"]["index.html"] == "back").await?;
         let repaired = |deployment: &Value| deployment["spec"]["replicas"] == 3;
@@ -196,7 +196,7 @@ impl Scenario<'_> {
     }
 
     async fn children_are_collected(&self) -> Result<()> {
-        self.cluster.server().delete(WEBSITE.0, WEBSITE.1, Some("default"), "home")?;
+        self.cluster.server().delete_untyped(WEBSITE.0, WEBSITE.1, Some("default"), "home")?;
         let is_empty = |server: &Server| {
             let exists = [WEBSITE, CONFIG_MAP, DEPLOYMENT, SERVICE].map(|kind| get(server, kind).is_some());
             (!exists.contains(&true)).then_some(())
@@ -241,18 +241,18 @@ impl Scenario<'_> {
     fn set_ready_replicas(&self, replicas: u64) -> Result<()> {
         let mut deployment = get(self.cluster.server(), DEPLOYMENT).context("the Deployment exists")?;
         deployment["status"] = json!({"replicas": replicas, "readyReplicas": replicas});
-        self.cluster.server().update_status(deployment)?;
+        self.cluster.server().update_status(&deployment)?;
         Ok(())
     }
 
     fn patch(&self, (api_version, kind): (&str, &str), patch: &Value) -> Result<()> {
-        self.cluster.server().patch(api_version, kind, Some("default"), "home", patch)?;
+        self.cluster.server().patch_untyped(api_version, kind, Some("default"), "home", patch)?;
         Ok(())
     }
 }
 
 fn create(server: &Server, name: &str) -> Result<()> {
-    server.create(json!({
+    server.create(&json!({
         "apiVersion": WEBSITE.0, "kind": WEBSITE.1, "metadata": {"name": name, "namespace": "default"},
         "spec": {"image": "web:1", "replicas": 2, "html": "hello"},
     }))?;
@@ -260,5 +260,5 @@ fn create(server: &Server, name: &str) -> Result<()> {
 }
 
 fn get(server: &Server, (api_version, kind): (&str, &str)) -> Option<Value> {
-    server.get(api_version, kind, Some("default"), "home").ok()
+    server.get_untyped(api_version, kind, Some("default"), "home").ok()
 }

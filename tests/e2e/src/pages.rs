@@ -94,7 +94,7 @@ pub fn server_with_pods() -> Server {
 }
 
 fn create(server: &Server, object: &Value) {
-    server.create(object.clone()).expect("the server accepts the object");
+    server.create(&object.clone()).expect("the server accepts the object");
 }
 
 fn pod(app: &str) -> Value {

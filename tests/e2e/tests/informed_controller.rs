@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 fn create(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 fn informer(server: &Server) -> (InformerFactory, Informer<ConfigMap>) {
@@ -56,8 +56,8 @@ async fn informer_events_are_converted_to_watcher_events() {
     }
     let mut events = maps.watcher_events().map(brief).skip(4);
     create(&server, "c");
-    server.patch("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"k": "v"}})).unwrap();
-    server.delete("v1", "ConfigMap", Some("default"), "b").unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"k": "v"}})).unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "b").unwrap();
     for expected in ["+c", "+a", "-b"] {
         assert_eq!(timeout(DEADLINE, events.next()).await.unwrap().as_deref(), Some(expected));
     }
@@ -91,13 +91,13 @@ async fn coalesced_events_are_converted_to_watcher_events() {
     maps.start();
     maps.wait_for_sync(DEADLINE).await.unwrap();
     let status = || maps.status().handlers.remove(0);
-    server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
-    server.patch("v1", "ConfigMap", Some("default"), "b", &json!({"data": {"k": "1"}})).unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("default"), "b", &json!({"data": {"k": "1"}})).unwrap();
     for name in ["d", "e"] {
         create(&server, name);
     }
-    server.delete("v1", "ConfigMap", Some("default"), "d").unwrap();
-    server.delete("v1", "ConfigMap", Some("default"), "c").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "d").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "c").unwrap();
     create(&server, "c");
     let version = ResourceVersion::from(server.resource_version());
     maps.lister().wait_until(&version, DEADLINE).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_controller_works_with_events_that_are_merged_and_resynced() {
     let (reconciled, controller) = run_controller(&maps);
     maps.start();
     maps.wait_for_sync(DEADLINE).await.unwrap();
-    server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
     create(&server, "d");
     let all_have = async |count: usize| {
         let of = |name: &str| reconciled.lock().iter().filter(|other| *other == name).count();
@@ -223,7 +223,7 @@ async fn two_controllers_share_one_watch() {
     all_have(1).await;
     create(&server, "b");
     all_have(2).await;
-    server.patch("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"k": "v"}})).unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"k": "v"}})).unwrap();
     all_have(3).await;
     for (reconciled, _) in &running {
         assert_eq!(*reconciled.lock(), ["a", "b", "a"]);

@@ -91,7 +91,7 @@ fn fill(server: &Server, args: &OverheadServerArgs) -> Result<()> {
     for number in 0..args.namespaces {
         let namespace = namespace(number);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        server.create(object).with_context(|| format!("cannot create namespace {namespace}"))?;
+        server.create(&object).with_context(|| format!("cannot create namespace {namespace}"))?;
         create(server, "v1", "ConfigMap", &namespace, number)?;
     }
     Ok(())
@@ -107,7 +107,7 @@ fn create(server: &Server, api_version: &str, kind: &str, namespace: &str, numbe
             "annotations": {"example.com/checksum": "4f9c2a7d1e6b8035".repeat(8)}
         }
     });
-    server.create(object).map(drop).with_context(|| format!("cannot create {kind} {namespace}/{name}"))
+    server.create(&object).map(drop).with_context(|| format!("cannot create {kind} {namespace}/{name}"))
 }
 
 /// Returns the name of a namespace.

@@ -197,13 +197,13 @@ fn fill(server: &Server, objects: usize) -> Result<()> {
     for number in 0..NAMESPACES {
         let metadata = json!({"name": namespace(number)});
         server
-            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
             .context("cannot create a namespace")?;
     }
     for number in 0..objects {
         let metadata = json!({"name": format!("map-{number}"), "namespace": namespace(number)});
         server
-            .create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+            .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
             .context("cannot create a ConfigMap")?;
     }
     Ok(())

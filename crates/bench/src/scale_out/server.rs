@@ -53,13 +53,13 @@ pub(crate) async fn run_server(args: &ServerArgs) -> Result<()> {
     for number in 0..NAMESPACES {
         let metadata = json!({"name": namespace(number)});
         server
-            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
             .context("cannot create a namespace")?;
     }
     for number in 0..args.objects {
         let mut pod = Pod::new(number).created();
         pod["metadata"]["namespace"] = json!(namespace(number));
-        server.create(pod).context("cannot create a Pod")?;
+        server.create(&pod).context("cannot create a Pod")?;
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -78,7 +78,7 @@ async fn answer(server: &Server, args: &ServerArgs) -> Result<()> {
         for number in 0..args.objects {
             let patch = json!({"metadata": {"annotations": {"example.com/round": round.to_string()}}});
             server
-                .patch("v1", "Pod", Some(&namespace(number)), &Pod::new(number).name(), &patch)
+                .patch_untyped("v1", "Pod", Some(&namespace(number)), &Pod::new(number).name(), &patch)
                 .context("cannot change a Pod")?;
             // The connections are served by the same thread.
             if (number + 1).is_multiple_of(args.burst) {

@@ -153,10 +153,10 @@ fn other_state_with_equal_version_is_changed() {
     let version = world.server.resource_version();
     put(&world.server, "o0", "lost");
     assert_eq!(world.run(&world.checkpoint()), ["missed update o0"]);
-    let lost = world.server.get("v1", "ConfigMap", Some("default"), "o0").unwrap();
+    let lost = world.server.get_untyped("v1", "ConfigMap", Some("default"), "o0").unwrap();
     world.server.restore(version).unwrap();
     put(&world.server, "o0", "new!");
-    let new = world.server.get("v1", "ConfigMap", Some("default"), "o0").unwrap();
+    let new = world.server.get_untyped("v1", "ConfigMap", Some("default"), "o0").unwrap();
     assert_eq!(new["metadata"]["resourceVersion"], lost["metadata"]["resourceVersion"]);
     assert_eq!(new["metadata"]["uid"], lost["metadata"]["uid"]);
     assert_eq!(world.run(&world.checkpoint()), ["missed update o0"]);
@@ -281,6 +281,6 @@ impl kube_informer::CheckpointHandler<Secret> for NoSecrets {
 async fn cluster_is_identified_by_uid_of_kube_system() {
     let server = Server::new();
     let id = ClusterId::read(&Client::new(server.service(), "default")).await.unwrap();
-    let namespace = server.get("v1", "Namespace", None, "kube-system").unwrap();
+    let namespace = server.get_untyped("v1", "Namespace", None, "kube-system").unwrap();
     assert_eq!(id.to_string(), format!("uid {}", namespace["metadata"]["uid"].as_str().unwrap()));
 }

@@ -40,7 +40,7 @@ impl World {
 
     /// Until the guard is dropped, each list contains only `o1` and an item without a name.
     fn incomplete_lists(&self) -> FaultGuard {
-        let o1 = self.server.get("v1", "ConfigMap", Some("default"), "o1").unwrap();
+        let o1 = self.server.get_untyped("v1", "ConfigMap", Some("default"), "o1").unwrap();
         let items = [o1, json!({"metadata": {"namespace": "default"}})];
         let metadata = json!({"resourceVersion": self.server.resource_version().to_string()});
         let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items});

@@ -151,11 +151,11 @@ impl Life {
 pub(crate) fn put(server: &Server, name: &str, value: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}});
-    if server.create(object.clone()).is_err() {
-        server.update(object).unwrap();
+    if server.create(&object.clone()).is_err() {
+        server.update(&object).unwrap();
     }
 }
 
 pub(crate) fn delete(server: &Server, name: &str) {
-    server.delete("v1", "ConfigMap", Some("default"), name).unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), name).unwrap();
 }

@@ -98,7 +98,7 @@ fn change(server: &Server, rng: &mut Rng, versions: &mut Vec<u64>) {
     versions.push(server.resource_version());
     for _ in 0..rng.usize(0..8) {
         let name = format!("o{}", rng.usize(0..NAMES));
-        let exists = server.get("v1", "ConfigMap", Some("default"), &name).is_ok();
+        let exists = server.get_untyped("v1", "ConfigMap", Some("default"), &name).is_ok();
         match rng.u8(0..6) {
             0 | 1 if exists => delete(server, &name),
             2 if exists => {
@@ -150,7 +150,7 @@ fn live(server: &Server, folder: &Path, rng: &mut Rng, data: &Data, versions: &m
 }
 
 fn on_server(server: &Server) -> BTreeMap<String, (String, String)> {
-    let objects = server.list("v1", "ConfigMap", Some("default")).unwrap();
+    let objects = server.list_untyped("v1", "ConfigMap", Some("default")).unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let states = objects.iter().map(|object| {
         let (metadata, value) = (&object["metadata"], text(&object["data"]["v"]));

@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 fn config_map(server: &Server, namespace: &str, name: &str, app: &str) {
     let metadata = json!({"name": name, "namespace": namespace, "labels": {"app": app}});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 /// Returns a server with two ConfigMaps in `default` and one in `kube-system`.
@@ -236,8 +236,8 @@ async fn namespace_and_options_apply_to_each_list_and_watch() {
         assert_eq!(request.parameter("pretty").as_deref(), Some("false"));
     }
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
-    server.patch("v1", "ConfigMap", Some("default"), "b", &label("web")).unwrap();
-    server.patch("v1", "ConfigMap", Some("default"), "a", &label("db")).unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("default"), "b", &label("web")).unwrap();
+    server.patch_untyped("v1", "ConfigMap", Some("default"), "a", &label("db")).unwrap();
     config_map(&server, "kube-system", "d", "web");
     config_map(&server, "default", "z", "web");
     config_map(&server, "default", "e", "web");

@@ -16,9 +16,9 @@ fn server() -> Server {
     let server = Server::new();
     for name in NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        server.create(namespace).unwrap();
+        server.create(&namespace).unwrap();
         let metadata = json!({"name": "a", "namespace": name});
-        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     }
     server
 }
@@ -87,7 +87,7 @@ async fn slot_label_is_part_of_the_requests_of_sharded_informers() {
         let slot = count.slot_of_key(ShardKey::Namespace, KeyRef::new(Some(name), "b")).unwrap();
         let metadata =
             json!({"name": "b", "namespace": name, "labels": {"example.com/slot": slot.to_string()}});
-        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     }
     let factory = factory(&server, ShardKey::Namespace);
     let labelled = || factory.select::<ConfigMap>().slot_label("example.com/slot");
@@ -141,7 +141,7 @@ async fn informer_reaches_the_version_of_a_later_write() {
     filled(&informer, set([1])).await;
     // The object belongs to another slot.
     let patch = json!({"data": {"key": "value"}});
-    let patched = server.patch("v1", "ConfigMap", Some(NAMESPACES[5]), "a", &patch).unwrap();
+    let patched = server.patch_untyped("v1", "ConfigMap", Some(NAMESPACES[5]), "a", &patch).unwrap();
     let version = patched["metadata"]["resourceVersion"].as_str().unwrap().into();
     let waited = tokio::time::timeout(Duration::from_secs(1), informer.wait_for_version(&version));
     waited.await.expect("the event arrives before the next bookmark");

@@ -45,7 +45,7 @@ impl Model {
             (true, _) => self.stack.patch(namespace, &name, &self.rng.u32(..).to_string()),
         }
         self.exists[number] =
-            self.stack.server.get("v1", "ConfigMap", Some(NAMESPACES[namespace]), &name).is_ok();
+            self.stack.server.get_untyped("v1", "ConfigMap", Some(NAMESPACES[namespace]), &name).is_ok();
     }
 
     fn change_slots(&mut self) {

@@ -135,7 +135,7 @@ impl Stack {
         let server = Server::builder().sharded_lists(supported).build();
         for name in NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            server.create(namespace).unwrap();
+            server.create(&namespace).unwrap();
         }
         let api = Api::<ConfigMap>::all(Client::new(server.service(), "default"));
         let count = SlotCount::new(COUNT).unwrap();
@@ -157,16 +157,16 @@ impl Stack {
     /// [`ShardKey::Uid`].
     pub(crate) fn create(&self, namespace: usize, name: &str) {
         let metadata = json!({"name": name, "namespace": NAMESPACES[namespace]});
-        self.server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        self.server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     }
 
     pub(crate) fn patch(&self, namespace: usize, name: &str, value: &str) {
         let patch = json!({"data": {"key": value}});
-        self.server.patch("v1", "ConfigMap", Some(NAMESPACES[namespace]), name, &patch).unwrap();
+        self.server.patch_untyped("v1", "ConfigMap", Some(NAMESPACES[namespace]), name, &patch).unwrap();
     }
 
     pub(crate) fn delete(&self, namespace: usize, name: &str) {
-        self.server.delete("v1", "ConfigMap", Some(NAMESPACES[namespace]), name).unwrap();
+        self.server.delete_untyped("v1", "ConfigMap", Some(NAMESPACES[namespace]), name).unwrap();
     }
 
     pub(crate) fn set(&self, slots: impl IntoIterator<Item = u8>) {
@@ -176,7 +176,8 @@ impl Stack {
     /// Returns the objects of these slots on the server.
     pub(crate) fn on_server(&self, slots: SlotSet) -> BTreeSet<String> {
         let shard = Shard { slots, ..division(self.key) };
-        let ids = self.server.list("v1", "ConfigMap", None).unwrap().into_iter().map(|object| id(&object));
+        let ids =
+            self.server.list_untyped("v1", "ConfigMap", None).unwrap().into_iter().map(|object| id(&object));
         ids.filter(|id| shard.contains(&id.as_id())).map(|id| version_of(&id)).collect()
     }
 

@@ -217,7 +217,7 @@ fn state(object: &serde_json::Value) -> String {
 
 pub(crate) fn on_server(server: &Server) -> Vec<String> {
     let mut values: Vec<_> =
-        server.list("v1", "ConfigMap", Some("default")).unwrap().iter().map(state).collect();
+        server.list_untyped("v1", "ConfigMap", Some("default")).unwrap().iter().map(state).collect();
     values.sort();
     values
 }
@@ -234,11 +234,11 @@ pub(crate) fn line<T>(event: &Event<T>) -> String {
 pub(crate) fn put(server: &Server, name: &str, value: &str) {
     let metadata = json!({"name": name, "namespace": "default", "labels": {"app": "web"}});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}});
-    if server.create(object.clone()).is_err() {
-        server.update(object).unwrap();
+    if server.create(&object.clone()).is_err() {
+        server.update(&object).unwrap();
     }
 }
 
 pub(crate) fn delete(server: &Server, name: &str) {
-    server.delete("v1", "ConfigMap", Some("default"), name).unwrap();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), name).unwrap();
 }

@@ -16,7 +16,7 @@ const NAMES: usize = 10;
 fn change(server: &Server, rng: &mut Rng) {
     for _ in 0..rng.usize(0..8) {
         let name = format!("o{}", rng.usize(0..NAMES));
-        let exists = server.get("v1", "ConfigMap", Some("default"), &name).is_ok();
+        let exists = server.get_untyped("v1", "ConfigMap", Some("default"), &name).is_ok();
         match rng.u8(0..6) {
             0 | 1 if exists => delete(server, &name),
             2 if exists => {

@@ -49,7 +49,7 @@ fn restored<T: Persist, V: Debug + PartialEq>(
     let odd = json!({"name": "odd", "namespace": "default", "labels": {"zone/a.b": "x_1", "app": ""}, "annotations": {"n": "1\n2\u{e9}\"\\b"}});
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": odd, "data": {"v": "x".repeat(100_000)}});
-    world.server.create(object).unwrap();
+    world.server.create(&object).unwrap();
     let calls = Calls::default();
     let life = Life::restore(|| informer(&world), &world.file(), &calls);
     life.start();

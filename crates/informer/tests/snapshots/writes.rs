@@ -53,7 +53,7 @@ fn stop_writes_file_with_later_version() {
     let life = world.start();
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}});
-    world.server.create(secret).unwrap();
+    world.server.create(&secret).unwrap();
     let version = world.server.resource_version();
     life.sleep(Duration::from_secs(120));
     life.stop();

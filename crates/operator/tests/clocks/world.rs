@@ -233,7 +233,8 @@ impl World {
             let _inside = self.runtime.enter();
             if self.server.resource_version() != self.version {
                 self.version = self.server.resource_version();
-                let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE);
+                let lease =
+                    self.server.get_untyped("coordination.k8s.io/v1", "Lease", Some("default"), LEASE);
                 let holder = |lease: Value| lease["spec"]["holderIdentity"].as_str().map(str::to_owned);
                 self.judge.set_holder(lease.ok().and_then(holder));
             }
@@ -267,9 +268,9 @@ impl World {
             self.judge.violation(format!("{leaders} leaders after the recovery"));
         }
         let _inside = self.runtime.enter();
-        for site in self.server.list(VERSION, "Site", Some("default")).unwrap() {
+        for site in self.server.list_untyped(VERSION, "Site", Some("default")).unwrap() {
             let name = site["metadata"]["name"].as_str().unwrap();
-            let map = self.server.get("v1", "ConfigMap", Some("default"), name).unwrap_or_default();
+            let map = self.server.get_untyped("v1", "ConfigMap", Some("default"), name).unwrap_or_default();
             let says = &site["spec"]["says"];
             if site["status"]["said"] != *says || map["data"]["says"] != *says {
                 self.judge.violation(format!("{name} is outdated after the recovery"));
@@ -285,12 +286,12 @@ async fn edit_sites(server: Server, mut rng: Rng) {
         let name = NAMES[rng.usize(..NAMES.len())];
         // Many of these requests fail, for example if the site does not exist.
         let _done = match rng.u8(..8) {
-            0..=2 => server.create(site(name, &step.to_string(), &[])),
+            0..=2 => server.create(&site(name, &step.to_string(), &[])),
             3..=6 => {
                 let says = json!({"spec": {"says": step.to_string()}});
-                server.patch(VERSION, "Site", Some("default"), name, &says)
+                server.patch_untyped(VERSION, "Site", Some("default"), name, &says)
             }
-            _ => server.delete(VERSION, "Site", Some("default"), name),
+            _ => server.delete_untyped(VERSION, "Site", Some("default"), name).map(Option::unwrap_or_default),
         };
     }
 }

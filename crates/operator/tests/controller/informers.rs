@@ -8,10 +8,10 @@ use super::*;
 
 fn create_in(world: &World, namespace: &str, name: &str) {
     let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let _exists = world.server.create(namespace_object);
+    let _exists = world.server.create(&namespace_object);
     let metadata = json!({"name": name, "namespace": namespace, "labels": {"app": "test"}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "1"}});
-    world.server.create(map).unwrap();
+    world.server.create(&map).unwrap();
 }
 
 fn names(runs: &[RecordedReconcile]) -> Vec<&str> {

@@ -355,15 +355,15 @@ async fn owners_of_intermediate_states_are_reconciled() {
     let secrets: Informer<Secret> = world.factory.informer().unwrap();
     let task = world.run(Controller::new(&world.maps()).owns(&secrets), |_| await_change());
     world.runs().await;
-    let mut moved = world.server.get("v1", "Secret", Some("default"), "s").unwrap();
+    let mut moved = world.server.get_untyped("v1", "Secret", Some("default"), "s").unwrap();
     for owner in ["b", "c"] {
         moved["metadata"]["ownerReferences"][0]["name"] = owner.into();
-        moved = world.server.update(moved).unwrap();
+        moved = world.server.update(&moved).unwrap();
     }
-    world.server.delete("v1", "Secret", Some("default"), "s").unwrap();
+    world.server.delete_untyped("v1", "Secret", Some("default"), "s").unwrap();
     let metadata = json!({"name": "k", "namespace": "default"});
-    world.server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
-    world.server.delete("v1", "ConfigMap", Some("default"), "k").unwrap();
+    world.server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    world.server.delete_untyped("v1", "ConfigMap", Some("default"), "k").unwrap();
     let mut names: Vec<_> = world.runs().await.into_iter().map(|run| run.name).collect();
     names.sort();
     names.dedup();

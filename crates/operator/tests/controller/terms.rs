@@ -8,7 +8,7 @@ const LEASE: &str = "operator";
 fn hold(server: &Server, holder: Option<&str>) {
     let version = "coordination.k8s.io/v1";
     let spec = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
-    server.patch(version, "Lease", Some("default"), LEASE, &spec).unwrap();
+    server.patch_untyped(version, "Lease", Some("default"), LEASE, &spec).unwrap();
 }
 
 /// Otherwise a reconcile of the first term could write stale state in the second term.

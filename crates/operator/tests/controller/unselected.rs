@@ -25,7 +25,7 @@ impl Selecting {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": "default", "labels": labels, "finalizers": [FINALIZER]},
         });
-        self.world.server.create(map).unwrap();
+        self.world.server.create(&map).unwrap();
     }
 
     fn run(&self) -> JoinHandle<Result<(), ControllerError>> {
@@ -105,7 +105,7 @@ async fn object_that_left_while_no_process_ran_is_found_at_the_start() {
     // More than one page.
     for number in 0..600 {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("other-{number}"), "namespace": "default"}});
-        test.world.server.create(map).unwrap();
+        test.world.server.create(&map).unwrap();
     }
     // The first page of the list of all objects.
     test.world.server.faults().next(
@@ -157,10 +157,10 @@ async fn objects_of_namespaces_that_the_informer_does_not_cover_are_absent() {
     let test = Selecting::new();
     for namespace in ["shop", "bank"] {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        test.world.server.create(object).unwrap();
+        test.world.server.create(&object).unwrap();
         let metadata = json!({"name": namespace, "namespace": namespace, "finalizers": [FINALIZER]});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
-        test.world.server.create(map).unwrap();
+        test.world.server.create(&map).unwrap();
     }
     let selection = test.world.factory.select::<ConfigMap>().namespace("shop").labels("app=web");
     let task = test.run_selection(&selection.informer().unwrap());

@@ -26,15 +26,29 @@ pub(crate) async fn work(world: &World, steps: usize, mut rng: Rng) {
         let (action, result) = match rng.u8(..10) {
             0..=2 => {
                 let finalizers: &[&str] = if rng.bool() { &[USER_FINALIZER] } else { &[] };
-                ("create", server.create(site(name, &step.to_string(), finalizers)))
+                ("create", server.create(&site(name, &step.to_string(), finalizers)))
             }
-            3..=4 => ("change", server.patch(VERSION, "Site", Some("default"), name, &json!({"spec": says}))),
-            5..=6 => ("delete", server.delete(VERSION, "Site", Some("default"), name)),
+            3..=4 => (
+                "change",
+                server.patch_untyped(VERSION, "Site", Some("default"), name, &json!({"spec": says})),
+            ),
+            5..=6 => (
+                "delete",
+                server.delete_untyped(VERSION, "Site", Some("default"), name).map(Option::unwrap_or_default),
+            ),
             7 => {
                 let patch = json!({"data": says});
-                ("change a ConfigMap of", server.patch("v1", "ConfigMap", Some("default"), &child, &patch))
+                (
+                    "change a ConfigMap of",
+                    server.patch_untyped("v1", "ConfigMap", Some("default"), &child, &patch),
+                )
             }
-            8 => ("delete a ConfigMap of", server.delete("v1", "ConfigMap", Some("default"), &child)),
+            8 => (
+                "delete a ConfigMap of",
+                server
+                    .delete_untyped("v1", "ConfigMap", Some("default"), &child)
+                    .map(Option::unwrap_or_default),
+            ),
             _ => {
                 remove_finalizer(world, name);
                 continue;
@@ -55,8 +69,8 @@ pub(crate) async fn interfere(world: &World) {
             let [changed, deleted] = kinds.map(|kind| format!("{name}-{kind}"));
             let patch = json!({"data": {"says": "nothing"}});
             // These requests fail if the site does not exist.
-            let _changed = world.server.patch("v1", "ConfigMap", Some("default"), &changed, &patch);
-            let _deleted = world.server.delete("v1", "ConfigMap", Some("default"), &deleted);
+            let _changed = world.server.patch_untyped("v1", "ConfigMap", Some("default"), &changed, &patch);
+            let _deleted = world.server.delete_untyped("v1", "ConfigMap", Some("default"), &deleted);
             sleep(2 * SECOND).await;
         }
     }
@@ -68,7 +82,7 @@ fn remove_finalizer(world: &World, name: &str) {
     let mut finalizers: Vec<Value> = site["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     finalizers.retain(|name| name != USER_FINALIZER);
     let patch = json!({"metadata": {"finalizers": finalizers}});
-    world.server.patch(VERSION, "Site", Some("default"), name, &patch).unwrap();
+    world.server.patch_untyped(VERSION, "Site", Some("default"), name, &patch).unwrap();
 }
 
 pub(crate) fn release_all(world: &World) {

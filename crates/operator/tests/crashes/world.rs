@@ -205,18 +205,20 @@ impl World {
     }
 
     pub(crate) fn site(&self, name: &str) -> Option<Value> {
-        self.server.get(VERSION, "Site", Some("default"), name).ok()
+        self.server.get_untyped(VERSION, "Site", Some("default"), name).ok()
     }
 
     /// Returns the holder of the Lease on the server.
     pub(crate) fn leader(&self) -> Option<String> {
-        let lease = self.server.get("coordination.k8s.io/v1", "Lease", Some("default"), LEASE).ok()?;
+        let lease =
+            self.server.get_untyped("coordination.k8s.io/v1", "Lease", Some("default"), LEASE).ok()?;
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
     }
 
     /// Returns the Leases on the server that prove that a process of the group of shards is alive.
     pub(crate) fn live_members(&self) -> Vec<String> {
-        let leases = self.server.list("coordination.k8s.io/v1", "Lease", Some("default")).unwrap_or_default();
+        let leases =
+            self.server.list_untyped("coordination.k8s.io/v1", "Lease", Some("default")).unwrap_or_default();
         let is_live =
             |lease: &&Value| lease["metadata"]["annotations"]["kube-informer.dev/killed-by"].is_null();
         let names = leases.iter().filter(is_live).filter_map(|lease| lease["metadata"]["name"].as_str());
@@ -352,7 +354,7 @@ impl World {
     }
 
     fn list(&self, version: &str, kind: &str) -> Vec<Value> {
-        self.server.list(version, kind, Some("default")).unwrap()
+        self.server.list_untyped(version, kind, Some("default")).unwrap()
     }
 
     /// Waits until the end state is stable for 20 s, or until the time limit.

@@ -68,22 +68,22 @@ impl World {
     }
 
     fn create(&self, finalizers: &[&str]) {
-        self.server.create(site("a", "hello", finalizers)).unwrap();
+        self.server.create(&site("a", "hello", finalizers)).unwrap();
     }
 
     fn delete(&self) {
-        self.server.delete(VERSION, "Site", Some("default"), "a").unwrap();
+        self.server.delete_untyped(VERSION, "Site", Some("default"), "a").unwrap();
     }
 
     /// Returns the finalizers on the server, if the site exists.
     fn finalizers_on_server(&self) -> Option<Value> {
-        let site = self.server.get(VERSION, "Site", Some("default"), "a").ok()?;
+        let site = self.server.get_untyped(VERSION, "Site", Some("default"), "a").ok()?;
         Some(site["metadata"].get("finalizers").cloned().unwrap_or_default())
     }
 
     fn set_finalizers(&self, finalizers: &[&str]) {
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        self.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
+        self.server.patch_untyped(VERSION, "Site", Some("default"), "a", &patch).unwrap();
     }
 
     /// Returns the cached site after the cache caught up.
@@ -280,7 +280,7 @@ async fn stale_cache_does_not_repeat_cleanup_after_removal() {
 async fn stale_cache_does_not_apply_to_deleted_object() {
     let (world, stale) = World::with_site(&[OURS]).await;
     let patch = json!({"spec": {"says": "bye"}});
-    world.server.patch(VERSION, "Site", Some("default"), "a", &patch).unwrap();
+    world.server.patch_untyped(VERSION, "Site", Some("default"), "a", &patch).unwrap();
     world.delete();
     world.run(&Finalizer::new(OURS), &stale, Ok(Action::RequeueAfter(SECOND))).await.unwrap();
     assert_eq!(world.ran(), ["cleanup bye"], "the state of the server");
@@ -436,17 +436,19 @@ async fn finalizer_works_for_built_in_and_dynamic_types() {
     let server = support::server(None);
     let client = Client::new(server.service(), "default");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    server.create(map).unwrap();
+    server.create(&map).unwrap();
     let factory = InformerFactory::new(client.clone());
     let maps: CachedApi<ConfigMap> =
         CachedApi::new(Api::default_namespaced(client.clone()), &factory.informer().unwrap());
-    lives_and_goes(&factory, &maps, || _ = server.delete("v1", "ConfigMap", Some("default"), "a")).await;
+    lives_and_goes(&factory, &maps, || _ = server.delete_untyped("v1", "ConfigMap", Some("default"), "a"))
+        .await;
 
-    server.create(site("a", "hello", &[])).unwrap();
+    server.create(&site("a", "hello", &[])).unwrap();
     let (factory, resource) = (InformerFactory::new(client.clone()), ApiResource::erase::<Site>(&()));
     let informer = factory.dynamic_informer::<DynamicObject>(&resource, Scope::Namespaced).unwrap();
     let sites = CachedApi::new(Api::default_namespaced_with(client, &resource), &informer);
-    lives_and_goes(&factory, &sites, || _ = server.delete(VERSION, "Site", Some("default"), "a")).await;
+    lives_and_goes(&factory, &sites, || _ = server.delete_untyped(VERSION, "Site", Some("default"), "a"))
+        .await;
 }
 
 /// An added finalizer does not change the generation, so the predicate rejects that update.

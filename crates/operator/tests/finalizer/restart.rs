@@ -37,19 +37,19 @@ struct Requests {
 
 impl World {
     fn create_named(&self, name: &str, finalizers: &[&str]) {
-        self.server.create(site(name, "hello", finalizers)).unwrap();
+        self.server.create(&site(name, "hello", finalizers)).unwrap();
     }
 
     /// A write to another type, like the renewal of a Lease.
     fn write_elsewhere(&self) {
         let metadata = json!({"generateName": "s-", "namespace": "default"});
-        self.server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+        self.server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
     }
 
     /// Sets the finalizers of a site, like the previous process.
     fn set_finalizers_of(&self, name: &str, finalizers: &[&str]) {
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        self.server.patch(VERSION, "Site", Some("default"), name, &patch).unwrap();
+        self.server.patch_untyped(VERSION, "Site", Some("default"), name, &patch).unwrap();
     }
 
     fn get_cached(&self, name: &str) -> Arc<Site> {
@@ -75,7 +75,7 @@ impl World {
     async fn apply_safely(&self, finalizer: &Finalizer, name: &str) {
         let apply = async |site: Arc<Site>| {
             let name = site.metadata.name.as_deref().unwrap();
-            let on_server = self.server.get(VERSION, "Site", Some("default"), name).unwrap();
+            let on_server = self.server.get_untyped(VERSION, "Site", Some("default"), name).unwrap();
             assert_eq!(on_server["metadata"]["finalizers"], json!([OURS]), "{name} is not protected");
             self.ran.lock().push(name.to_owned());
             done()
@@ -111,7 +111,7 @@ async fn reconcile_waits_until_cache_contains_writes_of_previous_process() {
     sleep(SECOND).await;
     world.server.set_lag(Lag::Time(4 * SECOND));
     world.set_finalizers_of("released", &[]);
-    world.server.delete(VERSION, "Site", Some("default"), "deleted").unwrap();
+    world.server.delete_untyped(VERSION, "Site", Some("default"), "deleted").unwrap();
     world.set_finalizers_of("deleted", &[]);
     let (finalizer, mark) = (Finalizer::new(OURS), world.server.journal().mark());
     let [released, deleted, unchanged] =
@@ -139,8 +139,8 @@ async fn reconcile_waits_until_cache_contains_writes_of_previous_process() {
 async fn stalled_cache_falls_back_to_reads_from_server() {
     let server = super::support::server(None);
     server.faults().next(own_watches(), Fault::Silence);
-    server.create(site("a", "hello", &[OURS])).unwrap();
-    server.create(site("b", "hello", &[OURS])).unwrap();
+    server.create(&site("a", "hello", &[OURS])).unwrap();
+    server.create(&site("b", "hello", &[OURS])).unwrap();
     let world = World::on(server).await;
     world.set_finalizers_of("a", &[]);
     let (finalizer, mark, began) = (Finalizer::new(OURS), world.server.journal().mark(), Instant::now());
@@ -201,7 +201,7 @@ async fn undecodable_object_is_read_from_server() {
     sleep(SECOND).await;
     world.server.lose_next_event(&own_watches());
     world.set_finalizers_of("a", &[]);
-    let mut object = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    let mut object = world.server.get_untyped(VERSION, "Site", Some("default"), "a").unwrap();
     object["spec"]["says"] = json!(7);
     let frame = json!({"type": "MODIFIED", "object": object});
     assert_eq!(world.server.inject_frame(&own_watches(), format!("{frame}\n")), 1);

@@ -25,7 +25,7 @@ fn add(
 
 fn create_secret(server: &Server, name: &str) {
     let metadata = json!({"name": name, "namespace": "default"});
-    server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

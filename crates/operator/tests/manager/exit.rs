@@ -201,7 +201,7 @@ fn threads_that_block_during_the_stop_do_not_prevent_the_exit() {
                 let _guard = BlockOnDrop;
                 let spec = json!({"holderIdentity": "second", "renewTime": format!("{:.6}", jiff::Timestamp::now())});
                 let patch = json!({ "spec": spec });
-                server.patch("coordination.k8s.io/v1", "Lease", Some("default"), "operator", &patch).unwrap();
+                server.patch_untyped("coordination.k8s.io/v1", "Lease", Some("default"), "operator", &patch).unwrap();
                 std::future::pending::<Result<Action, Failure>>().await
             }
         });

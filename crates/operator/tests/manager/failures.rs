@@ -65,7 +65,7 @@ async fn failed_controller_stops_leading_after_grace_period() {
     started.notified().await;
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
-    server.create(secret).unwrap();
+    server.create(&secret).unwrap();
     let failed_at = Instant::now();
     let error = timeout(3600 * SECOND, running).await.unwrap().unwrap().unwrap_err();
     let expected = "controller or task \"configmap\" failed: source Secret panicked, so some objects may not be reconciled; \

@@ -104,7 +104,7 @@ fn election(identity: &str) -> ElectionOptions {
 }
 
 fn holder(server: &Server) -> Option<String> {
-    let lease = server.get("coordination.k8s.io/v1", "Lease", Some("default"), "operator").ok()?;
+    let lease = server.get_untyped("coordination.k8s.io/v1", "Lease", Some("default"), "operator").ok()?;
     lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
 }
 
@@ -179,7 +179,7 @@ async fn follower_fills_caches_and_queues_no_keys() {
     let (_, stop_second, second) = second.run();
     sleep(SECOND).await;
     for name in &deleted {
-        server.delete("v1", "ConfigMap", Some("default"), name).unwrap();
+        server.delete_untyped("v1", "ConfigMap", Some("default"), name).unwrap();
     }
     sleep(SECOND).await;
     let handlers = maps.status().handlers.len();

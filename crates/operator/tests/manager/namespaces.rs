@@ -21,9 +21,9 @@ fn allow_namespaces(server: &Server, namespaces: &[&str]) {
 fn create_namespaces(server: &Server, names: &[&str]) {
     for name in names {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        server.create(namespace).unwrap();
+        server.create(&namespace).unwrap();
         let metadata = json!({"name": "web", "namespace": name});
-        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
     }
 }
 

@@ -54,9 +54,9 @@ async fn controller_of_an_optional_informer_starts_when_its_crd_is_created() {
     sleep(300 * SECOND).await;
     assert_eq!((maps.load(SeqCst), widgets.load(SeqCst)), (1, 0));
 
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let widget = json!({"apiVersion": "ex.test/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}});
-    server.create(widget).unwrap();
+    server.create(&widget).unwrap();
     sleep(300 * SECOND).await;
     assert_eq!((maps.load(SeqCst), widgets.load(SeqCst)), (1, 1));
     stop.cancel();

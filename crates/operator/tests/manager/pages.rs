@@ -386,7 +386,7 @@ async fn readyz_reports_that_no_process_is_the_leader() {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "operator", "namespace": "default"}, "spec": spec,
     });
-    world.server.create(lease).unwrap();
+    world.server.create(&lease).unwrap();
     let writes = RequestMatch::verb(Verb::Update).resource("leases");
     let _cut = world.server.faults().always(writes, Fault::status(500, "InternalError", None));
     let (_, stop, running) = world.run();

@@ -130,7 +130,7 @@ async fn lost_response_of_a_write_requires_the_latest_state() {
     server.faults().during(SECOND, writes, Fault::LoseResponse);
     for number in 0..NAMESPACES {
         let patch = json!({"data": {"writer": null}});
-        server.patch("v1", "ConfigMap", Some(&format!("team-{number}")), "first", &patch).unwrap();
+        server.patch_untyped("v1", "ConfigMap", Some(&format!("team-{number}")), "first", &patch).unwrap();
     }
     sleep(10 * SECOND).await;
     first.stop.send(()).unwrap();

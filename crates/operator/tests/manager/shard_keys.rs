@@ -56,9 +56,9 @@ async fn reconciled_by_two(server: &Server, shards: ShardOptions) -> [BTreeSet<S
     processes.iter().for_each(|(_, keys, _)| keys.lock().clear());
     let patch = json!({"metadata": {"labels": {"changed": "yes"}}});
     for kind in ["Namespace", "ConfigMap"] {
-        for object in server.list("v1", kind, None).unwrap() {
+        for object in server.list_untyped("v1", kind, None).unwrap() {
             let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
-            server.patch("v1", kind, namespace.as_str(), name.as_str().unwrap(), &patch).unwrap();
+            server.patch_untyped("v1", kind, namespace.as_str(), name.as_str().unwrap(), &patch).unwrap();
         }
     }
     sleep(30 * SECOND).await;
@@ -87,7 +87,7 @@ async fn objects_of_one_namespace_are_shared_by_name() {
         let server = Server::new();
         for number in 0..NAMESPACES {
             let metadata = json!({"name": format!("map-{number}"), "namespace": "default"});
-            server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+            server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
         }
         let reconciled = reconciled_by_two(&server, by(ShardKey::Name, caches)).await;
         for number in 0..NAMESPACES {

@@ -56,7 +56,7 @@ async fn server_sends_only_owned_objects_of_the_own_slots() {
     let server = server();
     // Another program created an object without the label.
     let metadata = json!({"name": "other", "namespace": "team-0"});
-    server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
     let shards = || ShardOptions { caches: CachedSlots::Own, ..ShardOptions::new("default", "operator") };
     let (first, first_secrets) = start(&server, shards());
     let (second, second_secrets) = start(&server, shards());
@@ -76,10 +76,10 @@ async fn server_sends_only_owned_objects_of_the_own_slots() {
     assert_eq!(secret_requests(&server).1, NAMESPACES, "the new owner finds the Secrets of the slots");
 
     // A deleted Secret is created again with its label.
-    server.delete("v1", "Secret", Some("team-7"), "first").unwrap();
+    server.delete_untyped("v1", "Secret", Some("team-7"), "first").unwrap();
     wait_until(|| second_secrets.len() == NAMESPACES).await;
     wait_until(|| secret_requests(&server).1 == NAMESPACES + 1).await;
-    let secret = server.get("v1", "Secret", Some("team-7"), "first").unwrap();
+    let secret = server.get_untyped("v1", "Secret", Some("team-7"), "first").unwrap();
     assert!(secret["metadata"]["labels"][LABEL].is_string(), "{secret}");
     second.task.abort();
 }
@@ -91,12 +91,14 @@ async fn changed_label_is_restored() {
     let shards = ShardOptions { caches: CachedSlots::Own, ..ShardOptions::new("default", "operator") };
     let (process, secrets) = start(&server, shards);
     wait_until(|| secrets.len() == NAMESPACES).await;
-    let label =
-        || server.get("v1", "Secret", Some("team-7"), "first").unwrap()["metadata"]["labels"][LABEL].take();
+    let label = || {
+        server.get_untyped("v1", "Secret", Some("team-7"), "first").unwrap()["metadata"]["labels"][LABEL]
+            .take()
+    };
     let expected = label();
     for changed in [json!(null), json!("77")] {
         let patch = json!({"metadata": {"labels": {LABEL: changed}}});
-        server.patch("v1", "Secret", Some("team-7"), "first", &patch).unwrap();
+        server.patch_untyped("v1", "Secret", Some("team-7"), "first", &patch).unwrap();
         sleep(600 * SECOND).await;
         assert_eq!((label(), secrets.len()), (expected.clone(), NAMESPACES), "{changed}");
     }

@@ -49,13 +49,13 @@ fn label(server: &Server, value: Option<&str>) {
 
 fn patch(server: &Server, patch: &Value) {
     for number in 0..NAMESPACES {
-        server.patch("v1", "ConfigMap", Some(&format!("team-{number}")), "first", patch).unwrap();
+        server.patch_untyped("v1", "ConfigMap", Some(&format!("team-{number}")), "first", patch).unwrap();
     }
 }
 
 /// Returns the number of ConfigMaps with the finalizer.
 fn managed(server: &Server) -> usize {
-    let maps = server.list("v1", "ConfigMap", None).unwrap();
+    let maps = server.list_untyped("v1", "ConfigMap", None).unwrap();
     maps.iter().filter(|map| map["metadata"]["finalizers"] == json!([FINALIZER])).count()
 }
 

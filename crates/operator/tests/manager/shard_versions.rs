@@ -107,12 +107,12 @@ fn options(caches: CachedSlots) -> ManagerOptions {
 
 fn marked(server: &Server) -> usize {
     let namespaces = (0..NAMESPACES).map(|number| format!("team-{number}"));
-    let map = |namespace: String| server.get("v1", "ConfigMap", Some(&namespace), "first").unwrap();
+    let map = |namespace: String| server.get_untyped("v1", "ConfigMap", Some(&namespace), "first").unwrap();
     namespaces.filter(|namespace| map(namespace.clone())["data"]["marked"] == "true").count()
 }
 
 fn table(server: &Server) -> Value {
-    let lease = server.get("coordination.k8s.io/v1", "Lease", Some("default"), "operator").unwrap();
+    let lease = server.get_untyped("coordination.k8s.io/v1", "Lease", Some("default"), "operator").unwrap();
     serde_json::from_str(lease["metadata"]["annotations"][TABLE].as_str().unwrap()).unwrap()
 }
 

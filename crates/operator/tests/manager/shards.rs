@@ -90,7 +90,7 @@ pub(crate) fn server() -> Server {
     let server = Server::new();
     for number in 0..NAMESPACES {
         let metadata = json!({"name": format!("team-{number}")});
-        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).unwrap();
         create(&server, number, "first");
     }
     server
@@ -98,7 +98,7 @@ pub(crate) fn server() -> Server {
 
 pub(crate) fn create(server: &Server, namespace: usize, name: &str) {
     let metadata = json!({"name": name, "namespace": format!("team-{namespace}")});
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
 }
 
 pub(crate) fn run(manager: Manager) -> Process {
@@ -139,7 +139,7 @@ fn count(server: &Server, name: &str) -> usize {
     let namespaces = 0..NAMESPACES;
     let counted = namespaces.filter(|namespace| {
         let key = format!("team-{namespace}");
-        let map = server.get("v1", "ConfigMap", Some(&key), name);
+        let map = server.get_untyped("v1", "ConfigMap", Some(&key), name);
         map.is_ok_and(|map| map["data"]["count"] == "1")
     });
     counted.count()
@@ -250,7 +250,7 @@ async fn reconcile_is_dropped_when_its_slot_is_lost() {
     wait_until(|| slots.get() == SlotSet::default()).await;
     sleep(5 * SECOND).await;
     assert!(errors.lock().is_empty(), "the reconcile was not dropped: {:?}", errors.lock());
-    let map = server.get("v1", "ConfigMap", Some("team-7"), "first").unwrap();
+    let map = server.get_untyped("v1", "ConfigMap", Some("team-7"), "first").unwrap();
     assert!(map["data"]["late"].is_null());
     task.abort();
 }
@@ -330,7 +330,7 @@ async fn new_owner_observes_the_writes_of_the_last_owner() {
     let written = || {
         let namespaces = (0..NAMESPACES).map(|number| format!("team-{number}"));
         let is_written = |namespace: &String| {
-            let map = server.get("v1", "ConfigMap", Some(namespace), "first").unwrap();
+            let map = server.get_untyped("v1", "ConfigMap", Some(namespace), "first").unwrap();
             map["data"]["written"] == "true"
         };
         namespaces.filter(is_written).map(|namespace| format!("{namespace}/first")).collect::<BTreeSet<_>>()

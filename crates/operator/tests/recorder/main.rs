@@ -203,7 +203,7 @@ async fn series_of_deleted_event_is_created_again() {
         sleep(SECOND).await;
     }
     let name = event(&server).await.metadata.name.unwrap();
-    server.delete("events.k8s.io/v1", "Event", Some("default"), &name).unwrap();
+    server.delete_untyped("events.k8s.io/v1", "Event", Some("default"), &name).unwrap();
     assert_eq!(recording.written().await.sent, 3);
     assert_eq!((count(&event(&server).await), request_counts(&server)), (Some(3), (2, 2)));
     recording.stop().await;

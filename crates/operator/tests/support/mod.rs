@@ -1,6 +1,6 @@
 //! A custom resource, and a server that serves the resource.
 
-use kube::{CustomResource, CustomResourceExt};
+use kube::CustomResource;
 use kube_testserver::{FaultPlan, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub(crate) fn server(plan: Option<FaultPlan>) -> Server {
         None => builder,
     };
     let server = builder.build();
-    server.create(serde_json::to_value(Site::crd()).unwrap()).unwrap();
+    server.install::<Site>().unwrap();
     server
 }
 

@@ -81,7 +81,7 @@ async fn slot_label_is_applied_with_the_object() {
 #[tokio::test(start_paused = true)]
 async fn object_of_another_manager_is_applied_after_a_restart() {
     let mut world = World::new().await;
-    world.server.create(desired("1")).unwrap();
+    world.server.create(&desired("1")).unwrap();
     sleep(SECOND).await;
     for result in [Updated, Unchanged] {
         let restarted = Applier::new("site-operator");
@@ -135,9 +135,9 @@ async fn deleted_or_recreated_object_is_applied_again() {
     let applier = Applier::new("site-operator").force();
     applier.apply(&world.maps, &desired("1")).await.unwrap();
     for is_recreated in [false, true] {
-        world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+        world.server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
         if is_recreated {
-            world.server.create(desired("1")).unwrap();
+            world.server.create(&desired("1")).unwrap();
         }
         sleep(SECOND).await;
         world.requests();
@@ -185,7 +185,7 @@ async fn field_of_other_manager_is_conflict_without_force() {
 async fn apply_owned_does_not_change_objects_of_others() {
     let world = World::new().await;
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": "default"}});
-    let owner: ConfigMap = serde_json::from_value(world.server.create(owner).unwrap()).unwrap();
+    let owner: ConfigMap = serde_json::from_value(world.server.create(&owner).unwrap()).unwrap();
     let requested = |says: &str| {
         let mut map = map("a");
         map.metadata.namespace = Some("default".to_owned());
@@ -196,7 +196,7 @@ async fn apply_owned_does_not_change_objects_of_others() {
     let apply = async |says: &str| applier.apply_owned(&world.maps, &owner, requested(says)).await;
     let owner_error = |failure: &Failure| failure.error().downcast_ref::<OwnerError>().cloned();
 
-    world.server.create(desired("theirs")).unwrap();
+    world.server.create(&desired("theirs")).unwrap();
     let refused = apply("ours").await.unwrap_err();
     assert!(is_conflict(&refused), "the cache does not contain the object yet: {refused}");
     sleep(SECOND).await;
@@ -204,7 +204,7 @@ async fn apply_owned_does_not_change_objects_of_others() {
     assert!(matches!(owner_error(&refused), Some(OwnerError::NotControlled { .. })), "{refused}");
     assert_eq!(world.on_server()["data"]["says"], "theirs");
 
-    world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    world.server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
     sleep(SECOND).await;
     for (says, result) in [("1", Created), ("1", Unchanged), ("2", Updated)] {
         assert_eq!(apply(says).await.unwrap().result, result, "{says}");
@@ -219,15 +219,21 @@ async fn apply_owned_does_not_change_objects_of_others() {
     world.server.set_lag(Lag::Time(SECOND));
     world
         .server
-        .patch("v1", "ConfigMap", Some("default"), "a", &json!({"metadata": {"ownerReferences": null}}))
+        .patch_untyped(
+            "v1",
+            "ConfigMap",
+            Some("default"),
+            "a",
+            &json!({"metadata": {"ownerReferences": null}}),
+        )
         .unwrap();
     let refused = apply("3").await.unwrap_err();
     assert!(is_conflict(&refused), "{refused}");
     assert_eq!(world.on_server()["metadata"]["ownerReferences"], Value::Null);
 
     // Another client replaces the object, and the cache lags.
-    world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
-    world.server.create(desired("theirs")).unwrap();
+    world.server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
+    world.server.create(&desired("theirs")).unwrap();
     let refused = apply("3").await.unwrap_err();
     assert!(is_conflict(&refused), "{refused}");
     assert_eq!(world.on_server()["data"]["says"], "theirs");

@@ -84,7 +84,7 @@ async fn checked_apply_does_not_change_an_object_that_the_check_rejects() {
     let mut world = World::new().await;
     let client = client(&world).force();
     let existing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"says": "no"}});
-    world.server.create(existing).unwrap();
+    world.server.create(&existing).unwrap();
     sleep(SECOND).await;
     let mut wanted = map("a");
     wanted.metadata.namespace = Some("default".to_owned());
@@ -248,7 +248,7 @@ async fn second_representation_of_a_type_is_an_error() {
 async fn status_patch_writes_only_the_status_with_a_precondition() {
     let mut world = World::new().await;
     let client = client(&world);
-    world.server.create(site("a", "hello", &[])).unwrap();
+    world.server.create(&site("a", "hello", &[])).unwrap();
     sleep(SECOND).await;
     let said = |text: &'static str| {
         move |site: &mut Site| -> Result<(), Failure> {
@@ -262,7 +262,7 @@ async fn status_patch_writes_only_the_status_with_a_precondition() {
     let patched = client.patch_status(Arc::clone(&first), said("hello")).await.unwrap();
     assert_eq!((patched.result, &*patched.object.spec.says), (Updated, "hello"));
     let status = patched.object.status.as_ref().unwrap();
-    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    let stored = world.server.get_untyped(VERSION, "Site", Some("default"), "a").unwrap();
     assert_eq!((&*status.said, &stored["status"]), ("hello", &json!({"said": "hello"})));
     assert_eq!(
         patched.object.metadata.resource_version.as_deref(),
@@ -276,11 +276,11 @@ async fn status_patch_writes_only_the_status_with_a_precondition() {
     };
     let patched = client.patch_status(patched.object, without_spec).await.unwrap();
     let status = patched.object.status.as_ref().unwrap();
-    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    let stored = world.server.get_untyped(VERSION, "Site", Some("default"), "a").unwrap();
     assert_eq!((&*status.said, &stored["status"]), ("hi", &json!({"said": "hi"})));
     let stale = client.patch_status(first, said("bye")).await.unwrap_err();
     assert!(is_conflict(&stale), "{stale}");
-    let stored = world.server.get(VERSION, "Site", Some("default"), "a").unwrap();
+    let stored = world.server.get_untyped(VERSION, "Site", Some("default"), "a").unwrap();
     let managers = stored["metadata"]["managedFields"].as_array().unwrap();
     let fields: Vec<_> = managers.iter().map(|manager| &manager["fieldsV1"]).collect();
     assert!(fields.contains(&&json!({"f:status": {".": {}, "f:said": {}}})), "{fields:?}");

@@ -14,7 +14,7 @@ async fn replace_with_conflicts(world: &World, conflicts: usize) -> (Result<Conf
         let mut map = world.maps.api().get("a").await?;
         if attempts < conflicts {
             let patch = json!({"data": {"more": format!("{conflicts} {attempts}")}});
-            world.server.patch("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
+            world.server.patch_untyped("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
         }
         attempts += 1;
         map.data.get_or_insert_default().insert("says".to_owned(), "2".to_owned());
@@ -53,7 +53,10 @@ async fn only_conflicts_are_retried_also_as_a_source() {
 
     world.write_text("1").await.unwrap();
     let stale = world.maps.get("a").await.unwrap().unwrap();
-    world.server.patch("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"more": "x"}})).unwrap();
+    world
+        .server
+        .patch_untyped("v1", "ConfigMap", Some("default"), "a", &json!({"data": {"more": "x"}}))
+        .unwrap();
     let mut attempts = 0;
     let failed = retry_on_conflict(async || {
         attempts += 1;

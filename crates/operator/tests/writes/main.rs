@@ -61,12 +61,12 @@ impl World {
     }
 
     fn on_server(&self) -> Value {
-        self.server.get("v1", "ConfigMap", Some("default"), "a").unwrap()
+        self.server.get_untyped("v1", "ConfigMap", Some("default"), "a").unwrap()
     }
 
     /// Changes the map as another client, and waits until the cache contains the change.
     async fn patch_as_other_client(&self, patch: Value) {
-        self.server.patch("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
+        self.server.patch_untyped("v1", "ConfigMap", Some("default"), "a", &patch).unwrap();
         sleep(SECOND).await;
     }
 
@@ -182,7 +182,7 @@ async fn update_of_stale_version_is_a_conflict() {
     assert!(is_conflict(&refused) && !refused.is_terminal(), "{refused}");
     assert_eq!(world.on_server()["data"]["says"], "other");
     let taken = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
-    world.server.create(taken).unwrap();
+    world.server.create(&taken).unwrap();
     let refused = create_or_update(&world.maps, map("b"), |_| Ok(())).await.unwrap_err();
     assert!(is_conflict(&refused), "{refused}");
 
@@ -223,7 +223,7 @@ async fn failing_or_renaming_mutate_does_not_write() {
 #[tokio::test(start_paused = true)]
 async fn unchanged_owner_reference_is_not_written_again() {
     let mut world = World::new().await;
-    world.server.create(site("shop", "hello", &[])).unwrap();
+    world.server.create(&site("shop", "hello", &[])).unwrap();
     sleep(SECOND).await;
     let owner = world.sites.get("shop").await.unwrap().unwrap();
     world.requests();
@@ -239,7 +239,7 @@ async fn unchanged_owner_reference_is_not_written_again() {
 #[tokio::test(start_paused = true)]
 async fn update_status_writes_only_status_changes() {
     let mut world = World::new().await;
-    world.server.create(site("a", "hello", &[])).unwrap();
+    world.server.create(&site("a", "hello", &[])).unwrap();
     sleep(SECOND).await;
     let said = |site: &mut Site| {
         site.status = Some(SiteStatus { said: "hello".to_owned() });
@@ -278,7 +278,7 @@ async fn update_status_does_not_write_metadata() {
     let metadata = json!({"name": "web", "namespace": "default"});
     world
         .server
-        .create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}))
+        .create(&json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}))
         .unwrap();
     let client = Client::new(world.server.service(), "default");
     let deployments = world.factory.informer::<Deployment>().unwrap();

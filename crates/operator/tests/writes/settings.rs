@@ -18,7 +18,7 @@ async fn dry_run_of_create_or_update_and_update_status_is_not_stored() {
     let dry = world.maps.clone().dry_run();
     let created = create_or_update(&dry, map("a"), says("1")).await.unwrap();
     assert_eq!((created.result, &created.object.data.as_ref().unwrap()["says"][..]), (Created, "1"));
-    assert!(world.server.get("v1", "ConfigMap", Some("default"), "a").is_err());
+    assert!(world.server.get_untyped("v1", "ConfigMap", Some("default"), "a").is_err());
 
     world.write_text("1").await.unwrap();
     world.requests();
@@ -27,7 +27,7 @@ async fn dry_run_of_create_or_update_and_update_status_is_not_stored() {
     assert_eq!(create_or_update(&dry, map("a"), says("1")).await.unwrap().result, Unchanged);
     assert_eq!((&world.on_server()["data"]["says"], world.requests()), (&json!("1"), 1));
 
-    world.server.create(site("a", "hello", &[])).unwrap();
+    world.server.create(&site("a", "hello", &[])).unwrap();
     sleep(SECOND).await;
     let current = world.sites.get("a").await.unwrap().unwrap();
     let dry = world.sites.clone().dry_run();
@@ -37,7 +37,7 @@ async fn dry_run_of_create_or_update_and_update_status_is_not_stored() {
     });
     assert_eq!(written.await.unwrap().result, Updated);
     assert_eq!(
-        world.server.get(VERSION, "Site", Some("default"), "a").unwrap().get("status"),
+        world.server.get_untyped(VERSION, "Site", Some("default"), "a").unwrap().get("status"),
         None,
         "no status is stored"
     );
@@ -105,12 +105,12 @@ async fn dry_run_of_finalizer_stores_and_confirms_no_finalizer() {
     let lists = world.server.journal().count_since(mark, |request| request.info.verb == Verb::List);
     assert_eq!(lists, 1, "the finalizer in the cache is not confirmed yet, so the cache catches up first");
 
-    world.server.delete("v1", "ConfigMap", Some("default"), "a").unwrap();
+    world.server.delete_untyped("v1", "ConfigMap", Some("default"), "a").unwrap();
     sleep(SECOND).await;
     reconcile(&dry).await.unwrap();
     assert_eq!(world.on_server()["metadata"]["finalizers"][0], finalizer.name());
     reconcile(&world.maps).await.unwrap();
-    assert!(world.server.get("v1", "ConfigMap", Some("default"), "a").is_err());
+    assert!(world.server.get_untyped("v1", "ConfigMap", Some("default"), "a").is_err());
     world.end().await;
 }
 

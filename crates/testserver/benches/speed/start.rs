@@ -18,7 +18,7 @@ pub(crate) fn run(size: Size) {
             built.push(start.elapsed().as_secs_f64() * 1e3);
             let listening = server.listen(([127, 0, 0, 1], 0).into()).await.expect("a free port");
             listened.push(start.elapsed().as_secs_f64() * 1e3);
-            assert_eq!(server.count("v1", "Namespace", None).expect("a list"), 4);
+            assert_eq!(server.count_untyped("v1", "Namespace", None).expect("a list"), 4);
             listening.shutdown().await;
         }
         println!("\nstart of {} servers (target: at most {TARGET_MILLIS} ms)", size.starts);

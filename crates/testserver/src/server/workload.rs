@@ -70,15 +70,15 @@ impl Workload {
     /// EndpointSlices. Existing objects are left unchanged, except for Pods and EndpointSlices.
     pub fn populate(&mut self, server: &Server) {
         for name in ["shop", "ops"] {
-            create(server, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            create(server, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         for name in NODES {
-            create(server, node(name));
+            create(server, &node(name));
         }
         for app in &APPS {
-            create(server, app.deployment());
-            create(server, app.service());
-            create(server, app.slice(&[]));
+            create(server, &app.deployment());
+            create(server, &app.service());
+            create(server, &app.slice(&[]));
             for ordinal in 0..app.replicas {
                 for _ in 0..3 {
                     self.advance(server, app, ordinal);
@@ -123,19 +123,20 @@ impl Workload {
     /// Moves a Pod to the next stage of its life.
     fn advance(&mut self, server: &Server, app: &App, ordinal: usize) {
         let name = app.pod_name(ordinal);
-        let patch = |patch: Value| server.patch("v1", "Pod", Some(app.namespace), &name, &patch).map(drop);
+        let patch =
+            |patch: Value| server.patch_untyped("v1", "Pod", Some(app.namespace), &name, &patch).map(drop);
         let done = match app.stage(server, ordinal) {
-            Stage::Absent => server.create(app.pod(ordinal)).map(drop),
+            Stage::Absent => server.create(&app.pod(ordinal)).map(drop),
             Stage::Pending => {
                 let node = NODES[self.rng.usize(..NODES.len())];
                 patch(json!({"spec": {"nodeName": node}}))
             }
-            Stage::Assigned(pod) => server.update_status(app.running(ordinal, pod)).map(drop),
+            Stage::Assigned(pod) => server.update_status(&app.running(ordinal, pod)).map(drop),
             Stage::Running if self.rng.bool() => {
                 let revision = self.rng.u16(..);
                 patch(json!({"metadata": {"annotations": {"example.com/config": format!("{revision:04x}")}}}))
             }
-            Stage::Running => server.delete("v1", "Pod", Some(app.namespace), &name).map(drop),
+            Stage::Running => server.delete_untyped("v1", "Pod", Some(app.namespace), &name).map(drop),
         };
         note(&done);
         app.sync_slice(server);
@@ -165,7 +166,7 @@ impl App {
     }
 
     fn stage(&self, server: &Server, ordinal: usize) -> Stage {
-        let Ok(pod) = server.get("v1", "Pod", Some(self.namespace), &self.pod_name(ordinal)) else {
+        let Ok(pod) = server.get_untyped("v1", "Pod", Some(self.namespace), &self.pod_name(ordinal)) else {
             return Stage::Absent;
         };
         let running = pod.pointer("/status/phase").is_some_and(|phase| phase == "Running");
@@ -248,7 +249,7 @@ impl App {
     fn sync_slice(&self, server: &Server) {
         let endpoint = |ordinal: usize| {
             let name = self.pod_name(ordinal);
-            let pod = server.get("v1", "Pod", Some(self.namespace), &name).ok()?;
+            let pod = server.get_untyped("v1", "Pod", Some(self.namespace), &name).ok()?;
             let address = pod.pointer("/status/podIP")?;
             Some(json!({
                 "addresses": [address], "conditions": {"ready": true, "serving": true, "terminating": false},
@@ -257,7 +258,7 @@ impl App {
             }))
         };
         let endpoints: Vec<Value> = (0..self.replicas).filter_map(endpoint).collect();
-        note(&server.update(self.slice(&endpoints)).map(drop));
+        note(&server.update(&self.slice(&endpoints)).map(drop));
     }
 }
 
@@ -273,7 +274,7 @@ fn node(name: &str) -> Value {
     })
 }
 
-fn create(server: &Server, object: Value) {
+fn create(server: &Server, object: &Value) {
     note(&server.create(object).map(drop));
 }
 
@@ -304,10 +305,11 @@ mod tests {
     fn initial_pods_are_running() {
         let (server, _) = run(1, 0);
         for ordinal in 0..4 {
-            let pod = server.get("v1", "Pod", Some("shop"), &format!("web-{ordinal}")).unwrap();
+            let pod = server.get_untyped("v1", "Pod", Some("shop"), &format!("web-{ordinal}")).unwrap();
             assert_eq!(pod["status"]["phase"], "Running");
         }
-        let slice = server.get("discovery.k8s.io/v1", "EndpointSlice", Some("shop"), "web-1").unwrap();
+        let slice =
+            server.get_untyped("discovery.k8s.io/v1", "EndpointSlice", Some("shop"), "web-1").unwrap();
         assert_eq!(slice["endpoints"].as_array().unwrap().len(), 4);
     }
 
@@ -316,7 +318,7 @@ mod tests {
         let (one, version) = run(5, 200);
         let (two, same) = run(5, 200);
         assert_eq!(version, same);
-        let pod = |server: &Server| server.get("v1", "Pod", Some("shop"), "web-0").ok();
+        let pod = |server: &Server| server.get_untyped("v1", "Pod", Some("shop"), "web-0").ok();
         assert_eq!(pod(&one), pod(&two));
         assert_ne!(run(6, 200).1, version);
     }

@@ -85,6 +85,11 @@ impl Registry {
         self.resources(group, version)?.get(plural)
     }
 
+    pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Served> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        self.resources(group, version)?.values().find(|served| served.kind.kind == kind)
+    }
+
     /// Returns every kind in each of its versions.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.served().map(|served| &*served.kind)

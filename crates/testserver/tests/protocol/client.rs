@@ -48,11 +48,11 @@ pub(crate) fn server() -> Server {
 
 /// Creates ConfigMaps in namespace `r`, and the namespace if needed. Returns the last version.
 pub(crate) fn configmaps(server: &Server, names: &[&str]) -> u64 {
-    let _ = server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}}));
+    let _ = server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "r"}}));
     for name in names {
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "r"}});
-        server.create(object).expect("a new ConfigMap");
+        server.create(&object).expect("a new ConfigMap");
     }
     server.resource_version()
 }

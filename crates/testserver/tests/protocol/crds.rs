@@ -75,7 +75,7 @@ async fn new_definition_is_served_immediately() {
 #[tokio::test]
 async fn custom_resources_have_separate_write_rules() {
     let server = server();
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let bare = post(&server, WIDGETS, json!({"metadata": {"name": "w2"}})).await;
     assert!(bare.message().starts_with(
         "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in"
@@ -101,8 +101,8 @@ async fn custom_resources_have_separate_write_rules() {
 #[tokio::test]
 async fn deleting_a_definition_deletes_objects_and_closes_watches() {
     let server = server();
-    server.create(crd()).unwrap();
-    server.create(widget("w1", &json!({}))).unwrap();
+    server.create(&crd()).unwrap();
+    server.create(&widget("w1", &json!({}))).unwrap();
     let start = server.resource_version();
     let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={start}")).await;
     let marked = delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await.json();
@@ -118,15 +118,15 @@ async fn deleting_a_definition_deletes_objects_and_closes_watches() {
         assert_eq!((removed.code, removed.text.as_str()), (404, "404 page not found\n"));
         assert_eq!(removed.headers["content-type"], "text/plain; charset=utf-8");
     }
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     assert!(get(&server, WIDGETS).await.names().is_empty());
 }
 
 #[tokio::test]
 async fn changed_definition_closes_watches_and_unserved_version_is_404() {
     let server = server();
-    server.create(crd()).unwrap();
-    server.create(widget("w1", &json!({}))).unwrap();
+    server.create(&crd()).unwrap();
+    server.create(&widget("w1", &json!({}))).unwrap();
     let start = server.resource_version();
     let path = format!("{WIDGETS}?watch=1&resourceVersion={start}");
     let mut watch = Lines::open(&server, &path).await;
@@ -148,7 +148,7 @@ fn warnings(response: &crate::client::Response) -> Vec<String> {
 #[tokio::test]
 async fn schema_violations_are_rejected_with_all_causes() {
     let server = server();
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let rejected = post(&server, WIDGETS, widget("w1", &json!({"color": 5, "size": 11}))).await;
     assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (422, Some("Invalid")));
     assert_eq!(
@@ -157,7 +157,7 @@ async fn schema_violations_are_rejected_with_all_causes() {
          string: \"integer\", spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10]"
     );
     assert_eq!(rejected.json()["details"]["causes"][1]["field"], "spec.size");
-    server.create(widget("w1", &json!({"size": 1}))).unwrap();
+    server.create(&widget("w1", &json!({"size": 1}))).unwrap();
     let path = format!("{WIDGETS}/w1");
     assert_eq!(merge(&server, &path, json!({"spec": {"size": 11}})).await.code, 422);
     let status = merge(&server, &format!("{path}/status"), json!({"status": {"ok": 1}})).await;
@@ -172,7 +172,7 @@ async fn schema_violations_are_rejected_with_all_causes() {
 #[tokio::test]
 async fn field_validation_ignores_warns_or_rejects() {
     let server = server();
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let body = r#"{"apiVersion":"ex.test/v1","kind":"Widget","metadata":{"name":"w","foo":1},
         "spec":{"size":1,"size":2,"zz":{"a":1}}}"#;
     let sent =
@@ -203,7 +203,7 @@ async fn field_validation_ignores_warns_or_rejects() {
         "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Maybe\": supported values: \
          \"\", \"Ignore\", \"Strict\", \"Warn\""
     );
-    server.create(widget("w", &json!({}))).unwrap();
+    server.create(&widget("w", &json!({}))).unwrap();
     let patch =
         merge(&server, &format!("{WIDGETS}/w?fieldValidation=Strict"), json!({"spec": {"zz": 1}})).await;
     assert_eq!(patch.code, 422);
@@ -214,8 +214,8 @@ async fn field_validation_ignores_warns_or_rejects() {
 #[tokio::test]
 async fn changed_schema_applies_to_stored_objects_and_expires_history() {
     let server = server();
-    server.create(crd()).unwrap();
-    let created = server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
+    server.create(&crd()).unwrap();
+    let created = server.create(&widget("w", &json!({"color": "red", "size": 3}))).unwrap();
     let mut versions = crd()["spec"]["versions"].clone();
     let spec = &mut versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
     *spec = json!({"color": {"type": "string"}, "more": {"type": "string", "default": "yes"}});
@@ -232,7 +232,7 @@ async fn changed_schema_applies_to_stored_objects_and_expires_history() {
     let now = server.resource_version();
     let mut watch = Lines::open(&server, &format!("{WIDGETS}?watch=1&resourceVersion={now}")).await;
     merge(&server, &path, json!({"metadata": {"labels": {"l": "1"}}})).await;
-    server.create(widget("after", &json!({}))).unwrap();
+    server.create(&widget("after", &json!({}))).unwrap();
     assert_eq!(watch.event().await.1, "after", "a change of only the metadata does not close watches");
 }
 
@@ -243,8 +243,8 @@ async fn each_version_uses_its_schema_for_reads_and_writes() {
     let second = &mut both["spec"]["versions"][1];
     second["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
         json!({"color": {"type": "string"}});
-    server.create(both).unwrap();
-    server.create(widget("w", &json!({"color": "red", "size": 3}))).unwrap();
+    server.create(&both).unwrap();
+    server.create(&widget("w", &json!({"color": "red", "size": 3}))).unwrap();
     let beta = WIDGETS.replace("v1", "v1beta1");
     assert_eq!(get(&server, &format!("{beta}/w")).await.json()["spec"], json!({"color": "red"}));
     assert_eq!(merge(&server, &format!("{beta}/w"), json!({"spec": {"color": "blue"}})).await.code, 200);
@@ -262,10 +262,10 @@ async fn each_version_uses_its_schema_for_reads_and_writes() {
 #[tokio::test]
 async fn finalizer_of_an_object_blocks_deletion_of_its_definition() {
     let server = server();
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let mut held = widget("w", &json!({}));
     held["metadata"]["finalizers"] = json!(["ex.test/hold"]);
-    server.create(held).unwrap();
+    server.create(&held).unwrap();
     let path = format!("{CRDS}/widgets.ex.test");
     delete(&server, &path, "").await;
     let terminating = get(&server, &path).await.json();
@@ -278,7 +278,7 @@ async fn finalizer_of_an_object_blocks_deletion_of_its_definition() {
     let mut next = crd();
     next["metadata"]["name"] = json!("gadgets.ex.test");
     next["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget"});
-    server.create(next).unwrap();
+    server.create(&next).unwrap();
     merge(&server, &format!("{WIDGETS}/w"), json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(get(&server, &path).await.code, 404);
     let status = get(&server, &format!("{CRDS}/gadgets.ex.test")).await.json()["status"].clone();
@@ -345,11 +345,11 @@ async fn uncached_watch_reports_objects_deleted_with_their_definition() {
 #[tokio::test]
 async fn conflicting_names_are_accepted_after_the_first_is_deleted() {
     let server = server();
-    server.create(crd()).unwrap();
+    server.create(&crd()).unwrap();
     let mut second = crd();
     second["metadata"]["name"] = json!("gadgets.ex.test");
     second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
-    server.create(second).unwrap();
+    server.create(&second).unwrap();
     let gadgets = format!("{CRDS}/gadgets.ex.test");
     let status = get(&server, &gadgets).await.json()["status"].clone();
     assert_eq!(status["conditions"][0]["reason"], "ShortNamesConflict");

@@ -121,6 +121,6 @@ async fn aggregated_discovery_is_not_modified_without_a_change() {
     }
     let tag = |response: &crate::client::Response| response.headers["etag"].clone();
     let before = tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await);
-    server.create(crd(&["v1"])).unwrap();
+    server.create(&crd(&["v1"])).unwrap();
     assert_ne!(before, tag(&send(&server, "GET", "/apis", &[("accept", AGGREGATED)], "").await));
 }

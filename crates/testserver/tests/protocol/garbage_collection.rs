@@ -56,16 +56,16 @@ async fn deletion_of_a_crd_removes_the_dependents_of_its_objects() {
         "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
-    server.create(crd).unwrap();
+    server.create(&crd).unwrap();
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "r"}});
-    let widget = server.create(widget).unwrap();
+    let widget = server.create(&widget).unwrap();
     let unknown =
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g", "uid": "u"}});
     let a = owned(&server, "a", std::slice::from_ref(&widget)).await;
     owned(&server, "b", &[a]).await;
     owned(&server, "c", &[unknown]).await;
     server
-        .delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
+        .delete_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
         .unwrap();
     assert_eq!(names(&server).await, ["c"]);
 }
@@ -157,7 +157,7 @@ async fn owner_must_be_in_the_same_namespace_or_cluster_scoped() {
     let node = post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n"}})).await.json();
     owned(&server, "of-the-node", std::slice::from_ref(&node)).await;
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far"}});
-    let far = server.create(body).expect("a ConfigMap in the namespace default");
+    let far = server.create(&body).expect("a ConfigMap in the namespace default");
     owned(&server, "of-another-namespace", std::slice::from_ref(&far)).await;
     let unknown =
         json!({"apiVersion": "x.test/v1", "kind": "Unknown", "metadata": {"name": "u", "uid": "u"}});
@@ -194,7 +194,7 @@ async fn long_owner_chain_is_deleted_without_recursion() {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("o{n}"), "namespace": "r", "ownerReferences": [reference(&last)]}
         });
-        last = server.create(object).expect("a ConfigMap");
+        last = server.create(&object).expect("a ConfigMap");
     }
     remove(&server, "o0", "Foreground").await;
     assert!(names(&server).await.is_empty());

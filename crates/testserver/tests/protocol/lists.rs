@@ -8,7 +8,7 @@ use crate::client::{CONFIGMAPS, configmaps, get, send, server};
 async fn list_equals_the_list_of_the_real_server() {
     let server = server();
     let version = configmaps(&server, &["c1"]);
-    let uid = server.get("v1", "ConfigMap", Some("r"), "c1").unwrap()["metadata"]["uid"].clone();
+    let uid = server.get_untyped("v1", "ConfigMap", Some("r"), "c1").unwrap()["metadata"]["uid"].clone();
     let list = get(&server, CONFIGMAPS).await;
     assert_eq!(
         list.text,
@@ -153,7 +153,7 @@ async fn selectors_match_labels_and_fields() {
     {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
             "spec": {"nodeName": node, "containers": []}});
-        server.create(pod).unwrap();
+        server.create(&pod).unwrap();
     }
     for (query, names) in [
         ("fieldSelector=spec.nodeName=node-1", vec!["api-0", "web-0"]),
@@ -167,7 +167,7 @@ async fn selectors_match_labels_and_fields() {
     let rejected = get(&server, "/api/v1/pods?fieldSelector=spec.foo=x").await;
     assert_eq!((rejected.code, rejected.message().as_str()), (400, "field label not supported: spec.foo"));
     server
-        .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}}))
+        .create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}}))
         .unwrap();
     assert_eq!(get(&server, "/api/v1/nodes?fieldSelector=spec.unschedulable=false").await.names(), ["n"]);
 }

@@ -57,9 +57,9 @@ fn write(server: &Server, rng: &mut fastrand::Rng) {
         "data": {"at": rng.u32(..).to_string()}});
     if rng.u8(..5) == 0 {
         // The object may not exist.
-        let _ = server.delete("v1", "ConfigMap", Some("r"), &name);
-    } else if server.create(object.clone()).is_err() {
-        server.update(object).unwrap();
+        let _ = server.delete_untyped("v1", "ConfigMap", Some("r"), &name);
+    } else if server.create(&object.clone()).is_err() {
+        server.update(&object).unwrap();
     }
 }
 

@@ -36,7 +36,7 @@ async fn large_responses_are_compressed_but_watches_are_not() {
     configmaps(&server, &["small"]);
     let data = json!({"k": "x".repeat(200_000)});
     let big = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big", "namespace": "r"}, "data": data});
-    server.create(big).unwrap();
+    server.create(&big).unwrap();
     let gzip = [("accept-encoding", "gzip")];
     let watch = format!("{CONFIGMAPS}?watch=true&timeoutSeconds=1");
     for (path, compressed) in [

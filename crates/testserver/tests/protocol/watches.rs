@@ -9,7 +9,7 @@ use crate::client::{CONFIGMAPS, Lines, configmaps, event, get, server};
 
 fn data(server: &Server, name: &str, value: &str) -> u64 {
     server
-        .patch("v1", "ConfigMap", Some("r"), name, &json!({"data": {"k": value}}))
+        .patch_untyped("v1", "ConfigMap", Some("r"), name, &json!({"data": {"k": value}}))
         .expect("a patched ConfigMap");
     server.resource_version()
 }
@@ -42,7 +42,7 @@ async fn watch_receives_each_live_write_once() {
     for n in 1..=300 {
         assert_eq!(watch.event().await, event("MODIFIED", "c1", start + n));
     }
-    server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}})).unwrap();
     configmaps(&server, &["c2"]);
     assert_eq!(watch.event().await.1, "c2");
 }
@@ -57,7 +57,7 @@ async fn bookmark_is_sent_before_the_timeout_and_after_the_start_version() {
         )
     };
     assert_eq!(get(&server, &path(300)).await.text, "");
-    server.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})).unwrap();
     let bookmark = format!(
         "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{}\"}}}}}}\n",
         start + 1

@@ -82,14 +82,14 @@ async fn create_errors_equal_the_real_server() {
     );
     let text = send(&server, "POST", CONFIGMAPS, &[("content-type", "text/plain")], "x").await;
     assert_eq!((text.code, text.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
-    assert_eq!(server.count("v1", "ConfigMap", Some("r")).unwrap(), 1);
+    assert_eq!(server.count_untyped("v1", "ConfigMap", Some("r")).unwrap(), 1);
 }
 
 #[tokio::test]
 async fn update_errors_equal_the_real_server() {
     let server = server();
     configmaps(&server, &["q1"]);
-    let uid = server.get("v1", "ConfigMap", Some("r"), "q1").unwrap()["metadata"]["uid"].clone();
+    let uid = server.get_untyped("v1", "ConfigMap", Some("r"), "q1").unwrap()["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap();
     let other = "11111111-1111-1111-1111-111111111111";
     let q1 = format!("{CONFIGMAPS}/q1");

@@ -62,7 +62,7 @@ async fn a_repeated_event_becomes_a_series() -> Result<()> {
 #[tokio::test]
 async fn discovery_finds_built_in_and_custom_kinds() -> Result<()> {
     let server = Server::new();
-    server.create(json!({
+    server.create(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "plays.stage.example.com"},
         "spec": {

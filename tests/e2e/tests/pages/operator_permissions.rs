@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::{Client, CustomResourceExt as _};
+use kube::Client;
 use kube_operator::{ElectionOptions, LeaseTimes, ManagerOptions};
 use kube_testserver::{Outcome, Server};
 use serde::Deserialize;
@@ -87,9 +87,9 @@ fn rules() -> Vec<(Option<String>, Rule)> {
 async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
     // Where lists are streams, to watch is enough.
     let server = Server::builder().streaming_lists(false).build();
-    server.create(serde_json::to_value(Page::crd()).unwrap()).unwrap();
+    server.install::<Page>().unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});
-    server.create(namespace).unwrap();
+    server.create(&namespace).unwrap();
     server.access().add_user("token", "somebody", &[]); // requires a rule for each request
     // A rule without verbs would match all verbs.
     for (namespace, rule) in rules.iter().filter(|(_, rule)| !rule.verbs.is_empty()) {
@@ -111,16 +111,16 @@ async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
     let metadata = json!({"name": "home", "namespace": "default"});
     let page =
         json!({"apiVersion": "example.com/v1", "kind": "Page", "metadata": metadata, "spec": {"text": "hi"}});
-    server.create(page).unwrap();
+    server.create(&page).unwrap();
     sleep(Duration::from_secs(30)).await;
     // The repeated creation causes a second event, which is a series.
-    server.delete("v1", "ConfigMap", Some("default"), "home").ok();
+    server.delete_untyped("v1", "ConfigMap", Some("default"), "home").ok();
     sleep(Duration::from_secs(30)).await;
     stop.cancel();
     let ended = running.await.unwrap().is_ok();
-    let page = server.get("example.com/v1", "Page", Some("default"), "home").unwrap();
-    let map = server.get("v1", "ConfigMap", Some("default"), "home").unwrap_or_default();
-    let events = server.list("events.k8s.io/v1", "Event", Some("default")).unwrap();
+    let page = server.get_untyped("example.com/v1", "Page", Some("default"), "home").unwrap();
+    let map = server.get_untyped("v1", "ConfigMap", Some("default"), "home").unwrap_or_default();
+    let events = server.list_untyped("events.k8s.io/v1", "Event", Some("default")).unwrap();
     let requests = server.journal().requests().into_iter();
     let refused: Vec<_> = requests.filter(|request| request.outcome == Outcome::Answered(403)).collect();
     let is_told = events.iter().any(|event| event["reason"] == "Published" && event["series"]["count"] == 2);

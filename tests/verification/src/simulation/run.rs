@@ -106,7 +106,7 @@ fn begin(seed: u64, setup: Setup, rng: Rng, options: SimulationOptions) -> World
     let server = setup.server.apply(server).streaming_lists(setup.streaming).build();
     for name in NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        server.create(namespace).expect("a namespace can be created");
+        server.create(&namespace).expect("a namespace can be created");
     }
     let (uids, informers) = (Uids::default(), setup.informers.clone());
     let server_setup = format!("{:?}", setup.server);

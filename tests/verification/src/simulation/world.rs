@@ -163,7 +163,7 @@ impl World {
         self.writes += 1;
         let name = json!({"name": "elsewhere", "namespace": "default"});
         let count = json!({"count": self.writes.to_string()});
-        let written = self.server.apply(json!({
+        let written = self.server.create_or_replace(&json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": count
         }));
         written.expect("a ConfigMap can be written");
@@ -190,22 +190,23 @@ impl World {
         if self.rng.u8(..6) == 0 {
             object["metadata"]["finalizers"] = json!(["sim.test/hold"]);
         }
-        let created = self.server.create(object).expect("a missing object can be created");
+        let created = self.server.create(&object).expect("a missing object can be created");
         self.stored(key, &created);
     }
 
     fn patch(&mut self, key: Key) {
         let ((namespace, name), patch) = (place(key), self.next_body());
-        let patched = self.server.patch(API, KIND, Some(namespace), name, &patch);
+        let patched = self.server.patch_untyped(API, KIND, Some(namespace), name, &patch);
         self.stored(key, &patched.expect("an existing object can be changed"));
     }
 
     fn write_status(&mut self, key: Key) {
         self.writes += 1;
         let (namespace, name) = place(key);
-        let mut object = self.server.get(API, KIND, Some(namespace), name).expect("the object exists");
+        let mut object =
+            self.server.get_untyped(API, KIND, Some(namespace), name).expect("the object exists");
         object["status"] = json!({"write": self.writes});
-        let written = self.server.update_status(object).expect("a status can be written");
+        let written = self.server.update_status(&object).expect("a status can be written");
         self.stored(key, &written);
     }
 
@@ -217,7 +218,9 @@ impl World {
 
     fn delete(&mut self, key: Key) {
         let (namespace, name) = place(key);
-        self.server.delete(API, KIND, Some(namespace), name).expect("an existing object can be deleted");
+        self.server
+            .delete_untyped(API, KIND, Some(namespace), name)
+            .expect("an existing object can be deleted");
         self.gone_or_held(key);
     }
 
@@ -227,13 +230,15 @@ impl World {
         self.writes += 1;
         let patch =
             json!({"metadata": {"finalizers": null, "annotations": {WRITE: self.writes.to_string()}}});
-        self.server.patch(API, KIND, Some(namespace), name, &patch).expect("a finalizer can be removed");
+        self.server
+            .patch_untyped(API, KIND, Some(namespace), name, &patch)
+            .expect("a finalizer can be removed");
         self.gone_or_held(key);
     }
 
     fn gone_or_held(&mut self, key: Key) {
         let (namespace, name) = place(key);
-        match self.server.get(API, KIND, Some(namespace), name) {
+        match self.server.get_untyped(API, KIND, Some(namespace), name) {
             // A second delete of an object with a finalizer is not a write.
             Ok(object) if self.now.get(&key) == Some(&State::read(&object)) => {}
             Ok(object) => self.stored(key, &object),
@@ -249,7 +254,7 @@ impl World {
     /// Creates the CRD.
     pub(super) fn serve(&mut self) {
         if !self.served {
-            self.server.create(crd()).expect("a CRD can be created");
+            self.server.create(&crd()).expect("a CRD can be created");
             self.log(|| "the CRD is created".to_owned());
             self.served = true;
             self.crds.push((self.server.resource_version(), true));
@@ -262,9 +267,9 @@ impl World {
             return false;
         }
         let before = self.server.resource_version();
-        self.server.delete(CRD.0, CRD.1, None, CRD.2).expect("a CRD can be deleted");
+        self.server.delete_untyped(CRD.0, CRD.1, None, CRD.2).expect("a CRD can be deleted");
         assert!(
-            self.server.get(CRD.0, CRD.1, None, CRD.2).is_err(),
+            self.server.get_untyped(CRD.0, CRD.1, None, CRD.2).is_err(),
             "no finalizer blocks the removal of the CRD"
         );
         self.served = false;

@@ -92,7 +92,7 @@ async fn two_events(server: &Server, fault: Fault) -> (usize, bool) {
         Lines::open(server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={start}&timeoutSeconds=60")).await;
     configmaps(server, &["c1", "c2"]);
     for name in ["c1", "c2"] {
-        server.delete("v1", "ConfigMap", Some("r"), name).expect("a deleted ConfigMap");
+        server.delete_untyped("v1", "ConfigMap", Some("r"), name).expect("a deleted ConfigMap");
     }
     let mut lines = 0;
     loop {

@@ -65,7 +65,7 @@ fn extreme_clocks_produce_valid_timestamps() {
     let server = server();
     server.set_clock(Clock::Fixed(jiff::Timestamp::MIN));
     let object =
-        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
     let stamp = object["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
     assert_eq!(stamp.len(), 20, "{stamp}");
     server.set_clock(Clock::Fixed(jiff::Timestamp::MAX));
@@ -73,7 +73,7 @@ fn extreme_clocks_produce_valid_timestamps() {
     server.jump_clock(SignedDuration::MAX);
     server.jump_clock(SignedDuration::MIN);
     let object =
-        server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "m"}})).unwrap();
+        server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "m"}})).unwrap();
     let stamp = object["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
     assert_eq!(stamp.len(), 20, "{stamp}");
 }

@@ -107,7 +107,7 @@ async fn up_to_date_watch_survives_compaction() {
     let server = server();
     let first = configmaps(&server, &["a"]);
     let mut watch = Lines::open(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={first}")).await;
-    server.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).unwrap();
     server.compact();
     let next = configmaps(&server, &["b"]);
     assert_eq!(watch.event().await, event("ADDED", "b", next));

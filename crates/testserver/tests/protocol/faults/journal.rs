@@ -117,7 +117,8 @@ async fn cancelled_wait_does_not_affect_other_waits() {
 async fn wait_until_observes_writes_and_restores() {
     let server = server();
     let then = configmaps(&server, &["a"]);
-    let removed = |server: &Server| server.get("v1", "ConfigMap", Some("r"), "b").is_err().then_some(());
+    let removed =
+        |server: &Server| server.get_untyped("v1", "ConfigMap", Some("r"), "b").is_err().then_some(());
     configmaps(&server, &["b"]);
     let going = async {
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -128,7 +128,7 @@ async fn watch_of_a_stale_replica_sends_only_cached_events() {
     assert_eq!(watch.event().await, event("ADDED", "b", first + 1));
     assert!(timeout(Duration::from_secs(60), watch.line()).await.is_err());
     server
-        .create(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}))
+        .create(&serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}))
         .unwrap();
     assert_eq!(watch.event().await, event("ADDED", "c", first + 2));
     replica.set_lag(Lag::Time(Duration::from_secs(5)));
@@ -304,7 +304,7 @@ async fn frozen_cache_contains_a_new_kind_from_its_creation() {
         "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
             "versions": [served]}
     });
-    server.create(crd).unwrap();
+    server.create(&crd).unwrap();
     let made = server.resource_version();
     configmaps(&server, &["b"]);
     let widgets = send(&replica.service(), "/apis/example.com/v1/widgets?resourceVersion=0").await;

@@ -91,7 +91,7 @@ async fn restore_before_the_first_version_is_rejected() {
     assert_eq!(server.restore(0).unwrap_err().code(), 410);
     server.disrupt(Disruption::Restore { back: u64::MAX });
     assert_eq!(server.resource_version(), Server::new().resource_version());
-    assert!(server.get("v1", "Namespace", None, "default").is_ok());
+    assert!(server.get_untyped("v1", "Namespace", None, "default").is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,30 +102,30 @@ async fn restore_serves_the_crds_of_the_restored_version() {
         "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    server.create(crd).unwrap();
+    server.create(&crd).unwrap();
     server
-        .create(json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
+        .create(&json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
         .unwrap();
     let then = server.resource_version();
     server
-        .delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
+        .delete_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
         .unwrap();
-    assert!(server.get("example.com/v1", "Widget", None, "w").is_err());
+    assert!(server.get_untyped("example.com/v1", "Widget", None, "w").is_err());
     server.restore(then).unwrap();
     assert!(
         server
-            .get("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
+            .get_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")
             .is_ok()
     );
-    assert!(server.get("example.com/v1", "Widget", None, "w").is_ok());
+    assert!(server.get_untyped("example.com/v1", "Widget", None, "w").is_ok());
     let path = format!("/apis/example.com/v1/widgets?watch=1&resourceVersion={then}");
     let mut watch = Lines::open(&server, &path).await;
     server
-        .create(json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}}))
+        .create(&json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}}))
         .unwrap();
     assert_eq!(watch.event().await.1, "x");
     server.restore(before).unwrap();
-    assert!(server.get("example.com/v1", "Widget", None, "w").is_err());
+    assert!(server.get_untyped("example.com/v1", "Widget", None, "w").is_err());
     assert_eq!(get(&server, "/apis/example.com/v1/widgets").await.code, 404);
 }
 

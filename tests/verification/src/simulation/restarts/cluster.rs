@@ -35,9 +35,9 @@ impl Cluster {
         let server = Server::builder().seed(seed).clock(Clock::Fixed(time)).field_ownership(false).build();
         for name in NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            server.create(namespace).expect("a namespace can be created");
+            server.create(&namespace).expect("a namespace can be created");
         }
-        server.create(crd()).expect("a CRD can be created");
+        server.create(&crd()).expect("a CRD can be created");
         let first = server.resource_version();
         Self {
             server,
@@ -71,7 +71,7 @@ impl Cluster {
         self.writes += 1;
         let ((namespace, name), mut object) = (place(key), body(self.writes, is_bad, true));
         let written = if self.now.contains_key(&key) {
-            self.server.patch(API, KIND, Some(namespace), name, &object)
+            self.server.patch_untyped(API, KIND, Some(namespace), name, &object)
         } else {
             object["apiVersion"] = API.into();
             object["kind"] = KIND.into();
@@ -80,7 +80,7 @@ impl Cluster {
             if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
                 annotations.retain(|name, value| name != BAD || !value.is_null());
             }
-            self.server.create(object)
+            self.server.create(&object)
         };
         let state = State::read(&written.expect("a valid object can be written"));
         self.log.push((state.version, key, Some(state.clone())));
@@ -89,7 +89,9 @@ impl Cluster {
 
     fn delete(&mut self, key: Key) {
         let (namespace, name) = place(key);
-        self.server.delete(API, KIND, Some(namespace), name).expect("an existing object can be deleted");
+        self.server
+            .delete_untyped(API, KIND, Some(namespace), name)
+            .expect("an existing object can be deleted");
         self.log.push((self.server.resource_version(), key, None));
         self.now.remove(&key);
     }
