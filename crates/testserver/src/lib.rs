@@ -95,6 +95,9 @@ pub use server::outage::OutageGuard;
 pub use server::plan::RunningPlan;
 pub use server::replica::Replica;
 pub use server::replicas::Replicas;
+pub use server::snapshot::{Snapshot, SnapshotDiff};
+#[cfg(feature = "kube")]
+pub use server::until::{UntilError, WaitReport};
 pub use server::workload::{Workload, WorkloadHandle};
 pub use status::Status;
 pub use storage::watch_cache::Lag;

@@ -14,4 +14,4 @@ pub(crate) mod service_error;
 pub(crate) mod subresources;
 #[cfg(feature = "tls")]
 mod tls;
-mod yaml;
+pub(crate) mod yaml;

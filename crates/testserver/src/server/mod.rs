@@ -6,6 +6,9 @@ pub(crate) mod outage;
 pub(crate) mod plan;
 pub(crate) mod replica;
 pub(crate) mod replicas;
+pub(crate) mod snapshot;
+#[cfg(feature = "kube")]
+pub(crate) mod until;
 mod verbs;
 pub(crate) mod workload;
 

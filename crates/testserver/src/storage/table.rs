@@ -156,7 +156,8 @@ impl Table {
         surplus.max(aged.unwrap_or(0)).max(self.start)
     }
 
-    pub(super) fn tail(&self, revision: u64) -> Iter<'_, Event> {
+    /// Returns the events after `revision` that the log still contains, oldest first.
+    pub(crate) fn tail(&self, revision: u64) -> Iter<'_, Event> {
         self.log.range(self.log.partition_point(|event| event.revision() <= revision)..)
     }
 

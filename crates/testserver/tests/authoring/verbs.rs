@@ -89,13 +89,8 @@ fn json_and_dynamic_objects_are_stored_like_typed_objects() {
 #[test]
 fn object_of_another_type_is_an_error() {
     let server = server();
-    let crd = json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true, "schema":
-        {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    let crds = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-    server.patch_untyped(crds.0, crds.1, None, "sites.example.com", &crd).unwrap();
-    let wrong = json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": "a"}, "spec": 5});
-    server.create(&wrong).unwrap();
-    let error = server.get::<Site>(None, "a").unwrap_err();
+    crate::create_malformed_site(&server);
+    let error = server.get::<Site>(None, "malformed").unwrap_err();
     assert!(error.message().contains("does not match the requested Rust type"), "{error}");
 }
 
