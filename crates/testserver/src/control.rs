@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::faults::open_watches::Command;
-use crate::faults::{Disruption, FaultPlan, PlanState, RequestMatch};
-use crate::journal::FaultKind;
+use crate::faults::{Disruption, FaultPlan, PlanState};
+use crate::journal::{FaultKind, RequestMatch};
 use crate::state::{Shared, State};
 use crate::status::Status;
 use crate::storage::log::{Compacted, Expiry};

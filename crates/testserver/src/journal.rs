@@ -4,15 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 mod fault_kind;
 mod request;
+mod request_match;
 
 pub use fault_kind::FaultKind;
+pub(crate) use request::RecordedBody;
 pub use request::{Outcome, Request, RequestInfo, Verb, WatchEnd, WatchPhase};
+pub use request_match::RequestMatch;
 
 /// The maximum number of requests in the journal. In a full journal, a new request replaces the oldest
 /// request.
@@ -20,8 +24,24 @@ pub const JOURNAL_CAPACITY: usize = 16_384;
 
 /// Records the last [`JOURNAL_CAPACITY`] requests of a server.
 ///
-/// A record contains the URL and a few headers, but not the body. It typically needs a few hundred bytes
-/// of memory.
+/// A record contains the URL and a few headers. It typically needs a few hundred bytes of memory.
+/// [`ServerBuilder::record_bodies`](crate::ServerBuilder::record_bodies) adds the bodies.
+///
+/// ```
+/// use http_body_util::Full;
+/// use kube_testserver::{RequestMatch, Server, Verb};
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let server = Server::builder().record_bodies(1 << 20).build();
+/// let body = r#"{"metadata": {"name": "settings"}, "data": {"colour": "blue"}}"#;
+/// let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(Full::from(body));
+/// server.service().respond(request.unwrap()).await.unwrap();
+/// let creates = RequestMatch::verb(Verb::Create).resource("configmaps").name("settings");
+/// let sent = server.journal().find(&creates);
+/// assert_eq!(sent[0].json().unwrap()["data"]["colour"], "blue");
+/// println!("{:#}", sent[0]);
+/// # });
+/// ```
 #[derive(Debug)]
 pub struct Journal {
     started: Instant,
@@ -29,6 +49,8 @@ pub struct Journal {
     /// Notified after each change.
     changed: watch::Sender<()>,
     unanswered: AtomicUsize,
+    /// The maximum number of bytes of all recorded bodies. With 0, the journal records no bodies.
+    max_body_bytes: usize,
 }
 
 /// A request without a response whose client still waits.
@@ -50,6 +72,9 @@ struct Ring {
     first: u64,
     /// Shared with predicates, which run without the lock because they may read the journal.
     requests: VecDeque<Arc<Request>>,
+    /// The number and the length of each recorded body, oldest first.
+    bodies: VecDeque<(u64, usize)>,
+    body_bytes: usize,
 }
 
 impl Ring {
@@ -73,10 +98,16 @@ impl Ring {
 pub(crate) struct Ticket(u64);
 
 impl Journal {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(max_body_bytes: usize) -> Self {
         Self {
             started: Instant::now(),
-            ring: Mutex::new(Ring { first: 1, requests: VecDeque::new() }),
+            ring: Mutex::new(Ring {
+                first: 1,
+                requests: VecDeque::new(),
+                bodies: VecDeque::new(),
+                body_bytes: 0,
+            }),
+            max_body_bytes,
             changed: watch::Sender::new(()),
             unanswered: AtomicUsize::new(0),
         }
@@ -103,6 +134,12 @@ impl Journal {
     /// Returns all requests in the journal, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.since(JournalMark(0))
+    }
+
+    /// Returns the requests in the journal that `matches` selects, oldest first.
+    pub fn find(&self, matches: &RequestMatch) -> Vec<Request> {
+        let kept = self.kept(JournalMark(0));
+        kept.into_iter().filter(|request| matches.selects(request)).map(Arc::unwrap_or_clone).collect()
     }
 
     /// Returns a mark for the current position. Later requests are after this mark.
@@ -161,6 +198,8 @@ impl Journal {
         let mut ring = self.ring.lock();
         ring.first = ring.next();
         ring.requests.clear();
+        ring.bodies.clear();
+        ring.body_bytes = 0;
     }
 
     /// Adds a request, and sets its number and time.
@@ -176,6 +215,37 @@ impl Journal {
         drop(ring);
         self.changed.send_replace(());
         Ticket(request.number)
+    }
+
+    pub(crate) fn records_bodies(&self) -> bool {
+        self.max_body_bytes > 0
+    }
+
+    /// Records the body of a request, and drops the bodies of the oldest requests if there are too many
+    /// bytes. Returns `None` if the body is empty or too large.
+    pub(crate) fn record_body(&self, ticket: Ticket, body: &Bytes) -> Option<RecordedBody> {
+        if body.is_empty() || body.len() > self.max_body_bytes {
+            return None;
+        }
+        // A copy, because the bytes can belong to a larger buffer.
+        let body = RecordedBody(Bytes::copy_from_slice(body));
+        let mut ring = self.ring.lock();
+        ring.bodies.push_back((ticket.0, body.0.len()));
+        ring.body_bytes += body.0.len();
+        if let Some(request) = ring.get_mut(ticket.0) {
+            request.body = Some(body.clone());
+        }
+        while ring.body_bytes > self.max_body_bytes
+            && let Some((number, length)) = ring.bodies.pop_front()
+        {
+            ring.body_bytes -= length;
+            if let Some(request) = ring.get_mut(number) {
+                request.body = None;
+            }
+        }
+        drop(ring);
+        self.changed.send_replace(());
+        Some(body)
     }
 
     /// Updates a request, if it is still in the journal.
@@ -200,7 +270,7 @@ mod tests {
 
     #[test]
     fn full_journal_drops_the_oldest_requests() {
-        let journal = Journal::new();
+        let journal = Journal::new(0);
         let first = journal.begin(&mut request(Verb::Get));
         for _ in 0..JOURNAL_CAPACITY {
             journal.begin(&mut request(Verb::List));
@@ -214,7 +284,7 @@ mod tests {
 
     #[test]
     fn outcome_is_recorded_and_parameters_are_decoded() {
-        let journal = Journal::new();
+        let journal = Journal::new(0);
         journal.begin(&mut request(Verb::List));
         let ticket = journal.begin(&mut request(Verb::Watch));
         journal.note(ticket, |request| request.outcome = Outcome::Answered(200));
@@ -225,7 +295,7 @@ mod tests {
 
     #[test]
     fn mark_selects_later_requests_and_clear_keeps_the_numbers() {
-        let journal = Journal::new();
+        let journal = Journal::new(0);
         journal.begin(&mut request(Verb::List));
         let mark = journal.mark();
         journal.begin(&mut request(Verb::Get));
@@ -240,7 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn wait_returns_when_the_outcome_is_recorded() {
-        let journal = Journal::new();
+        let journal = Journal::new(0);
         let mark = journal.mark();
         let wait = journal.wait_for(mark, |request| request.outcome == Outcome::Answered(404));
         let send = async {

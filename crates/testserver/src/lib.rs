@@ -77,7 +77,7 @@ pub use access::users::Rights;
 pub use clock::Clock;
 pub use encoding::body::{Body, BodyError};
 pub use faults::{
-    CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage, RequestMatch,
+    CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage,
     StreamingLists,
 };
 pub use http::backend::LoadBalancing;
@@ -85,7 +85,7 @@ pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use http::service_error::ServiceError;
 pub use journal::{
-    FaultKind, JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, Verb, WatchEnd,
+    FaultKind, JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestMatch, RequestInfo, Verb, WatchEnd,
     WatchPhase,
 };
 pub use server::Server;

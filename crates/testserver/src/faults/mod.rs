@@ -6,7 +6,6 @@ mod fault;
 pub(crate) mod open_watches;
 mod outage;
 mod plan;
-mod request_match;
 mod rules;
 mod streaming;
 
@@ -16,7 +15,6 @@ pub(crate) use outage::Gate;
 pub use outage::Outage;
 pub(crate) use plan::PlanState;
 pub use plan::{FaultPlan, Incident};
-pub use request_match::RequestMatch;
 pub(crate) use rules::ActiveFault;
 pub use rules::{FaultGuard, Faults};
 pub use streaming::StreamingLists;

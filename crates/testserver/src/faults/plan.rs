@@ -2,8 +2,8 @@
 
 use tokio::time::Duration;
 
-use crate::faults::{CutAfter, Disruption, Fault, RequestMatch};
-use crate::journal::{Request, Verb};
+use crate::faults::{CutAfter, Disruption, Fault};
+use crate::journal::{Request, RequestMatch, Verb};
 use crate::status::Status;
 use crate::storage::watch_cache::Lag;
 

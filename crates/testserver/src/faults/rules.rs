@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 
-use crate::faults::{Fault, RequestMatch};
-use crate::journal::{Request, Verb};
+use crate::faults::Fault;
+use crate::journal::{Request, RequestMatch, Verb};
 
 #[derive(Debug)]
 struct FaultRule {

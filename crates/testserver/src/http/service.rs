@@ -36,8 +36,11 @@ const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves the API as a [`tower::Service`](tower_service::Service). The service is cloneable, does not use a socket, and accepts
-/// any body type.
+/// Reads the body of a request.
+type SentBody = Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>;
+
+/// Serves the API as a [`tower::Service`](tower_service::Service). The service is cloneable, does not use a
+/// socket, and accepts any body type.
 ///
 /// A request runs on the task of the caller. If the future is dropped, the request is cancelled. Its
 /// write has then either happened completely or not at all. The service returns [`ServiceError`] only
@@ -87,6 +90,12 @@ impl ApiService {
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
         let _unanswered = journal.count_unanswered();
+        let mut body: SentBody = Box::pin(collect(body));
+        if journal.records_bodies() {
+            let sent = body.await;
+            record.body = sent.as_ref().ok().and_then(|sent| journal.record_body(ticket, sent));
+            body = Box::pin(std::future::ready(sent));
+        }
         let info = record.info.clone();
         let arrival =
             PendingWatch { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
@@ -107,11 +116,7 @@ impl ApiService {
     }
 
     /// Applies outages and the fault of the request, and serves the request.
-    async fn apply_fault<B>(mut self, mut call: Call, body: B) -> Result<Response<Body>, ServiceError>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
+    async fn apply_fault(mut self, mut call: Call, body: SentBody) -> Result<Response<Body>, ServiceError> {
         let refusals = self.shared.gate.refusals();
         self.shared.gate.thawed().await;
         if self.shared.gate.now() == Some(Outage::Refused) {
@@ -170,11 +175,7 @@ impl ApiService {
         }
     }
 
-    async fn serve<B>(&self, call: Call, body: B) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
+    async fn serve(&self, call: Call, body: SentBody) -> Response<Body> {
         let yaml = accept::prefers_yaml(&call.parts.headers);
         let gzip = gzip::is_wanted(&call.parts.headers) && call.info.verb != Verb::Watch;
         let response = self.serve_with_timeout(call, body).await;
@@ -184,11 +185,7 @@ impl ApiService {
 
     /// Serves the request within the timeout of the client. An invalid timeout is reported before a
     /// missing right.
-    async fn serve_with_timeout<B>(&self, call: Call, body: B) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
+    async fn serve_with_timeout(&self, call: Call, body: SentBody) -> Response<Body> {
         let limit = match call.query.timeout() {
             _ if call.route == Route::Malformed => return malformed(),
             _ if call.info.verb == Verb::Watch => None,
@@ -203,16 +200,11 @@ impl ApiService {
         }
     }
 
-    async fn serve_json<B>(&self, mut call: Call, body: B) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
+    async fn serve_json(&self, mut call: Call, body: SentBody) -> Response<Body> {
         if let Err(status) = self.authorize(&call) {
             return rejection(&status);
         }
-        let collected = collect(body).await;
-        let body = match collected.and_then(|body| self.to_json(&mut call, body)) {
+        let body = match body.await.and_then(|body| self.to_json(&mut call, body)) {
             Ok(body) => body,
             Err(status) => return rejection(&status),
         };

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+use serde_json::Value;
 use tokio::time::Duration;
 
 use crate::journal::FaultKind;
@@ -120,7 +122,19 @@ pub enum WatchPhase {
     Events,
 }
 
+/// The recorded body of a request. `Debug` prints only its length.
+#[derive(Clone)]
+pub(crate) struct RecordedBody(pub Bytes);
+
+impl fmt::Debug for RecordedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
 /// Describes a request in the journal, and its outcome.
+///
+/// `{request}` prints one line without the body. `{request:#}` also prints the recorded body.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
@@ -150,6 +164,8 @@ pub struct Request {
     /// The phase of the watch in which the fault took effect. Set only for a watch whose fault is `Cut`,
     /// `LoseEvent`, `RepeatEvent`, `CloseWatch`, `ErrorEvent` or `SlowReader`.
     pub fault_during: Option<WatchPhase>,
+    /// The body, if the journal records it.
+    pub(crate) body: Option<RecordedBody>,
     /// The result of the request.
     pub outcome: Outcome,
     /// The number of frames that a watch has sent so far.
@@ -174,6 +190,7 @@ impl Request {
             replica: 0,
             fault: None,
             fault_during: None,
+            body: None,
             outcome: Outcome::Pending,
             sent: Arc::default(),
             ended: None,
@@ -191,6 +208,30 @@ impl Request {
         self.sent.load(Ordering::Relaxed)
     }
 
+    /// Returns the body as the client sent it. Returns `None` if the request has no body, or if the journal
+    /// does not contain it: see [`ServerBuilder::record_bodies`](crate::ServerBuilder::record_bodies).
+    pub fn body(&self) -> Option<&[u8]> {
+        self.body.as_ref().map(|body| &*body.0)
+    }
+
+    /// Returns the recorded body as JSON. Returns `None` if there is no recorded body, or if it is not
+    /// JSON.
+    pub fn json(&self) -> Option<Value> {
+        serde_json::from_slice(self.body()?).ok()
+    }
+
+    /// Returns whether the path contains this object name. The path of a create contains no name, so its
+    /// recorded body must contain the name.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        match &self.info.name {
+            Some(found) => found == name,
+            None if self.info.verb == Verb::Create => self
+                .json()
+                .is_some_and(|body| body.pointer("/metadata/name").is_some_and(|found| found == name)),
+            None => false,
+        }
+    }
+
     /// Returns the decoded value of a query parameter. Returns `None` if the request does not have the
     /// parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
@@ -202,21 +243,27 @@ impl Request {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "#{} {} {}?{} {:?}",
-            self.number,
-            self.info.verb.name(),
-            self.path,
-            self.query,
-            self.outcome
-        )?;
+        write!(f, "#{} {} {}", self.number, self.info.verb.name(), self.path)?;
+        if !self.query.is_empty() {
+            write!(f, "?{}", self.query)?;
+        }
+        match self.outcome {
+            Outcome::Pending => f.write_str(" has no response")?,
+            Outcome::Answered(code) => write!(f, " {code}")?,
+            Outcome::Broken => f.write_str(" broken connection")?,
+        }
+        let senders = [&self.user, &self.user_agent].map(|sender| sender.as_deref().unwrap_or("unknown"));
+        write!(f, " by {} ({})", senders[0], senders[1])?;
         if let Some(fault) = self.fault {
             write!(f, " fault: {fault}")?;
         }
         if let Some(ended) = self.ended {
             write!(f, " {ended:?} after {} frames", self.frames())?;
         }
-        Ok(())
+        match (f.alternate(), self.json(), self.body()) {
+            (true, Some(json), _) => write!(f, "\n{json:#}"),
+            (true, None, Some(body)) => write!(f, "\n{}", body.escape_ascii()),
+            _ => Ok(()),
+        }
     }
 }

@@ -33,6 +33,7 @@ impl Default for ServerBuilder {
             gzip_watches: false,
             watch_cache: true,
             garbage_collector: false,
+            max_body_bytes: 0,
             field_ownership: true,
             users: Users::default(),
         };
@@ -146,6 +147,20 @@ impl ServerBuilder {
     /// The collector runs within each write, before the server sends the response.
     pub fn garbage_collector(mut self, on: bool) -> Self {
         self.0.garbage_collector = on;
+        self
+    }
+
+    /// Records the bodies of requests in the journal, up to `max_bytes` in total. Default: 0, which records
+    /// no bodies.
+    ///
+    /// If the bodies need more bytes, the journal drops the bodies of the oldest requests. It omits empty
+    /// bodies, and bodies of more than `max_bytes`. [`Request::body`](crate::Request::body) returns the
+    /// body, also of a request that a fault rejects. The server never logs bodies.
+    ///
+    /// With this option, the server reads the body of a request before it applies faults, timeouts and
+    /// rules.
+    pub fn record_bodies(mut self, max_bytes: usize) -> Self {
+        self.0.max_body_bytes = max_bytes;
         self
     }
 

@@ -5,7 +5,8 @@ use jiff::SignedDuration;
 
 use crate::clock::Clock;
 use crate::faults::open_watches::{Command, EventFault};
-use crate::faults::{Disruption, Faults, RequestMatch, StreamingLists};
+use crate::faults::{Disruption, Faults, StreamingLists};
+use crate::journal::RequestMatch;
 use crate::server::Server;
 use crate::state::Shared;
 use crate::status::{Named, Status};

@@ -72,6 +72,7 @@ pub(crate) struct Config {
     pub sharded_lists: bool,
     pub watch_cache: bool,
     pub garbage_collector: bool,
+    pub max_body_bytes: usize,
     pub users: Users,
 }
 
@@ -135,8 +136,8 @@ impl Shared {
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
             access: Access::new(config.users.clone()),
             streaming_lists: Mutex::new(config.streaming_lists),
+            journal: Arc::new(Journal::new(config.max_body_bytes)),
             config,
-            journal: Arc::new(Journal::new()),
             faults: Faults::default(),
             open: OpenWatches::default(),
             cache: Arc::new(Cache::main()),

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+mod journal;
 mod snapshots;
 mod until;
 mod verbs;

@@ -18,7 +18,7 @@ async fn journal_records_time_user_agent_and_user() {
     assert_eq!((log[0].number, log[0].at), (1, Duration::from_millis(1500)));
     assert_eq!((log[0].user_agent.as_deref(), log[0].user.as_deref()), (Some("probe/1"), Some("ann")));
     assert_eq!((log[1].number, log[1].user.as_deref()), (2, None));
-    assert_eq!(log[1].to_string(), format!("#2 list {CONFIGMAPS}? Answered(401)"));
+    assert_eq!(log[1].to_string(), format!("#2 list {CONFIGMAPS} 401 by unknown (unknown)"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The selection of requests for a fault.
+//! The selection of requests, for a fault or in the journal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,9 @@ impl RequestMatch {
         self
     }
 
-    /// Adds the condition that the path of the request contains this object name.
+    /// Adds the condition that the path of the request contains this object name. The path of a create
+    /// contains no name. A create matches only if the server
+    /// [records bodies](crate::ServerBuilder::record_bodies) and the body contains the name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
@@ -81,6 +83,28 @@ impl RequestMatch {
     pub fn with_parameter(mut self, name: &str) -> Self {
         self.parameters.push((name.into(), None));
         self
+    }
+
+    /// Adds the condition that the request is for the resource of this type, such as `ConfigMap`.
+    #[cfg(feature = "kube")]
+    #[must_use]
+    pub fn kind<K: kube_core::Resource<DynamicType: Default>>(self) -> Self {
+        let dynamic = K::DynamicType::default();
+        self.group(&K::group(&dynamic)).resource(&K::plural(&dynamic))
+    }
+
+    /// Adds the condition that the authenticated user has this name.
+    #[must_use]
+    pub fn user(self, name: &str) -> Self {
+        let name = name.to_owned();
+        self.when(move |request| request.user.as_ref() == Some(&name))
+    }
+
+    /// Adds the condition that the header `User-Agent` contains this text.
+    #[must_use]
+    pub fn user_agent(self, text: &str) -> Self {
+        let text = text.to_owned();
+        self.when(move |request| request.user_agent.as_ref().is_some_and(|agent| agent.contains(&text)))
     }
 
     /// Adds the condition that this function returns true for the request.
@@ -104,7 +128,7 @@ impl RequestMatch {
             && equals(&self.resource, &info.resource)
             && equals(&self.subresource, info.subresource.as_deref().unwrap_or(""))
             && contains(&self.namespace, &info.namespace)
-            && contains(&self.name, &info.name)
+            && self.name.as_deref().is_none_or(|name| request.is_named(name))
             && self.parameters.iter().all(|(name, value)| has_parameter(request, name, value.as_deref()))
             && self.predicates.iter().all(|predicate| predicate(request))
     }
