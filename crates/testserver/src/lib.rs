@@ -91,6 +91,7 @@ pub use journal::{
 pub use server::Server;
 pub use server::builder::ServerBuilder;
 pub use server::faults::Corruption;
+pub use server::load::LoadError;
 pub use server::outage::OutageGuard;
 pub use server::plan::RunningPlan;
 pub use server::replica::Replica;

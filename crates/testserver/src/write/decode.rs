@@ -30,17 +30,17 @@ pub(crate) fn json_or_yaml(body: &[u8]) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }
+    yaml_documents(&mut &*body).next().unwrap_or(Ok(Value::Null)).map_err(|error| format!("yaml: {error}"))
+}
+
+/// Parses the documents of a YAML stream. Empty documents are skipped.
+pub(crate) fn yaml_documents(body: &mut &[u8]) -> impl Iterator<Item = Result<Value, String>> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
         with_snippet: false,
     };
-    let mut reader = body;
-    match serde_saphyr::read_with_options(&mut reader, options).next() {
-        None => Ok(Value::Null),
-        Some(Ok(value)) => Ok(value),
-        Some(Err(error)) => Err(format!("yaml: {error}")),
-    }
+    serde_saphyr::read_with_options(body, options).map(|read| read.map_err(|error| error.to_string()))
 }
 
 /// Converts a YAML body to JSON and updates the headers. Other bodies stay unchanged. `kind` is the

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 mod journal;
+mod load;
 mod snapshots;
 mod until;
 mod verbs;
