@@ -98,7 +98,7 @@ pub use server::replica::Replica;
 pub use server::replicas::Replicas;
 pub use server::snapshot::{Snapshot, SnapshotDiff};
 #[cfg(feature = "kube")]
-pub use server::until::{UntilError, WaitReport};
+pub use server::until::UntilError;
 pub use server::workload::{Workload, WorkloadHandle};
 pub use status::Status;
 pub use storage::watch_cache::Lag;

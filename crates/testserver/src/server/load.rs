@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::status::Status;
 use crate::write::decode::yaml_documents;
 
 /// Reports that a file could not be loaded. The message contains the file, the document and the reason.
@@ -20,27 +19,15 @@ pub enum LoadError {
         /// The cause.
         source: std::io::Error,
     },
-    /// A document is neither YAML nor JSON.
-    #[error("{}: document {document} is invalid: {reason}", path.display())]
-    Parse {
+    /// A document is neither YAML nor JSON, or the server rejected an object of it.
+    #[error("{}: document {document}: {reason}", path.display())]
+    Document {
         /// The file.
         path: PathBuf,
         /// The number of the document. The first document that is not empty has number 1.
         document: usize,
-        /// The cause.
+        /// The error of the parser, or the kind and name of the object and the status of the rejection.
         reason: String,
-    },
-    /// The server rejected an object.
-    #[error("{}: document {document}: the server rejects {object}: {status}", path.display())]
-    Rejected {
-        /// The file.
-        path: PathBuf,
-        /// The number of the document. The first document that is not empty has number 1.
-        document: usize,
-        /// The kind and the name of the object.
-        object: String,
-        /// The error response.
-        status: Status,
     },
 }
 
@@ -90,8 +77,12 @@ impl Server {
         let store = |Loaded { path, document, object }: Loaded| {
             self.create_or_replace(&object).map_err(|status| {
                 let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-                let object = format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"]));
-                LoadError::Rejected { path, document, object, status }
+                let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+                LoadError::Document {
+                    path,
+                    document,
+                    reason: format!("the server rejects {kind} {name}: {status}"),
+                }
             })
         };
         objects.into_iter().map(store).collect()
@@ -120,15 +111,14 @@ fn read(path: &Path, objects: &mut Vec<Loaded>) -> Result<(), LoadError> {
     let mut unread = bytes.as_slice();
     for (index, parsed) in yaml_documents(&mut unread).enumerate() {
         let document = index + 1;
-        let mut object = parsed.map_err(|reason| LoadError::Parse { path: path.into(), document, reason })?;
+        let mut object =
+            parsed.map_err(|reason| LoadError::Document { path: path.into(), document, reason })?;
         let mut add = |object| objects.push(Loaded { path: path.into(), document, object });
-        match object.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) if object["kind"] == "List" => items.into_iter().for_each(add),
-            Some(items) => {
-                object["items"] = items;
-                add(object);
-            }
-            None => add(object),
+        let list =
+            object.as_object_mut().filter(|object| object.get("kind").is_some_and(|kind| kind == "List"));
+        match list.and_then(|list| list.remove("items")) {
+            Some(Value::Array(items)) => items.into_iter().for_each(add),
+            _ => add(object),
         }
     }
     Ok(())

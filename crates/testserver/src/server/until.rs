@@ -30,7 +30,7 @@ pub enum UntilError {
     /// The condition did not hold within the time limit. The report contains the last state of the
     /// object, its last changes during the wait, and the last requests in the journal.
     #[error("{0}")]
-    TimedOut(Box<WaitReport>),
+    TimedOut(String),
     /// A state of the object does not match the Rust type.
     #[error("{0}")]
     Decode(Status),
@@ -40,18 +40,6 @@ impl fmt::Debug for UntilError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// Holds the observed states of an object during a wait, and the last requests. `Display` prints them.
-#[derive(Clone)]
-pub struct WaitReport {
-    object: String,
-    limit: Duration,
-    /// The last states, oldest first.
-    states: VecDeque<State>,
-    /// The number of changes, which can be greater than the number of states.
-    changes: usize,
-    requests: Vec<String>,
 }
 
 /// A state of the object at a revision. `json` is `None` if the object does not exist.
@@ -127,7 +115,7 @@ impl Server {
         // A time limit that exceeds the range of the clock never expires.
         let deadline = Instant::now().checked_add(limit);
         let mut revisions = self.shared.revisions();
-        let mut states = VecDeque::new();
+        let mut states: VecDeque<State> = VecDeque::new();
         let mut position = None;
         let mut changes = 0;
         loop {
@@ -153,8 +141,7 @@ impl Server {
                 None => revisions.changed().await.is_ok(),
             };
             if !changed {
-                let report = self.report(awaited, limit, states, changes);
-                return Err(UntilError::TimedOut(Box::new(report)));
+                return Err(UntilError::TimedOut(self.report(awaited, limit, &states, changes)));
             }
         }
     }
@@ -192,54 +179,36 @@ impl Server {
         })
     }
 
+    /// Returns the report of a failed wait. `states` are the last states, and `changes` counts all changes.
     fn report(
         &self,
         Awaited { api_version, kind, namespace, name }: Awaited<'_>,
         limit: Duration,
-        states: VecDeque<State>,
+        states: &VecDeque<State>,
         changes: usize,
-    ) -> WaitReport {
+    ) -> String {
         let is_served = self.target(api_version, kind, None, "").is_ok();
         let note = if is_served { "" } else { ", whose kind the server does not serve," };
         let key = key(namespace, name);
+        let mut lines = vec![format!("the condition on {kind} {key}{note} did not hold within {limit:?}")];
+        let values: Vec<Option<Value>> = states.iter().map(State::value).collect();
+        lines.push(match values.last() {
+            Some(Some(last)) => format!("last state:\n{}", indent(&yaml(last)).trim_end()),
+            _ => "last state: the object does not exist".into(),
+        });
+        lines.push(format!("changes during the wait: {changes}"));
+        for (state, pair) in states.iter().skip(1).zip(values.windows(2)) {
+            let changes = match pair {
+                [Some(before), Some(after)] => field_changes(before, after).join("; "),
+                [None, _] => "created".into(),
+                _ => "deleted".into(),
+            };
+            lines.push(format!("  at resourceVersion {}: {changes}", state.revision));
+        }
         let requests = self.journal().requests();
         let last = requests.iter().skip(requests.len().saturating_sub(REPORTED));
-        WaitReport {
-            object: format!("{kind} {key}{note}"),
-            limit,
-            states,
-            changes,
-            requests: last.map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl fmt::Debug for WaitReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Display for WaitReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the condition on {} did not hold within {:?}", self.object, self.limit)?;
-        let values: Vec<Option<Value>> = self.states.iter().map(State::value).collect();
-        match values.last() {
-            Some(Some(last)) => write!(f, "last state:\n{}", indent(&yaml(last)))?,
-            _ => writeln!(f, "last state: the object does not exist")?,
-        }
-        writeln!(f, "changes during the wait: {}", self.changes)?;
-        for (state, pair) in self.states.iter().skip(1).zip(values.windows(2)) {
-            let changes = match pair {
-                [Some(before), Some(after)] => field_changes(before, after),
-                [None, _] => vec!["created".to_owned()],
-                _ => vec!["deleted".to_owned()],
-            };
-            let changes =
-                if changes.is_empty() { "no visible change".to_owned() } else { changes.join("; ") };
-            writeln!(f, "  at resourceVersion {}: {changes}", state.revision)?;
-        }
-        write!(f, "last requests of clients: {}", self.requests.len())?;
-        self.requests.iter().try_for_each(|request| write!(f, "\n  {request}"))
+        lines.push(format!("last requests of clients: {}", last.len()));
+        lines.extend(last.map(|request| format!("  {request}")));
+        lines.join("\n")
     }
 }

@@ -73,7 +73,7 @@ fn error_names_the_file_the_document_and_the_reason() {
     );
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n";
     let error = load(&format!("{map}---\nkind: [\n"));
-    assert!(error.to_string().starts_with(&format!("{shown}: document 2 is invalid: ")), "{error}");
+    assert!(error.to_string().starts_with(&format!("{shown}: document 2: ")), "{error}");
     assert_eq!(server.count::<ConfigMap>(None).unwrap(), 0);
     let error = load("just text");
     assert!(
