@@ -119,7 +119,6 @@ impl Server {
         let mut position = None;
         let mut changes = 0;
         loop {
-            revisions.mark_unchanged();
             let (now, later) = self.states_after(position, awaited, states.back());
             changes += later.len() - usize::from(position.is_none());
             position = Some(now);

@@ -1,3 +1,5 @@
+//! The bodies in the journal, and the search for requests.
+
 use http::Request;
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,3 +1,5 @@
+//! The objects of files.
+
 use std::fs;
 use std::path::Path;
 

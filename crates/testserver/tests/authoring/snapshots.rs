@@ -1,3 +1,5 @@
+//! The differences between snapshots.
+
 use serde_json::json;
 
 use crate::{Site, SiteStatus, server, site};

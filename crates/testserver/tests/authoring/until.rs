@@ -1,3 +1,5 @@
+//! Waits for conditions on objects.
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client};
 use kube_testserver::{Server, UntilError};

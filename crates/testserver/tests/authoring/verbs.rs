@@ -1,3 +1,5 @@
+//! The verbs for typed and untyped objects.
+
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::CustomResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
