@@ -77,16 +77,15 @@ pub use access::users::Rights;
 pub use clock::Clock;
 pub use encoding::body::{Body, BodyError};
 pub use faults::{
-    CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage,
-    StreamingLists,
+    CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage, StreamingLists,
 };
 pub use http::backend::LoadBalancing;
 pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use http::service_error::ServiceError;
 pub use journal::{
-    FaultKind, JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestMatch, RequestInfo, Verb, WatchEnd,
-    WatchPhase,
+    FaultKind, JOURNAL_CAPACITY, Journal, JournalMark, Outcome, Request, RequestInfo, RequestMatch, Verb,
+    WatchEnd, WatchPhase,
 };
 pub use server::Server;
 pub use server::builder::ServerBuilder;

@@ -11,11 +11,11 @@ use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::http::yaml::yaml;
 use crate::server::Server;
-use crate::snapshot::{field_changes, indent, without_bookkeeping};
+use crate::server::snapshot::{field_changes, indent, without_bookkeeping};
+use crate::server::verbs::{decoded, encoder, find_target};
 use crate::status::Status;
 use crate::storage::entry::Change;
 use crate::storage::log::key;
-use crate::server::verbs::{decoded, encoder, find_target};
 
 /// The number of the last states and requests that a failed wait reports.
 const REPORTED: usize = 10;

@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::encoding::object_encoder::{ObjectEncoder, Representation};
-use crate::wire::query::Query;
 use crate::journal::Verb;
 use crate::read::list::prefix;
 use crate::server::Server;
 use crate::state::State;
 use crate::status::Status;
 use crate::wire::object::{meta, metadata_mut};
+use crate::wire::query::Query;
 use crate::write::decode;
 use crate::write::delete::Deleted;
 use crate::write::delete_options::DeleteOptions;

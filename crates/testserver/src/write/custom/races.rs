@@ -23,20 +23,20 @@ fn crd(plural: &str, spec: &Value) -> Value {
 }
 
 fn create_crd(server: &Server, spec: &Value) {
-    server.create(crd("widgets", spec)).unwrap();
+    server.create(&crd("widgets", spec)).unwrap();
 }
 
 fn delete_crd(server: &Server, plural: &str) {
     let kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-    server.delete(kind.0, kind.1, None, &format!("{plural}.ex.test")).unwrap();
+    server.delete_untyped(kind.0, kind.1, None, &format!("{plural}.ex.test")).unwrap();
 }
 
 fn replace_crd(server: &Server, spec: &Value) {
     let name = "widgets.ex.test";
-    let old = server.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, name).unwrap();
+    let old = server.get_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, name).unwrap();
     let mut new = crd("widgets", spec);
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    server.update(new).unwrap();
+    server.update(&new).unwrap();
 }
 
 fn found(server: &Server) -> Served {
@@ -59,7 +59,7 @@ fn create(server: &Server, served: Served, spec: &Value) -> u16 {
 }
 
 fn count(server: &Server) -> usize {
-    server.count("ex.test/v1", "widgets", None).unwrap()
+    server.count_untyped("ex.test/v1", "widgets", None).unwrap()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn create_during_a_change_of_the_crd_stores_the_object_with_the_new_schema() {
     let before = found(&server);
     replace_crd(&server, &json!({"b": {"type": "integer", "default": 2}}));
     assert_eq!(create(&server, before, &json!({"a": 1})), 201);
-    let stored = server.get("ex.test/v1", "widgets", Some("default"), "w").unwrap();
+    let stored = server.get_untyped("ex.test/v1", "widgets", Some("default"), "w").unwrap();
     assert_eq!(stored["spec"], json!({"b": 2}));
 }
 
@@ -156,7 +156,7 @@ async fn watch_of_a_deleted_crd_ends_before_the_events_of_the_next_crd() {
 #[test]
 fn restore_returns_the_objects_of_each_crd_with_the_same_name() {
     let server = Server::new();
-    let state = || (count(&server), server.get("ex.test/v1", "widgets", Some("default"), "w").ok());
+    let state = || (count(&server), server.get_untyped("ex.test/v1", "widgets", Some("default"), "w").ok());
     let mut states = Vec::new();
     for value in [1, 2] {
         create_crd(&server, &json!({"a": {"type": "integer"}}));
@@ -178,9 +178,9 @@ fn history_of_deleted_crds_is_bounded() {
     let mut last = first;
     for n in 0..CLOSED_TABLES + 2 {
         let plural = format!("things{n}");
-        server.create(crd(&plural, &json!({}))).unwrap();
+        server.create(&crd(&plural, &json!({}))).unwrap();
         let object = json!({"apiVersion": "ex.test/v1", "kind": plural, "metadata": {"name": "w", "namespace": "default"}});
-        server.create(object).unwrap();
+        server.create(&object).unwrap();
         last = server.resource_version();
         delete_crd(&server, &plural);
     }
@@ -191,5 +191,5 @@ fn history_of_deleted_crds_is_bounded() {
     assert_eq!(with_history, CLOSED_TABLES);
     assert_eq!(server.restore(first).unwrap_err().reason(), "Expired");
     server.restore(last).unwrap();
-    assert_eq!(server.count("ex.test/v1", &format!("things{}", CLOSED_TABLES + 1), None).unwrap(), 1);
+    assert_eq!(server.count_untyped("ex.test/v1", &format!("things{}", CLOSED_TABLES + 1), None).unwrap(), 1);
 }
