@@ -32,6 +32,7 @@ mod events;
 mod evictions;
 mod expiry;
 mod forms;
+mod impersonation;
 mod labels;
 mod list;
 mod metadata;

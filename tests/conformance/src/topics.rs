@@ -2,10 +2,10 @@
 
 use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
-    definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms, labels, list,
-    metadata, metadata_only, openapi, ownership, paging, patches, paths, protobuf, queries, refusals, rules,
-    scale, schemas, selector_edges, selectors, shards, strategic, streaming_list, subresources, suite::Check,
-    tables, watch, writes,
+    definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms,
+    impersonation, labels, list, metadata, metadata_only, openapi, ownership, paging, patches, paths,
+    protobuf, queries, refusals, rules, scale, schemas, selector_edges, selectors, shards, strategic,
+    streaming_list, subresources, suite::Check, tables, watch, writes,
 };
 
 /// Lists every topic in reading order.
@@ -45,6 +45,7 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     paths::CHECKS,
     bodies::CHECKS,
     access::CHECKS,
+    impersonation::CHECKS,
     discovery::CHECKS,
     openapi::CHECKS,
     forms::CHECKS,

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use parking_lot::RwLock;
 
 use crate::access::attributes::Attributes;
+use crate::access::impersonation;
 use crate::access::rule::{Effect, Rule, basic};
 use crate::access::users::{AUTHENTICATED, MASTERS, User, Users};
 use crate::status::Status;
@@ -124,6 +125,22 @@ impl Access {
             return Ok(User::new("admin", &[MASTERS, AUTHENTICATED]));
         }
         lists.users.authenticate(headers, lists.anonymous)
+    }
+
+    /// Returns the user as which the request of `requestor` runs. The headers can contain another user.
+    ///
+    /// # Errors
+    /// Returns 400 for incomplete headers, and 403 if the requestor may not impersonate the user.
+    pub(crate) fn impersonate(
+        &self,
+        requestor: User,
+        headers: &HeaderMap,
+        request: &Attributes,
+    ) -> Result<User, Status> {
+        let Some(wanted) = impersonation::wanted(headers)? else { return Ok(requestor) };
+        let may = |right: &Attributes| matches!(self.decide(&requestor, right), Decision::Allowed(_));
+        let checked = impersonation::check(&wanted, request, may);
+        checked.map(|checked| checked.user).map_err(|missing| missing.forbidden(&requestor.name))
     }
 
     /// Returns 403 if the user does not have the right.

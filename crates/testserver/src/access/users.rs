@@ -23,23 +23,37 @@ pub enum Rights {
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
-/// An authenticated or anonymous user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An authenticated, anonymous or impersonated user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub name: String,
+    pub uid: String,
     pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
     pub(crate) fn new(name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        Self { name: name.into(), groups }
+        Self { name: name.into(), groups, ..Self::default() }
+    }
+
+    /// Returns the groups of a service account in this namespace.
+    pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
+        vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")]
     }
 
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
+}
+
+/// Returns the namespace and name of a service account from its user name.
+pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
 }
 
 /// The users, by their tokens.
@@ -82,7 +96,7 @@ impl Users {
     pub(crate) fn authenticate(&self, headers: &HeaderMap, anonymous: bool) -> Result<User, Status> {
         match token(headers) {
             Some(token) => self.0.get(token).cloned().ok_or_else(Status::unauthorized),
-            None if anonymous => Ok(User::new("system:anonymous", &[UNAUTHENTICATED])),
+            None if anonymous => Ok(User::new(ANONYMOUS, &[UNAUTHENTICATED])),
             None => Err(Status::unauthorized()),
         }
     }

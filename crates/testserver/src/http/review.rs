@@ -1,6 +1,7 @@
 //! Access reviews. A client creates a review to query its user name or the rights of a user. Reviews
 //! are not stored.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -140,7 +141,11 @@ struct SelfReviewStatus<'a> {
 #[derive(Serialize)]
 struct UserInfo<'a> {
     username: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
     groups: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: &'a BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -184,7 +189,7 @@ impl Review {
         negotiate(&call.parts.headers, Requested::Object, &self.kind)?;
         decode::check_json(&call.parts.headers)?;
         let object = without_nulls(decode::object(body, &self.kind)?);
-        let user = shared.access.authenticate(&call.parts.headers)?;
+        let user = call.user.clone()?;
         let response = match self.query {
             ReviewQuery::UserInfo => self.user_info(shared, &user),
             ReviewQuery::SelfRules => self.rules(shared, &user, &object)?,
@@ -197,7 +202,8 @@ impl Review {
 
     fn user_info(&self, shared: &Shared, user: &User) -> String {
         let metadata = json!({"creationTimestamp": shared.config.clock.timestamp(0)});
-        let user_info = UserInfo { username: &user.name, groups: &user.groups };
+        let User { name, uid, groups, extra } = user;
+        let user_info = UserInfo { username: name, uid, groups, extra };
         self.serialise(metadata, None::<AccessReviewSpec>, SelfReviewStatus { user_info })
     }
 
@@ -301,7 +307,7 @@ impl AccessReviewSpec {
     }
 
     fn subject(&self) -> User {
-        User { name: self.user.clone(), groups: self.groups.clone() }
+        User { name: self.user.clone(), groups: self.groups.clone(), ..User::default() }
     }
 }
 

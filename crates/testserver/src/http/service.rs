@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::access::attributes::Attributes;
-use crate::access::users;
+use crate::access::users::{self, User};
 use crate::encoding::body::Body;
 use crate::encoding::gzip;
 use crate::faults::open_watches::{PendingWatch, is_over};
@@ -86,7 +86,8 @@ impl ApiService {
         let cache = self.backend.next();
         let mut record = record(&parts, request_info(&parts, &route, &query));
         record.replica = cache.id().number();
-        record.user = self.shared.access.authenticate(&parts.headers).ok().map(|user| user.name);
+        let attributes = Attributes::of(&parts, &query);
+        let user = self.user(&parts, &attributes, &mut record);
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
         let _unanswered = journal.count_unanswered();
@@ -101,7 +102,8 @@ impl ApiService {
             PendingWatch { journal: journal.clone(), ticket, request: record, fault: None, plan: None };
         let shared = self.shared.clone();
         let refusals = shared.gate.refusals();
-        let call = Call { parts, route, query, info, warnings: Warnings::default(), cache, arrival };
+        let warnings = Warnings::default();
+        let call = Call { parts, route, query, info, attributes, user, warnings, cache, arrival };
         let result = self.apply_fault(call, body).await;
         // After an outage in the meantime, the response is lost.
         let result = result.and_then(|response| {
@@ -215,11 +217,21 @@ impl ApiService {
 }
 
 impl ApiService {
+    /// Returns the user as which the request runs. Records this user, or the user that may not impersonate
+    /// it.
+    fn user(&self, parts: &Parts, request: &Attributes, record: &mut Record) -> Result<User, Status> {
+        let access = &self.shared.access;
+        let requestor = access.authenticate(&parts.headers)?;
+        record.user = Some(requestor.name.clone());
+        let user = access.impersonate(requestor, &parts.headers, request)?;
+        record.user = Some(user.name.clone());
+        Ok(user)
+    }
+
     /// Returns 401 for an unknown user, and 403 for a missing right.
     fn authorize(&self, call: &Call) -> Result<(), Status> {
-        let access = &self.shared.access;
-        let user = access.authenticate(&call.parts.headers)?;
-        access.authorize(&user, &Attributes::of(&call.parts, &call.query))
+        let user = call.user.as_ref().map_err(Clone::clone)?;
+        self.shared.access.authorize(user, &call.attributes)
     }
 
     /// Converts the body to JSON, because the handlers read only JSON. Other content stays unchanged.
@@ -239,6 +251,10 @@ pub(crate) struct Call {
     pub route: Route,
     pub query: Query,
     pub info: RequestInfo,
+    /// The attributes for authorization.
+    pub attributes: Attributes,
+    /// The user as which the request runs, or the rejection of an unknown user.
+    pub user: Result<User, Status>,
     /// The warnings that the response headers will contain.
     pub warnings: Warnings,
     /// The watch cache that serves the reads of this request.
