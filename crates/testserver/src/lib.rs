@@ -12,8 +12,8 @@
 //!
 //! The server validates, defaults and prunes custom resources by their schemas. It does not validate the
 //! specs of built-in kinds, and it sets only a few of their defaults. Requests are authorized by the
-//! rules of [`Access`], not by RBAC objects. The server runs no controllers. It only deletes the content
-//! of namespaces and CRDs that are being deleted.
+//! rules of [`Access`], and by RBAC objects if [`ServerBuilder::rbac`] is set. The server runs no
+//! controllers. It only deletes the content of namespaces and CRDs that are being deleted.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -46,8 +46,8 @@
 //! - Each watch holds at most 256 frames, and at most 1,024 commands and 1,024 event faults of a test.
 //!   The initial state of a watch or a list refers to stored objects. If the client reads slowly, these
 //!   objects stay in memory.
-//! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents. Faults, users
-//!   and rules stay in memory until they are removed. A paged list needs no memory between two pages,
+//! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents.
+//!   [`Access::usage`] reads at most 16,384 records. Faults, users and rules stay in memory until they are removed. A paged list needs no memory between two pages,
 //!   because the client holds the continue token.
 //!
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
@@ -71,8 +71,10 @@ mod storage;
 mod wire;
 mod write;
 
+pub use access::attributes::{Attributes, ResourceAttributes};
 pub use access::control::{Access, RuleId};
 pub use access::rule::Rule;
+pub use access::usage::{RoleRight, Usage};
 pub use access::users::Rights;
 pub use clock::Clock;
 pub use encoding::body::{Body, BodyError};

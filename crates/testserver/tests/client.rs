@@ -186,7 +186,8 @@ async fn shutdown_closes_watches_and_abort_breaks_them() {
     for graceful in [true, false] {
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
         let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();
-        let request = "GET /api/v1/configmaps?watch=true&resourceVersion=1 HTTP/1.1\r\nhost: x\r\n\r\n";
+        let request =
+            "GET /api/v1/configmaps?watch=true&resourceVersion=1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut head = [0; 12];
         socket.read_exact(&mut head).await.unwrap();

@@ -46,6 +46,7 @@ mod place;
 mod protobuf;
 mod queries;
 mod raw;
+mod rbac;
 mod refusals;
 mod report;
 mod rules;

@@ -4,7 +4,7 @@ use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
     definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms,
     impersonation, labels, list, metadata, metadata_only, openapi, ownership, paging, patches, paths,
-    protobuf, queries, refusals, rules, scale, schemas, selector_edges, selectors, shards, strategic,
+    protobuf, queries, rbac, refusals, rules, scale, schemas, selector_edges, selectors, shards, strategic,
     streaming_list, subresources, suite::Check, tables, watch, writes,
 };
 
@@ -46,6 +46,7 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     bodies::CHECKS,
     access::CHECKS,
     impersonation::CHECKS,
+    rbac::CHECKS,
     discovery::CHECKS,
     openapi::CHECKS,
     forms::CHECKS,

@@ -90,7 +90,7 @@ fn server() -> Server {
 }
 
 fn set_up(builder: ServerBuilder) -> Server {
-    builder.user(ADMIN, "admin", Rights::All).user(NOBODY, "nobody", Rights::None).build()
+    builder.rbac(true).user(ADMIN, "admin", Rights::All).user(NOBODY, "nobody", Rights::None).build()
 }
 
 fn in_process(server: &Server, token: &'static str) -> Client {

@@ -1,6 +1,8 @@
 //! The attributes of a request for authorization. They depend only on method, path and query, because
 //! the real server authorizes a request before it looks up the resource.
 
+use std::fmt;
+
 use http::request::Parts;
 
 use crate::journal::RequestInfo;
@@ -9,26 +11,34 @@ use crate::wire::escape;
 use crate::wire::query::Query;
 use crate::wire::selector::FieldSelector;
 
-/// The attributes of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Attributes {
+/// Describes a request for authorization, or a right to such requests.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Attributes {
+    /// A request for a resource.
     Resource(ResourceAttributes),
-    /// A path outside `/api/VERSION` and `/apis/GROUP/VERSION`. The verb is the HTTP method in lower
-    /// case.
+    /// A request for a path outside `/api/VERSION` and `/apis/GROUP/VERSION`.
     Path {
+        /// The HTTP method in lower case.
         verb: String,
+        /// The path.
         path: String,
     },
 }
 
-/// The attributes of a request for a resource. An empty text means that the part is absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ResourceAttributes {
+/// Describes a request for a resource. An empty text means that the part is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResourceAttributes {
+    /// The verb of RBAC rules, for example `list`.
     pub verb: String,
+    /// The API group. Empty for the core group.
     pub group: String,
+    /// The plural name of the resource.
     pub resource: String,
+    /// The subresource, for example `status`.
     pub subresource: String,
+    /// The namespace of the request.
     pub namespace: String,
+    /// The name of the object.
     pub name: String,
 }
 
@@ -121,6 +131,26 @@ impl ResourceAttributes {
             "User \"{user}\" cannot {verb} resource \"{resource}{subresource}\" in API group \"{group}\" {scope}"
         );
         Status::forbidden(Named { group, resource }, name, &cause)
+    }
+}
+
+/// Prints attributes like `get deployments.apps/scale "web" in namespace "shop"`.
+impl fmt::Display for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let request = match self {
+            Self::Path { verb, path } => return write!(f, "{verb} {path}"),
+            Self::Resource(request) => request,
+        };
+        let ResourceAttributes { verb, group, resource, subresource, namespace, name } = request;
+        write!(f, "{verb} {}", Named { group, resource })?;
+        for (before, part) in [("/", subresource), (" ", name), (" in namespace ", namespace)] {
+            match (before, part.as_str()) {
+                (_, "") => {}
+                ("/", part) => write!(f, "/{part}")?,
+                (before, part) => write!(f, "{before}{part:?}")?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
 
 use crate::access::attributes::Attributes;
 use crate::access::impersonation;
-use crate::access::rule::{Effect, Rule, basic};
-use crate::access::users::{AUTHENTICATED, MASTERS, User, Users};
+use crate::access::rbac::{self, Policy};
+use crate::access::rule::{Effect, Rule};
+use crate::access::usage::{Record, Usage, UsageLog};
+use crate::access::users::{AUTHENTICATED, MASTERS, User, Users, random_token};
 use crate::status::Status;
+use crate::storage::entry::Entry;
 
 /// Controls the users and rules of a server. Changes apply to later requests, but not to open watches.
 ///
@@ -24,7 +28,12 @@ use crate::status::Status;
 ///
 /// A clone is another handle to the same users and rules.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<RwLock<AccessLists>>);
+pub struct Access {
+    lists: Arc<RwLock<AccessLists>>,
+    /// The stored roles and bindings from which the rules were derived last. `None` without RBAC.
+    derived_from: Option<Arc<Mutex<Vec<Arc<Entry>>>>>,
+    log: Arc<Mutex<UsageLog>>,
+}
 
 #[derive(Debug)]
 struct AccessLists {
@@ -33,7 +42,7 @@ struct AccessLists {
     open: bool,
     anonymous: bool,
     last: u64,
-    basic: Vec<Rule>,
+    policy: Policy,
     rules: Vec<(RuleId, Rule)>,
 }
 
@@ -60,10 +69,30 @@ pub(crate) struct PermittedRules {
 }
 
 impl Access {
-    pub(crate) fn new(users: Users) -> Self {
+    pub(crate) fn new(users: Users, rbac: bool) -> Self {
         let open = users.is_empty();
-        let lists = AccessLists { users, open, anonymous: true, last: 0, basic: basic(), rules: Vec::new() };
-        Self(Arc::new(RwLock::new(lists)))
+        let policy = Policy::new(rbac::bootstrap());
+        let lists = AccessLists { users, open, anonymous: true, last: 0, policy, rules: Vec::new() };
+        Self {
+            lists: Arc::new(RwLock::new(lists)),
+            derived_from: rbac.then(Arc::default),
+            log: Arc::default(),
+        }
+    }
+
+    /// Derives the rules of RBAC again if these stored roles and bindings are not the known ones.
+    pub(crate) fn follow(&self, stored: impl FnOnce() -> Vec<Arc<Entry>>) {
+        let Some(derived_from) = &self.derived_from else { return };
+        let mut known = derived_from.lock();
+        let now = stored();
+        if known.len() != now.len() || known.iter().zip(&now).any(|(known, now)| !Arc::ptr_eq(known, now)) {
+            self.lists.write().policy = Policy::new(now.iter().map(|entry| entry.object()));
+            *known = now;
+        }
+    }
+
+    pub(crate) fn uses_rbac(&self) -> bool {
+        self.derived_from.is_some()
     }
 
     /// Adds a user with a bearer token and groups. The user also becomes a member of
@@ -71,26 +100,39 @@ impl Access {
     ///
     /// A user may have several tokens. If a token is added for two users, it belongs to the second user.
     pub fn add_user(&self, token: &str, name: &str, groups: &[&str]) {
-        let mut lists = self.0.write();
+        let mut lists = self.lists.write();
         lists.open = false;
         lists.users.add(token, name, groups);
+    }
+
+    /// Adds a random token for a service account, and returns the token. Its user is
+    /// `system:serviceaccount:NAMESPACE:NAME`, with the groups of service accounts. The ServiceAccount
+    /// object need not exist.
+    ///
+    /// [`ApiService::with_token`](crate::ApiService::with_token) sends the token.
+    pub fn service_account(&self, namespace: &str, name: &str) -> String {
+        let token = random_token();
+        let groups = User::service_account_groups(namespace);
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        self.add_user(&token, &format!("system:serviceaccount:{namespace}:{name}"), &groups);
+        token
     }
 
     /// Removes a user with all its tokens. The server rejects later requests with these tokens with 401.
     /// Returns false if the user does not exist.
     pub fn remove_user(&self, name: &str) -> bool {
-        self.0.write().users.remove(name)
+        self.lists.write().users.remove(name)
     }
 
     /// Sets whether the server accepts requests without a token, as the user `system:anonymous`.
     /// Otherwise, the server rejects them with 401. Default: `true`.
     pub fn allow_anonymous(&self, on: bool) {
-        self.0.write().anonymous = on;
+        self.lists.write().anonymous = on;
     }
 
     /// Adds a rule. The rule applies to later requests.
     pub fn add_rule(&self, rule: Rule) -> RuleId {
-        let mut lists = self.0.write();
+        let mut lists = self.lists.write();
         lists.last += 1;
         let id = RuleId(lists.last);
         lists.rules.push((id, rule));
@@ -99,7 +141,7 @@ impl Access {
 
     /// Removes a rule. Returns false if the rule was already removed.
     pub fn remove_rule(&self, id: RuleId) -> bool {
-        let mut lists = self.0.write();
+        let mut lists = self.lists.write();
         let before = lists.rules.len();
         lists.rules.retain(|(own, _)| *own != id);
         lists.rules.len() < before
@@ -107,24 +149,24 @@ impl Access {
 
     /// Removes all rules that were added.
     pub fn clear_rules(&self) {
-        self.0.write().rules.clear();
+        self.lists.write().rules.clear();
     }
 
     /// Returns the token of a user with all rights, if any.
     pub(crate) fn admin_token(&self) -> Option<String> {
-        self.0.read().users.admin_token().map(str::to_owned)
+        self.lists.read().users.admin_token().map(str::to_owned)
     }
 
-    /// Returns the user of these headers. On a server without users, this is an administrator.
+    /// Returns the user of a token. On a server without users, this is an administrator.
     ///
     /// # Errors
     /// Returns 401 for an unknown token.
-    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<User, Status> {
-        let lists = self.0.read();
+    pub(crate) fn authenticate(&self, token: Option<&str>) -> Result<User, Status> {
+        let lists = self.lists.read();
         if lists.open {
             return Ok(User::new("admin", &[MASTERS, AUTHENTICATED]));
         }
-        lists.users.authenticate(headers, lists.anonymous)
+        lists.users.authenticate(token, lists.anonymous)
     }
 
     /// Returns the user as which the request of `requestor` runs. The headers can contain another user.
@@ -139,46 +181,93 @@ impl Access {
     ) -> Result<User, Status> {
         let Some(wanted) = impersonation::wanted(headers)? else { return Ok(requestor) };
         let may = |right: &Attributes| matches!(self.decide(&requestor, right), Decision::Allowed(_));
-        let checked = impersonation::check(&wanted, request, may);
-        checked.map(|checked| checked.user).map_err(|missing| missing.forbidden(&requestor.name))
-    }
-
-    /// Returns 403 if the user does not have the right.
-    pub(crate) fn authorize(&self, user: &User, request: &Attributes) -> Result<(), Status> {
-        match self.decide(user, request) {
-            Decision::Allowed(_) => Ok(()),
-            Decision::Denied | Decision::NoOpinion => Err(request.forbidden(&user.name)),
+        match impersonation::check(&wanted, request, may) {
+            Ok(done) => {
+                done.used.iter().try_for_each(|right| self.authorize(&requestor, right)).map(|()| done.user)
+            }
+            Err(missing) => {
+                let denied = self.authorize(&requestor, &missing).err();
+                Err(denied.unwrap_or_else(|| missing.forbidden(&requestor.name)))
+            }
         }
     }
 
+    /// Returns 403 if the user does not have the right. Records the used or the missing right.
+    pub(crate) fn authorize(&self, user: &User, request: &Attributes) -> Result<(), Status> {
+        if self.uses(user, request) {
+            return Ok(());
+        }
+        if self.decide(user, request) == Decision::NoOpinion {
+            self.log.lock().add(&user.name, Record::Denied(request.clone()));
+        }
+        Err(request.forbidden(&user.name))
+    }
+
+    /// Returns whether the user has the right. If so, records the parts of roles that grant it.
+    pub(crate) fn uses(&self, user: &User, right: &Attributes) -> bool {
+        if !matches!(self.decide(user, right), Decision::Allowed(_)) {
+            return false;
+        }
+        let lists = self.lists.read();
+        let granting = lists.policy.granted.iter().filter(|rule| rule.names_user(&user.name));
+        for part in granting.filter(|rule| rule.matches(right)).flat_map(|rule| rule.used_by(right)) {
+            self.log.lock().add(&user.name, Record::Used(part));
+        }
+        true
+    }
+
+    /// Compares the roles of a user with its requests since the start of the server.
+    ///
+    /// The user name of a service account is `system:serviceaccount:NAMESPACE:NAME`. The result contains
+    /// the roles that are bound to the user itself, not the roles of its groups. It contains no requests
+    /// that a deny rule rejected, and no requests of users in `system:masters`. Access reviews do not use
+    /// the rights that they ask for.
+    ///
+    /// This requires [`ServerBuilder::rbac`](crate::ServerBuilder::rbac). The roles are those at the last
+    /// request or call of [`Server::access`](crate::Server::access).
+    pub fn usage(&self, user: &str) -> Usage {
+        let lists = self.lists.read();
+        let granted = lists.policy.granted.iter().filter(|rule| rule.names_user(user));
+        self.log.lock().usage(user, granted.flat_map(Rule::rights).collect())
+    }
+
     pub(crate) fn decide(&self, user: &User, request: &Attributes) -> Decision {
-        let lists = self.0.read();
+        let lists = self.lists.read();
         let matches =
             |effect, rule: &&Rule| rule.effect == effect && rule.applies_to(user) && rule.matches(request);
         if lists.added().any(|rule| matches(Effect::Deny, &rule)) {
             return Decision::Denied;
         }
-        if lists.open || user.is_in(MASTERS) {
+        if user.is_in(MASTERS) || lists.open && !self.uses_rbac() {
             return Decision::Allowed(String::new());
         }
-        match lists.basic.iter().chain(lists.added()).find(|rule| matches(Effect::Allow, rule)) {
+        match lists.all().find(|rule| matches(Effect::Allow, rule)) {
             Some(rule) => Decision::Allowed(rule.reason.clone()),
             None => Decision::NoOpinion,
         }
     }
 
+    /// Returns the rules of a role that a binding in this namespace refers to.
+    pub(crate) fn referenced_rules(&self, reference: &Value, namespace: &str) -> Option<Vec<Rule>> {
+        self.lists.read().policy.referenced(reference, namespace)
+    }
+
     /// Returns the rights of a user in a namespace.
     pub(crate) fn permitted(&self, user: &User, namespace: &str) -> PermittedRules {
-        let lists = self.0.read();
+        let lists = self.lists.read();
         let applies = |rule: &&Rule| rule.applies_to(user) && rule.is_in(namespace);
-        let all = lists.basic.iter().chain(lists.added()).filter(applies);
         let (rules, denying): (Vec<Rule>, Vec<Rule>) =
-            all.cloned().partition(|rule| rule.effect == Effect::Allow);
+            lists.all().filter(applies).cloned().partition(|rule| rule.effect == Effect::Allow);
         PermittedRules { rules, restricted: !denying.is_empty() }
     }
 }
 
 impl AccessLists {
+    /// Returns the rules of RBAC and of the test.
+    fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.policy.granted.iter().chain(self.added())
+    }
+
     fn added(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().map(|(_, rule)| rule)
     }
@@ -195,7 +284,7 @@ mod tests {
 
     #[test]
     fn only_deny_rules_restrict_requests_without_users() {
-        let access = Access::new(Users::default());
+        let access = Access::new(Users::default(), false);
         assert!(may(&access, "admin", "/a"));
         let rule = access.add_rule(Rule::deny().paths(&["/a"]));
         assert!(!may(&access, "admin", "/a") && may(&access, "admin", "/b"));
@@ -205,7 +294,7 @@ mod tests {
 
     #[test]
     fn deny_rules_take_precedence_in_any_order() {
-        let access = Access::new(Users::default());
+        let access = Access::new(Users::default(), false);
         access.add_user("t", "ann", &[]);
         assert!(!may(&access, "ann", "/a"));
         access.add_rule(Rule::deny().users(&["ann"]).paths(&["/a"]));
@@ -217,17 +306,15 @@ mod tests {
 
     #[test]
     fn removed_user_is_unauthorized() {
-        let access = Access::new(Users::default());
+        let access = Access::new(Users::default(), false);
         access.add_user("t", "ann", &["devs"]);
         access.add_user("u", "bob", &[]);
-        let mut headers = HeaderMap::new();
-        headers.insert(http::header::AUTHORIZATION, http::HeaderValue::from_static("Bearer t"));
-        let groups = access.authenticate(&headers).unwrap().groups;
+        let groups = access.authenticate(Some("t")).unwrap().groups;
         assert_eq!(groups, ["devs", "system:authenticated"]);
         assert!(access.remove_user("ann"));
-        assert_eq!(access.authenticate(&headers).unwrap_err().code(), 401);
-        assert_eq!(access.authenticate(&HeaderMap::new()).unwrap().name, "system:anonymous");
+        assert_eq!(access.authenticate(Some("t")).unwrap_err().code(), 401);
+        assert_eq!(access.authenticate(None).unwrap().name, "system:anonymous");
         access.allow_anonymous(false);
-        assert_eq!(access.authenticate(&HeaderMap::new()).unwrap_err().code(), 401);
+        assert_eq!(access.authenticate(None).unwrap_err().code(), 401);
     }
 }

@@ -8,8 +8,8 @@ use http::HeaderMap;
 
 use crate::access::attributes::{Attributes, ResourceAttributes};
 use crate::access::users::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, service_account};
-use crate::http::escape;
 use crate::status::Status;
+use crate::wire::escape;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 

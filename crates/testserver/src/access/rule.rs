@@ -1,7 +1,8 @@
 //! A rule that allows or denies requests.
 
 use crate::access::attributes::{Attributes, ResourceAttributes};
-use crate::access::users::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
+use crate::access::usage::RoleRight;
+use crate::access::users::User;
 
 /// Represents a rule that allows or denies requests. [`Access::add_rule`](crate::Access::add_rule) adds
 /// the rule to a server.
@@ -33,6 +34,8 @@ pub struct Rule {
     pub(crate) paths: Vec<String>,
     /// The reason that an access review returns. May be empty.
     pub(crate) reason: String,
+    /// The role that contains the rule, and the index of the rule. Empty for a rule of a test.
+    role: (String, usize),
 }
 
 /// The effect of a rule on matching requests.
@@ -70,6 +73,7 @@ impl Rule {
             names: Vec::new(),
             paths: Vec::new(),
             reason: String::new(),
+            role: Default::default(),
         }
     }
 
@@ -140,7 +144,7 @@ impl Rule {
         self
     }
 
-    fn with_reason(mut self, reason: &str) -> Self {
+    pub(crate) fn with_reason(mut self, reason: &str) -> Self {
         self.reason = reason.into();
         self
     }
@@ -169,18 +173,73 @@ impl Rule {
     }
 
     fn matches_path(&self, verb: &str, path: &str) -> bool {
-        let matches = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(prefix) => path.starts_with(prefix),
-            None => path == pattern,
-        };
         self.is_for_paths()
             && includes(&self.verbs, verb)
-            && (self.paths.is_empty() || self.paths.iter().any(matches))
+            && (self.paths.is_empty() || self.paths.iter().any(|pattern| matches_path_pattern(pattern, path)))
     }
 
     /// Returns whether the rule applies to a namespace. `""` means cluster-scoped objects.
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
+    }
+
+    pub(crate) fn with_role(mut self, role: &str, index: usize) -> Self {
+        self.role = (role.into(), index);
+        self
+    }
+
+    /// Returns whether the rule names the user itself.
+    pub(crate) fn names_user(&self, user: &str) -> bool {
+        self.users.iter().any(|own| own == user)
+    }
+
+    /// Splits a rule of a role into rights with one verb and one resource or path each.
+    pub(crate) fn rights(&self) -> Vec<RoleRight> {
+        let mut rights = Vec::new();
+        let any_name = [String::new()];
+        let names = if self.names.is_empty() { &any_name[..] } else { &self.names };
+        for verb in &self.verbs {
+            rights.extend(
+                self.paths.iter().map(|path| Attributes::Path { verb: verb.clone(), path: path.clone() }),
+            );
+            for (group, resource) in product(&self.api_groups, &self.resources) {
+                let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+                rights.extend(names.iter().map(|name| {
+                    Attributes::Resource(ResourceAttributes {
+                        verb: verb.clone(),
+                        group: group.clone(),
+                        resource: resource.into(),
+                        subresource: subresource.into(),
+                        namespace: String::new(),
+                        name: name.clone(),
+                    })
+                }));
+            }
+        }
+        let (role, rule) = &self.role;
+        rights.into_iter().map(|right| RoleRight { role: role.clone(), rule: *rule, right }).collect()
+    }
+
+    /// Returns the rights of this rule that a request uses, which the rule must match.
+    pub(crate) fn used_by(&self, request: &Attributes) -> Vec<RoleRight> {
+        let keep = |list: &[String], used: &dyn Fn(&str) -> bool| {
+            list.iter().filter(|own| used(own)).cloned().collect::<Vec<_>>()
+        };
+        let is = |own: &str, used: &str| own == "*" || own == used;
+        let mut part = self.clone();
+        match request {
+            Attributes::Resource(request) => {
+                part.verbs = keep(&self.verbs, &|own| is(own, &request.verb));
+                part.api_groups = keep(&self.api_groups, &|own| is(own, &request.group));
+                part.resources = keep(&self.resources, &|own| matches_resource_pattern(own, request));
+                part.names = keep(&self.names, &|own| own == request.name);
+            }
+            Attributes::Path { verb, path } => {
+                part.verbs = keep(&self.verbs, &|own| is(own, verb));
+                part.paths = keep(&self.paths, &|own| matches_path_pattern(own, path));
+            }
+        }
+        part.rights()
     }
 
     pub(crate) fn is_for_resources(&self) -> bool {
@@ -192,9 +251,20 @@ impl Rule {
     }
 }
 
+fn product<'a>(one: &'a [String], other: &'a [String]) -> impl Iterator<Item = (&'a String, &'a String)> {
+    one.iter().flat_map(move |a| other.iter().map(move |b| (a, b)))
+}
+
 /// Returns whether the list is empty, or contains `*` or this text.
 fn includes(list: &[String], text: &str) -> bool {
     list.is_empty() || list.iter().any(|own| own == "*" || own == text)
+}
+
+fn matches_path_pattern(pattern: &str, path: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => path == pattern,
+    }
 }
 
 fn matches_resource_pattern(pattern: &str, request: &ResourceAttributes) -> bool {
@@ -206,40 +276,6 @@ fn matches_resource_pattern(pattern: &str, request: &ResourceAttributes) -> bool
                 && (resource == "*" || resource == request.resource)
         }
     }
-}
-
-/// Returns the default rules of a server. Members of `system:masters` have all rights. All users may
-/// read health and version. Authenticated users may read discovery and review their own rights.
-pub(crate) fn basic() -> Vec<Rule> {
-    let reason = |role: &str, group: &str| {
-        format!(
-            "RBAC: allowed by ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" to Group \"{group}\""
-        )
-    };
-    let health = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-    let mut discovery = vec!["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi"];
-    discovery.extend(["/openapi/*", "/readyz", "/version", "/version/"]);
-    let own = |api_group: &str, resources: &[&str]| {
-        let rule = Rule::allow().groups(&[AUTHENTICATED]).verbs(&["create"]);
-        let rule = rule.api_groups(&[api_group]).resources(resources);
-        rule.with_reason(&reason("system:basic-user", AUTHENTICATED))
-    };
-    let public_info = |group: &str| {
-        let rule = Rule::allow().groups(&[group]).verbs(&["get"]).paths(&health);
-        rule.with_reason(&reason("system:public-info-viewer", group))
-    };
-    vec![
-        own("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
-        own("authentication.k8s.io", &["selfsubjectreviews"]),
-        Rule::allow()
-            .groups(&[AUTHENTICATED])
-            .verbs(&["get"])
-            .paths(&discovery)
-            .with_reason(&reason("system:discovery", AUTHENTICATED)),
-        Rule::allow().groups(&[MASTERS]),
-        public_info(AUTHENTICATED),
-        public_info(UNAUTHENTICATED),
-    ]
 }
 
 #[cfg(test)]

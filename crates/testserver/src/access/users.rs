@@ -91,10 +91,10 @@ impl Users {
         self.0.iter().find(|(_, user)| user.is_in(MASTERS)).map(|(token, _)| token.as_str())
     }
 
-    /// Returns the user of these headers. A request without a token belongs to the anonymous user, if
+    /// Returns the user of a token. A request without a token belongs to the anonymous user, if
     /// `anonymous` is true.
-    pub(crate) fn authenticate(&self, headers: &HeaderMap, anonymous: bool) -> Result<User, Status> {
-        match token(headers) {
+    pub(crate) fn authenticate(&self, token: Option<&str>, anonymous: bool) -> Result<User, Status> {
+        match token {
             Some(token) => self.0.get(token).cloned().ok_or_else(Status::unauthorized),
             None if anonymous => Ok(User::new(ANONYMOUS, &[UNAUTHENTICATED])),
             None => Err(Status::unauthorized()),
@@ -102,8 +102,15 @@ impl Users {
     }
 }
 
+/// Creates a token from the random numbers of the operating system.
+pub(crate) fn random_token() -> String {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the bearer token, if any.
-fn token(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
     let credentials = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = credentials.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
@@ -123,7 +130,7 @@ mod tests {
         if let Some(credentials) = credentials {
             headers.insert(header::AUTHORIZATION, credentials.parse().unwrap());
         }
-        let user = users.authenticate(&headers, anonymous);
+        let user = users.authenticate(token(&headers), anonymous);
         user.map(|user| user.name).map_err(|status| status.code())
     }
 

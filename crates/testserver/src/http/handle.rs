@@ -32,6 +32,7 @@ use crate::wire::query::parse_version;
 use crate::wire::route::{ResourcePath, Route};
 use crate::write::decode;
 use crate::write::delete_options;
+use crate::write::escalation;
 use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
 
@@ -273,15 +274,17 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
     Ok(json(200, &encoder.object(&entry)))
 }
 
-pub(crate) fn write_options(call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
+pub(crate) fn write_options(shared: &Shared, call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
     crate::write::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
     let options = WriteOptions::read(call.info.verb, &call.query, &call.parts.headers)?;
-    Ok(WriteOptions { warnings: call.warnings.clone(), ..options.with_body(body) })
+    let user = call.user.as_ref().map_err(Clone::clone)?;
+    let check = escalation::check(&shared.access, user, &call.attributes);
+    Ok(WriteOptions { warnings: call.warnings.clone(), check, ..options.with_body(body) })
 }
 
 fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
-    let options = write_options(call, body)?;
+    let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, &options)?;
@@ -290,7 +293,7 @@ fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> Handle
 
 fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
-    let mode = Mode { via: Via::Put, part, options: write_options(call, body)? };
+    let mode = Mode { via: Via::Put, part, options: write_options(shared, call, body)? };
     decode::check_json(&call.parts.headers)?;
     let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind()))?;
     Ok(json(written.code(), &written.bytes(&encoder)))
@@ -298,7 +301,7 @@ fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Byte
 
 fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
-    let mode = Mode { via: Via::Patch, part, options: write_options(call, body)? };
+    let mode = Mode { via: Via::Patch, part, options: write_options(shared, call, body)? };
     let media_type = media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
     let written = write::patch::patch(shared, target, mode, sent)?;

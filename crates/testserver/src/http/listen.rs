@@ -90,7 +90,7 @@ impl Listening {
         let held_clock = shared.config.hold_paused_clock.then(HeldClock::new);
         let (closing, is_closing) = watch::channel(false);
         let aborting = Arc::new(Notify::new());
-        let service = ApiService::new(shared, backend, is_closing.clone());
+        let service = ApiService::new(shared, backend, is_closing.clone()).on_tcp();
         let acceptor = Acceptor { encryption, service, closing: is_closing, streams: StreamTasks::default() };
         let task = tokio::spawn(acceptor.run(listener, aborting.clone()));
         Self { addr, token, authority, closing, aborting, task: Some(task), held_clock }

@@ -14,4 +14,5 @@ pub(crate) mod service_error;
 pub(crate) mod subresources;
 #[cfg(feature = "tls")]
 mod tls;
+mod web_pages;
 pub(crate) mod yaml;

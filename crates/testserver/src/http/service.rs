@@ -20,6 +20,7 @@ use crate::faults::{ActiveFault, Fault, Gate, Outage};
 use crate::http::backend::Backend;
 use crate::http::handle;
 use crate::http::service_error::ServiceError;
+use crate::http::web_pages;
 use crate::http::yaml;
 use crate::journal::{FaultKind, Outcome, Request as Record, RequestInfo, Verb};
 use crate::state::Shared;
@@ -50,11 +51,27 @@ pub struct ApiService {
     shared: Arc<Shared>,
     backend: Backend,
     closing: watch::Receiver<bool>,
+    /// The token of requests without a token.
+    token: Option<String>,
+    /// True if web pages can send requests, which must then be refused.
+    on_tcp: bool,
 }
 
 impl ApiService {
     pub(crate) fn new(shared: Arc<Shared>, backend: Backend, closing: watch::Receiver<bool>) -> Self {
-        Self { shared, backend, closing }
+        Self { shared, backend, closing, token: None, on_tcp: false }
+    }
+
+    /// Refuses requests of web pages.
+    pub(crate) fn on_tcp(self) -> Self {
+        Self { on_tcp: true, ..self }
+    }
+
+    /// Returns a service that sends this bearer token with each request that has no token. The token
+    /// comes from [`Access::add_user`](crate::Access::add_user) or
+    /// [`Access::service_account`](crate::Access::service_account).
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: Some(token.into()), ..self }
     }
 
     /// Creates the service of one connection.
@@ -220,8 +237,13 @@ impl ApiService {
     /// Returns the user as which the request runs. Records this user, or the user that may not impersonate
     /// it.
     fn user(&self, parts: &Parts, request: &Attributes, record: &mut Record) -> Result<User, Status> {
+        if self.on_tcp {
+            web_pages::refuse(parts, &self.shared.config.host_names)?;
+        }
         let access = &self.shared.access;
-        let requestor = access.authenticate(&parts.headers)?;
+        self.shared.follow_rbac();
+        let token = users::token(&parts.headers).or(self.token.as_deref());
+        let requestor = access.authenticate(token)?;
         record.user = Some(requestor.name.clone());
         let user = access.impersonate(requestor, &parts.headers, request)?;
         record.user = Some(user.name.clone());
@@ -231,6 +253,7 @@ impl ApiService {
     /// Returns 401 for an unknown user, and 403 for a missing right.
     fn authorize(&self, call: &Call) -> Result<(), Status> {
         let user = call.user.as_ref().map_err(Clone::clone)?;
+        self.shared.follow_rbac();
         self.shared.access.authorize(user, &call.attributes)
     }
 

@@ -23,7 +23,7 @@ const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"sta
 
 /// Handles a POST of `/binding`: a scheduler assigns a pod to a node.
 pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
-    let options = write_options(call, body)?;
+    let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
     binding::bind(shared, target, body, options)?;
     Ok(json(201, CREATED))
@@ -31,7 +31,7 @@ pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) 
 
 /// Handles a POST of `/eviction`: deletes a pod if its disruption budget permits the deletion.
 pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
-    let options = write_options(call, body)?;
+    let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
     eviction::evict(shared, target, body, &options)?;
     Ok(json(201, CREATED))
@@ -63,7 +63,7 @@ fn write_scale(
     body: &Bytes,
     paths: &ScalePaths,
 ) -> Result<write::Written, Status> {
-    let options = write_options(call, body)?;
+    let options = write_options(shared, call, body)?;
     if call.info.verb == Verb::Patch {
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = media_type(&call.parts.headers);

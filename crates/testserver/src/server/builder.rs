@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Duration;
 
+use crate::access::rbac;
 use crate::access::users::{MASTERS, Rights, Users};
 use crate::clock::{Clock, RunningClock};
 use crate::faults::{FaultPlan, StreamingLists};
@@ -36,6 +37,8 @@ impl Default for ServerBuilder {
             max_body_bytes: 0,
             field_ownership: true,
             users: Users::default(),
+            rbac: false,
+            host_names: Vec::new(),
         };
         Self(config, None)
     }
@@ -189,6 +192,28 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets whether Roles, ClusterRoles and their bindings grant rights, like in a cluster. The server then
+    /// starts with the roles `cluster-admin`, `admin`, `edit`, `view` and those of all users. Default:
+    /// `false`.
+    ///
+    /// The rules of [`Access`](crate::Access) also apply. Without users, requests have all rights unless
+    /// they impersonate a user. Aggregated ClusterRoles have the rules of the roles that they select, but
+    /// the server does not write these rules to the object.
+    pub fn rbac(mut self, on: bool) -> Self {
+        self.0.rbac = on;
+        self
+    }
+
+    /// Adds a host name under which TCP clients reach the server, for example `server.test`. IP addresses,
+    /// `localhost` and the names of the service `kubernetes` need not be added.
+    ///
+    /// The server rejects requests for other hosts, and requests of web pages, with 403. Otherwise, any web
+    /// page in a browser could write to a server without users.
+    pub fn host_name(mut self, name: &str) -> Self {
+        self.0.host_names.push(name.into());
+        self
+    }
+
     /// Sets a plan of random faults, which starts with the first request. Default: no plan.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
         self.1 = Some(plan);
@@ -200,10 +225,16 @@ impl ServerBuilder {
     pub fn build(self) -> Server {
         let shared = Arc::new(Shared::new(self.0, crate::gc::settle));
         crate::write::namespaces::populate(&shared);
+        let server = Server { shared: shared.clone(), never: Arc::new(watch::Sender::new(false)) };
+        if shared.config.rbac {
+            for object in rbac::bootstrap() {
+                server.create(&serde_json::Value::Object(object)).expect("bootstrap roles are valid");
+            }
+        }
         shared.write(|state| state.store.begin());
         if let Some(plan) = self.1 {
             shared.run_plan(plan);
         }
-        Server { shared, never: Arc::new(watch::Sender::new(false)) }
+        server
     }
 }

@@ -123,6 +123,7 @@ impl Server {
 
     /// Returns the users and the authorization rules, which can be changed at any time.
     pub fn access(&self) -> &Access {
+        self.shared.follow_rbac();
         &self.shared.access
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Duration, timeout};
 
 use crate::access::control::Access;
+use crate::access::rbac;
 use crate::access::users::Users;
 use crate::clock::RunningClock;
 use crate::faults::open_watches::OpenWatches;
@@ -74,6 +75,8 @@ pub(crate) struct Config {
     pub garbage_collector: bool,
     pub max_body_bytes: usize,
     pub users: Users,
+    pub rbac: bool,
+    pub host_names: Vec<String>,
 }
 
 /// The internals of a server, shared by its handles, requests and open watches.
@@ -134,7 +137,7 @@ impl Shared {
             advanced: Notify::new(),
             stirred: Signal::default(),
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
-            access: Access::new(config.users.clone()),
+            access: Access::new(config.users.clone(), config.rbac),
             streaming_lists: Mutex::new(config.streaming_lists),
             journal: Arc::new(Journal::new(config.max_body_bytes)),
             config,
@@ -189,6 +192,16 @@ impl Shared {
         if self.read(|state| state.store.ages()) {
             self.write(|state| state.store.age());
         }
+    }
+
+    /// Derives the rules of RBAC again if roles or bindings have changed.
+    pub(crate) fn follow_rbac(&self) {
+        let stored = |state: &State| {
+            let plurals = ["clusterrolebindings", "rolebindings", "clusterroles", "roles"];
+            let served = plurals.iter().filter_map(|plural| state.registry.find(rbac::GROUP, "v1", plural));
+            served.flat_map(|served| state.store.table(served.table).objects().values().cloned()).collect()
+        };
+        self.access.follow(|| self.read(stored));
     }
 
     pub(crate) fn revision(&self) -> u64 {

@@ -10,3 +10,4 @@ pub(crate) mod qualified;
 pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod selector;
+pub(crate) mod selector_text;

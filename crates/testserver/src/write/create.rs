@@ -30,6 +30,7 @@ pub(crate) fn create(
     place(target, &mut object)?;
     crate::write::custom::admit::read(kind, Via::Put, &mut object, options)?;
     type_meta::check_kept(&object, kind)?;
+    options.check(&object, None)?;
     object = crate::schemas::kinds::events::inside(kind, object);
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();

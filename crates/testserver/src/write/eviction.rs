@@ -6,12 +6,12 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::encoding::scale;
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
 use crate::storage::entry::{Draft, Entry};
 use crate::wire::object::{meta, metadata_mut};
 use crate::wire::selector::LabelSelector;
+use crate::wire::selector_text::selector_text;
 use crate::write::delete_options::{self, DeleteOptions};
 use crate::write::{Object, Target, WriteOptions, generation};
 
@@ -65,7 +65,7 @@ fn charge(
         state.store.table(served.table).under(&prefix).map(|(_, entry)| entry.object()).collect();
     let mut over = budgets.into_iter().filter(|budget| {
         let selector = budget.get("spec").and_then(|spec| spec.get("selector"));
-        let selector = selector.filter(|selector| selector.is_object()).map(scale::selector_text);
+        let selector = selector.filter(|selector| selector.is_object()).map(selector_text);
         let selector = selector.and_then(|text| LabelSelector::parse(&text).ok());
         selector.is_some_and(|selector| selector.matches(&entry.essentials.labels))
     });

@@ -9,6 +9,7 @@ pub(crate) mod custom;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_options;
+pub(crate) mod escalation;
 pub(crate) mod eviction;
 pub(crate) mod json_patch;
 pub(crate) mod metadata;

@@ -1,11 +1,14 @@
 //! The query options of a write: dry run, field manager and field validation.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use kube_managed_fields::Operation;
 
 use crate::journal::Verb;
 use crate::status::{Cause, Status};
 use crate::wire::query::Query;
+use crate::write::Object;
 use crate::write::strict::{Warnings, repeated};
 
 /// Selects the handling of unknown and repeated fields. Without `fieldValidation`, kube-apiserver
@@ -33,6 +36,28 @@ pub(crate) struct WriteOptions {
     pub repeated: Vec<String>,
     /// The warnings that the response contains.
     pub warnings: Warnings,
+    /// The check that the caller adds.
+    pub check: Option<ObjectCheck>,
+}
+
+/// Checks the object that a write would store, before its validation. The second object is the stored one.
+#[derive(Clone)]
+pub(crate) struct ObjectCheck(Arc<CheckFunction>);
+
+type CheckFunction = dyn Fn(&Object, Option<&Object>) -> Result<(), Status> + Send + Sync;
+
+impl std::fmt::Debug for ObjectCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ObjectCheck")
+    }
+}
+
+impl ObjectCheck {
+    pub(crate) fn new(
+        check: impl Fn(&Object, Option<&Object>) -> Result<(), Status> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(check))
+    }
 }
 
 impl WriteOptions {
@@ -64,7 +89,13 @@ impl WriteOptions {
             validation,
             repeated: Vec::new(),
             warnings: Warnings::default(),
+            check: None,
         })
+    }
+
+    /// Executes the check of the caller, if there is one.
+    pub(crate) fn check(&self, object: &Object, before: Option<&Object>) -> Result<(), Status> {
+        self.check.as_ref().map_or(Ok(()), |check| (check.0)(object, before))
     }
 
     /// Returns these options with the warnings about repeated fields of this JSON body.

@@ -125,6 +125,7 @@ pub(crate) fn update(
         crate::write::custom::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
+        mode.options.check(&after, Some(&before))?;
         let after = events::inside(target.kind(), after);
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;

@@ -43,7 +43,7 @@ pub(crate) fn check(connections: &[Vec<u8>]) {
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
         let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");
-        let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(request).await.expect("an open connection");
         let mut response = String::new();
         stream.read_to_string(&mut response).await.expect("a response");

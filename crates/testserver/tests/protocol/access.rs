@@ -3,6 +3,7 @@
 use crate::client::{Lines, Response, post, send, server};
 use kube_testserver::{Rights, Rule, Server};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1";
@@ -107,4 +108,30 @@ async fn self_reviews_return_user_name_and_rules() {
     assert_eq!(rules("a").await["incomplete"], true);
     let nowhere = post_as(&server, "d", &path, json!({"spec": {}})).await;
     assert_eq!((nowhere.code, nowhere.message().as_str()), (400, "no namespace on request"));
+}
+
+#[tokio::test]
+async fn web_page_cannot_write_over_tcp() {
+    let server = Server::builder().host_name("server.test").build();
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let body = "{\"metadata\": {\"name\": \"a\"}}";
+    for (headers, code) in [
+        ("host: localhost\r\norigin: http://example.com", 403),
+        ("host: localhost\r\norigin: null", 403),
+        ("host: example.com", 403),
+        ("host: server.test", 201),
+    ] {
+        let path = "/api/v1/namespaces/default/configmaps";
+        let length = body.len();
+        let mut socket = tokio::net::TcpStream::connect(listening.local_addr()).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        socket.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with(&format!("HTTP/1.1 {code}")), "{headers}: {response}");
+    }
+    assert_eq!(server.count("v1", "ConfigMap", None).unwrap(), 1);
+    listening.shutdown().await;
 }

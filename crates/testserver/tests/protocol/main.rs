@@ -11,6 +11,7 @@ mod lists;
 mod load;
 mod media_types;
 mod ownership;
+mod rbac;
 mod resource_release;
 mod tcp;
 mod watches;

@@ -13,7 +13,7 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, path: &str) {
-        self.send_text(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+        self.send_text(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
     }
 
     pub(crate) async fn send_text(&mut self, text: &str) {

@@ -149,7 +149,7 @@ async fn frames_before_the_connection_breaks_arrive_over_tcp() {
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     server.faults().next(RequestMatch::verb(Verb::Watch), Fault::Cut(CutAfter::Frames(2)));
     let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();
-    let request = format!("GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nhost: x\r\n\r\n");
+    let request = format!("GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nhost: localhost\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut read = Vec::new();
     let _ = socket.read_to_end(&mut read).await;
