@@ -47,8 +47,9 @@
 //!   The initial state of a watch or a list refers to stored objects. If the client reads slowly, these
 //!   objects stay in memory.
 //! - The [`Journal`] holds 16,384 requests, and a [`RunningPlan`] holds 16,384 incidents.
-//!   [`Access::usage`] reads at most 16,384 records. Faults, users and rules stay in memory until they are removed. A paged list needs no memory between two pages,
-//!   because the client holds the continue token.
+//!   [`Access::usage`] reads at most 16,384 records. Faults, users and rules stay in memory until they
+//!   are removed. A paged list needs no memory between two pages, because the client holds the continue
+//!   token.
 //!
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
 

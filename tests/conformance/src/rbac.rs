@@ -16,7 +16,7 @@ checks! {
         deleted_binding_grants_nothing;
     "A binding names users, groups and service accounts.":
         subjects_are_matched, review_contains_binding_as_reason, rules_review_contains_roles;
-    "A user can grant only rights that it has.":
+    "A user can grant only its own rights.":
         role_with_more_rights_is_rejected, binding_with_more_rights_is_rejected, aggregation_requires_all_rights;
     "A role can allow impersonation of some users.":
         impersonation_is_limited_to_names;
@@ -43,7 +43,7 @@ impl Place {
     }
 
     /// Creates a ClusterRole with these rules and binds it to the user in all namespaces. Waits until the
-    /// server knows it.
+    /// server applies it.
     async fn grant(&self, rules: Value) -> Result<()> {
         self.grant_to(&self.user(), rules).await
     }
@@ -52,7 +52,7 @@ impl Place {
         let name = format!("{}-{user}", self.namespace);
         let role = json!({"metadata": {"name": name}, "rules": rules});
         self.admin().post(&format!("{RBAC}/clusterroles"), &role).await?.expect(201)?;
-        let mut binding = self.binding("ClusterRole", &name, json!({"kind": "User", "name": user}));
+        let mut binding = self.binding("ClusterRole", &name, &json!({"kind": "User", "name": user}));
         binding["metadata"]["name"] = name.into();
         let path = format!("{RBAC}/clusterrolebindings");
         self.admin().post(&path, &binding).await?.expect(201)?;
@@ -65,7 +65,7 @@ impl Place {
         self.reviewed(&spec, true).await
     }
 
-    fn binding(&self, kind: &str, role: &str, subject: Value) -> Value {
+    fn binding(&self, kind: &str, role: &str, subject: &Value) -> Value {
         let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role});
         json!({"metadata": {"name": self.user()}, "roleRef": reference, "subjects": [subject]})
     }
@@ -92,14 +92,14 @@ impl Place {
     }
 }
 
-fn pods(verbs: Value) -> Value {
+fn pods(verbs: &[&str]) -> Value {
     json!({"verbs": verbs, "apiGroups": [""], "resources": ["pods"]})
 }
 
 async fn rules_match_requests(place: Place) -> Result<()> {
     place
         .grant(json!([
-            pods(json!(["get"])),
+            pods(&["get"]),
             {"verbs": ["list"], "apiGroups": ["*"], "resources": ["deployments"]},
             {"verbs": ["*"], "apiGroups": ["batch"], "resources": ["jobs", "jobs/status"]},
             {"verbs": ["update"], "apiGroups": ["apps"], "resources": ["*/scale"]},
@@ -135,7 +135,7 @@ async fn role_applies_to_its_namespace(place: Place) -> Result<()> {
     let maps = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]}]);
     let role = json!({"metadata": {"name": "r"}, "rules": maps});
     place.admin().post(&place.rbac("roles"), &role).await?.expect(201)?;
-    let binding = place.binding("Role", "r", json!({"kind": "User", "name": place.user()}));
+    let binding = place.binding("Role", "r", &json!({"kind": "User", "name": place.user()}));
     place.admin().post(&place.rbac("rolebindings"), &binding).await?.expect(201)?;
     let namespace = &place.namespace;
     let asked = json!({"verb": "list", "resource": "configmaps", "namespace": namespace});
@@ -157,7 +157,7 @@ async fn role_applies_to_its_namespace(place: Place) -> Result<()> {
 
 async fn path_rules_need_cluster_role_binding(place: Place) -> Result<()> {
     place
-        .grant(json!([pods(json!(["get"])), {"verbs": ["get"], "nonResourceURLs": ["/logs", "/metrics/*"]}]))
+        .grant(json!([pods(&["get"]), {"verbs": ["get"], "nonResourceURLs": ["/logs", "/metrics/*"]}]))
         .await?;
     for (verb, path, allowed) in [
         ("get", "/logs", true),
@@ -170,7 +170,7 @@ async fn path_rules_need_cluster_role_binding(place: Place) -> Result<()> {
         ensure!(place.may(&asked).await?["allowed"] == allowed, "{asked}");
     }
     let other = json!({"user": "other", "nonResourceAttributes": {"verb": "get", "path": "/logs"}});
-    let binding = place.binding("ClusterRole", &place.role(), json!({"kind": "User", "name": "other"}));
+    let binding = place.binding("ClusterRole", &place.role(), &json!({"kind": "User", "name": "other"}));
     place.admin().post(&place.rbac("rolebindings"), &binding).await?.expect(201)?;
     let asked = json!({"verb": "get", "resource": "pods", "namespace": place.namespace});
     place.reviewed(&json!({"user": "other", "resourceAttributes": asked}), true).await?;
@@ -179,7 +179,7 @@ async fn path_rules_need_cluster_role_binding(place: Place) -> Result<()> {
 }
 
 async fn deleted_binding_grants_nothing(place: Place) -> Result<()> {
-    place.grant(json!([pods(json!(["get"]))])).await?;
+    place.grant(json!([pods(&["get"])])).await?;
     let asked = json!({"user": place.user(), "resourceAttributes": {"verb": "get", "resource": "pods"}});
     place.admin().delete(&format!("{RBAC}/clusterrolebindings/{}", place.role())).await?.ok()?;
     place.reviewed(&asked, false).await
@@ -187,9 +187,9 @@ async fn deleted_binding_grants_nothing(place: Place) -> Result<()> {
 
 async fn subjects_are_matched(place: Place) -> Result<()> {
     let namespace = &place.namespace;
-    let role = json!({"metadata": {"name": "r"}, "rules": [pods(json!(["get"]))]});
+    let role = json!({"metadata": {"name": "r"}, "rules": [pods(&["get"])]});
     place.admin().post(&place.rbac("roles"), &role).await?.expect(201)?;
-    let mut binding = place.binding("Role", "r", json!({"kind": "Group", "name": "devs"}));
+    let mut binding = place.binding("Role", "r", &json!({"kind": "Group", "name": "devs"}));
     binding["subjects"] = json!([
         {"kind": "Group", "name": "devs"}, {"kind": "User", "name": "ann"},
         {"kind": "ServiceAccount", "name": "own"}, {"kind": "ServiceAccount", "name": "far", "namespace": "b"}
@@ -214,7 +214,7 @@ async fn subjects_are_matched(place: Place) -> Result<()> {
 
 async fn review_contains_binding_as_reason(place: Place) -> Result<()> {
     let (namespace, user, role) = (&place.namespace, place.user(), place.role());
-    place.grant(json!([pods(json!(["get"]))])).await?;
+    place.grant(json!([pods(&["get"])])).await?;
     let get = json!({"verb": "get", "resource": "pods", "namespace": namespace});
     let status = place.may(&json!({"user": user, "resourceAttributes": get})).await?;
     let reason = format!(
@@ -222,7 +222,7 @@ async fn review_contains_binding_as_reason(place: Place) -> Result<()> {
     );
     ensure!(status["reason"] == reason, "{status}");
     let account = format!("system:serviceaccount:{namespace}:a");
-    let binding = place.binding("ClusterRole", &role, json!({"kind": "ServiceAccount", "name": "a"}));
+    let binding = place.binding("ClusterRole", &role, &json!({"kind": "ServiceAccount", "name": "a"}));
     place.admin().post(&place.rbac("rolebindings"), &binding).await?.expect(201)?;
     let spec = json!({"user": account, "resourceAttributes": get});
     place.reviewed(&spec, true).await?;
@@ -251,39 +251,36 @@ async fn rules_review_contains_roles(place: Place) -> Result<()> {
 }
 
 /// The rules of a user that may write roles and bindings, and read pods.
-fn author(more: Value) -> Value {
+fn author(more: &Value) -> Value {
     let resources = json!(["roles", "rolebindings", "clusterroles", "clusterrolebindings"]);
     let write = json!({"verbs": ["create", "update", "patch", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": resources});
-    json!([pods(json!(["get", "list"])), write, more])
+    json!([pods(&["get", "list"]), write, more])
 }
 
 async fn role_with_more_rights_is_rejected(place: Place) -> Result<()> {
     let escalate = json!({"verbs": ["escalate"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"],
         "resourceNames": ["free"]});
-    place.grant(author(escalate)).await?;
+    place.grant(author(&escalate)).await?;
     let roles = place.rbac("roles");
-    let role = |name: &str, verbs: Value| json!({"metadata": {"name": name}, "rules": [pods(verbs)]});
+    let role = |name: &str, verbs: &[&str]| json!({"metadata": {"name": name}, "rules": [pods(verbs)]});
     let create = async |body: Value| place.as_user(Method::POST, &roles, JSON, &body).await;
-    create(role("held", json!(["get"]))).await?.expect(201)?;
-    let status = create(role("more", json!(["get", "delete"]))).await?.refused(403, "Forbidden")?;
+    create(role("held", &["get"])).await?.expect(201)?;
+    let status = create(role("more", &["get", "delete"])).await?.refused(403, "Forbidden")?;
     ensure!(status["details"]["name"] == "more" && status["details"]["kind"] == "roles", "{status}");
-    create(role("all", json!(["*"]))).await?.refused(403, "Forbidden")?;
-    create(role("held", json!(["delete"]))).await?.refused(403, "Forbidden")?;
+    create(role("all", &["*"])).await?.refused(403, "Forbidden")?;
+    create(role("held", &["delete"])).await?.refused(403, "Forbidden")?;
     let held = format!("{roles}/held");
-    let more = json!({"rules": [pods(json!(["delete"]))]});
+    let more = json!({"rules": [pods(&["delete"])]});
     place.as_user(Method::PATCH, &held, MERGE_PATCH, &more).await?.refused(403, "Forbidden")?;
-    place
-        .as_user(Method::PUT, &held, JSON, &role("held", json!(["delete"])))
-        .await?
-        .refused(403, "Forbidden")?;
+    place.as_user(Method::PUT, &held, JSON, &role("held", &["delete"])).await?.refused(403, "Forbidden")?;
     place
         .as_user(Method::PATCH, &held, MERGE_PATCH, &json!({"metadata": {"labels": {"a": "b"}}}))
         .await?
         .ok()?;
     // The right to escalate is a right to a name.
-    place.admin().post(&roles, &role("free", json!(["delete"]))).await?.expect(201)?;
+    place.admin().post(&roles, &role("free", &["delete"])).await?.expect(201)?;
     let free = format!("{roles}/free");
-    place.as_user(Method::PATCH, &free, MERGE_PATCH, &json!({"rules": [pods(json!(["*"]))]})).await?.ok()?;
+    place.as_user(Method::PATCH, &free, MERGE_PATCH, &json!({"rules": [pods(&["*"])]})).await?.ok()?;
     // A user with more rights wrote the role, but only its finalizers change.
     place.admin().patch(&held, &more).await?.ok()?;
     let finalizers = json!({"metadata": {"finalizers": ["example.com/a"]}});
@@ -295,17 +292,17 @@ async fn role_with_more_rights_is_rejected(place: Place) -> Result<()> {
 async fn binding_with_more_rights_is_rejected(place: Place) -> Result<()> {
     let bind = json!({"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"],
         "resourceNames": ["cluster-admin"]});
-    place.grant(author(bind)).await?;
-    let role = json!({"metadata": {"name": "more"}, "rules": [pods(json!(["delete"]))]});
+    place.grant(author(&bind)).await?;
+    let role = json!({"metadata": {"name": "more"}, "rules": [pods(&["delete"])]});
     place.admin().post(&place.rbac("roles"), &role).await?.expect(201)?;
-    let role = json!({"metadata": {"name": "held"}, "rules": [pods(json!(["list"]))]});
+    let role = json!({"metadata": {"name": "held"}, "rules": [pods(&["list"])]});
     place.admin().post(&place.rbac("roles"), &role).await?.expect(201)?;
     // The server reads roles from a cache.
     place
         .admin()
         .post(
             &place.rbac("rolebindings"),
-            &place.binding("Role", "held", json!({"kind": "User", "name": "z"})),
+            &place.binding("Role", "held", &json!({"kind": "User", "name": "z"})),
         )
         .await?
         .expect(201)?;
@@ -313,7 +310,7 @@ async fn binding_with_more_rights_is_rejected(place: Place) -> Result<()> {
     place.reviewed(&json!({"user": "z", "resourceAttributes": list}), true).await?;
     let path = place.rbac("rolebindings");
     let create = async |name: &str, kind: &str, role: &str| {
-        let mut binding = place.binding(kind, role, json!({"kind": "User", "name": "x"}));
+        let mut binding = place.binding(kind, role, &json!({"kind": "User", "name": "x"}));
         binding["metadata"]["name"] = name.into();
         place.as_user(Method::POST, &path, JSON, &binding).await
     };
@@ -327,7 +324,7 @@ async fn binding_with_more_rights_is_rejected(place: Place) -> Result<()> {
 }
 
 async fn aggregation_requires_all_rights(place: Place) -> Result<()> {
-    place.grant(author(pods(json!(["watch"])))).await?;
+    place.grant(author(&pods(&["watch"]))).await?;
     let path = format!("{RBAC}/clusterroles");
     let rule = json!({"clusterRoleSelectors": [{"matchLabels": {"never": "matches"}}]});
     let name = format!("{}-aggregated", place.user());

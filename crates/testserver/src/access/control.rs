@@ -30,7 +30,7 @@ use crate::storage::entry::Entry;
 #[derive(Clone, Debug)]
 pub struct Access {
     lists: Arc<RwLock<AccessLists>>,
-    /// The stored roles and bindings from which the rules were derived last. `None` without RBAC.
+    /// The stored roles and bindings of the current rules. `None` without RBAC.
     derived_from: Option<Arc<Mutex<Vec<Arc<Entry>>>>>,
     log: Arc<Mutex<UsageLog>>,
 }
@@ -221,10 +221,10 @@ impl Access {
     /// The user name of a service account is `system:serviceaccount:NAMESPACE:NAME`. The result contains
     /// the roles that are bound to the user itself, not the roles of its groups. It contains no requests
     /// that a deny rule rejected, and no requests of users in `system:masters`. Access reviews do not use
-    /// the rights that they ask for.
+    /// the reviewed rights.
     ///
-    /// This requires [`ServerBuilder::rbac`](crate::ServerBuilder::rbac). The roles are those at the last
-    /// request or call of [`Server::access`](crate::Server::access).
+    /// This requires [`ServerBuilder::rbac`](crate::ServerBuilder::rbac). The result contains the roles
+    /// at the most recent request or call of [`Server::access`](crate::Server::access).
     pub fn usage(&self, user: &str) -> Usage {
         let lists = self.lists.read();
         let granted = lists.policy.granted.iter().filter(|rule| rule.names_user(user));

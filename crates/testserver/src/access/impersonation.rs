@@ -56,7 +56,7 @@ pub(crate) fn check(
     wanted: &User,
     request: &Attributes,
     may: impl Fn(&Attributes) -> bool,
-) -> Result<Impersonated, Attributes> {
+) -> Result<Impersonated, Box<Attributes>> {
     let mut missing = None;
     let constrained = Mode::constrained(wanted);
     for mode in constrained.into_iter().chain([Mode::Unconstrained]) {
@@ -66,7 +66,7 @@ pub(crate) fn check(
             Some(right) => missing = missing.or_else(|| Some(right.clone())),
         }
     }
-    Err(missing.unwrap_or_else(|| request.clone()))
+    Err(Box::new(missing.unwrap_or_else(|| request.clone())))
 }
 
 /// The modes of impersonation.
@@ -79,8 +79,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns the constrained mode for this user. A node or service account with more parts than a name
-    /// has none.
+    /// Returns the constrained mode for this user. Returns `None` for a node or service account with
+    /// more parts than a name.
     fn constrained(wanted: &User) -> Option<Self> {
         let only_name = *wanted == User { name: wanted.name.clone(), ..User::default() };
         match (node(&wanted.name), service_account(&wanted.name)) {
@@ -151,7 +151,7 @@ impl Mode {
     }
 }
 
-/// Returns the name of the node whose user this is.
+/// Returns the name of the node that has this user name.
 fn node(user: &str) -> Option<&str> {
     user.strip_prefix("system:node:").filter(|name| !name.is_empty())
 }

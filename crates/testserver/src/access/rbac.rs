@@ -22,7 +22,8 @@ type RoleKey = (String, String);
 #[derive(Debug)]
 struct Role {
     labels: Box<Labels>,
-    /// The selectors of an aggregated ClusterRole. The rules of the selected ClusterRoles replace its own.
+    /// The selectors of an aggregated ClusterRole. The rules of the selected ClusterRoles replace the rules of
+    /// the object.
     aggregates: Option<Vec<LabelSelector>>,
     rules: Vec<Rule>,
 }
@@ -111,8 +112,8 @@ pub(crate) fn aggregates(role: &Object) -> Option<Vec<LabelSelector>> {
     Some(selectors.filter_map(|text| LabelSelector::parse(&text).ok()).collect())
 }
 
-/// Returns the rules in a role, for all users and namespaces. A rule without a required list allows nothing,
-/// and is left out.
+/// Returns the rules in a role, for all users and namespaces. Skips rules without a
+/// required list, which do not allow any request.
 pub(crate) fn rules(role: &Object) -> Vec<Rule> {
     let rules = role.get("rules").and_then(Value::as_array).into_iter().flatten();
     let (namespace, name) = key(role);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_rules_and_bindings_grant_nothing() {
+    fn incomplete_rules_and_bindings_do_not_grant_rights() {
         let everything = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
         let ann = json!({"kind": "User", "name": "ann"});
         for rule in [

@@ -188,7 +188,7 @@ impl Rule {
         self
     }
 
-    /// Returns whether the rule names the user itself.
+    /// Returns whether the rule applies to the user by name.
     pub(crate) fn names_user(&self, user: &str) -> bool {
         self.users.iter().any(|own| own == user)
     }

@@ -27,7 +27,7 @@ pub struct Usage {
     pub omitted: u64,
 }
 
-/// A part of a rule in a Role or ClusterRole: one verb, and one resource or path.
+/// Identifies a part of a rule in a Role or ClusterRole, with one verb and one resource or path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct RoleRight {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -51,9 +51,9 @@ pub struct ApiService {
     shared: Arc<Shared>,
     backend: Backend,
     closing: watch::Receiver<bool>,
-    /// The token of requests without a token.
-    token: Option<String>,
-    /// True if web pages can send requests, which must then be refused.
+    /// The token of requests without a token. It is marked as sensitive, so it is not printed.
+    token: Option<HeaderValue>,
+    /// True if web pages can send requests, which the service must then reject.
     on_tcp: bool,
 }
 
@@ -62,7 +62,7 @@ impl ApiService {
         Self { shared, backend, closing, token: None, on_tcp: false }
     }
 
-    /// Refuses requests of web pages.
+    /// Rejects requests of web pages.
     pub(crate) fn on_tcp(self) -> Self {
         Self { on_tcp: true, ..self }
     }
@@ -71,7 +71,9 @@ impl ApiService {
     /// comes from [`Access::add_user`](crate::Access::add_user) or
     /// [`Access::service_account`](crate::Access::service_account).
     pub fn with_token(self, token: &str) -> Self {
-        Self { token: Some(token.into()), ..self }
+        let mut token = HeaderValue::from_str(token).ok();
+        token.iter_mut().for_each(|token| token.set_sensitive(true));
+        Self { token, ..self }
     }
 
     /// Creates the service of one connection.
@@ -238,11 +240,12 @@ impl ApiService {
     /// it.
     fn user(&self, parts: &Parts, request: &Attributes, record: &mut Record) -> Result<User, Status> {
         if self.on_tcp {
-            web_pages::refuse(parts, &self.shared.config.host_names)?;
+            web_pages::reject(parts, &self.shared.config.host_names)?;
         }
         let access = &self.shared.access;
         self.shared.follow_rbac();
-        let token = users::token(&parts.headers).or(self.token.as_deref());
+        let token = users::token(&parts.headers);
+        let token = token.or_else(|| self.token.as_ref()?.to_str().ok());
         let requestor = access.authenticate(token)?;
         record.user = Some(requestor.name.clone());
         let user = access.impersonate(requestor, &parts.headers, request)?;
@@ -359,7 +362,7 @@ fn response(code: u16, content_type: &str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if let Ok(value) = content_type.parse() {
         headers.insert(header::CONTENT_TYPE, value);
     }
@@ -386,7 +389,7 @@ pub(crate) fn stream(body: Body) -> Response<Body> {
 
 pub(crate) fn plain(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = response(code, "text/plain; charset=utf-8", Body::bytes(text));
-    let nosniff = header::HeaderValue::from_static("nosniff");
+    let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
     response
 }
@@ -404,7 +407,7 @@ fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -> Response<
     for text in warnings.texts() {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         // A warning that is invalid in a header is omitted.
-        if let Ok(value) = header::HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
@@ -433,7 +436,7 @@ fn malformed() -> Response<Body> {
     let headers = response.headers_mut();
     headers.remove(header::CACHE_CONTROL);
     headers.remove(header::X_CONTENT_TYPE_OPTIONS);
-    headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

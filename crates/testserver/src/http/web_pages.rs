@@ -1,4 +1,4 @@
-//! Refuses requests that a web page sends through a browser. A server on TCP without users would
+//! Rejects requests that a web page sends through a browser. A server on TCP without users would
 //! otherwise let every web page write.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,14 +11,14 @@ use crate::status::{Named, Status};
 /// The names in the certificate of a TLS server.
 const NAMES: [&str; 4] = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// Refuses a request for a host that is not this server, and a request of a page from another origin.
+/// Rejects a request for a host that is not this server, and a request of a page from another origin.
 ///
-/// A page can send a request without an `Origin` only if its own host name resolves to this server. That
-/// name then is the host of the request. IP addresses need no such check.
+/// A page can send a request without an `Origin` only if its host name resolves to this server. The
+/// header `Host` then contains this name. IP addresses need no such check.
 ///
 /// # Errors
-/// Returns 403 for a refused request.
-pub(crate) fn refuse(parts: &Parts, host_names: &[String]) -> Result<(), Status> {
+/// Returns 403 for a rejected request.
+pub(crate) fn reject(parts: &Parts, host_names: &[String]) -> Result<(), Status> {
     let header = |name: HeaderName| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
     let hosts = [authority, header(header::HOST)];
@@ -29,7 +29,7 @@ pub(crate) fn refuse(parts: &Parts, host_names: &[String]) -> Result<(), Status>
     let host = authority.or(header(header::HOST));
     match header(header::ORIGIN) {
         Some(origin) if origin.split_once("://").map(|(_, host)| host) != host => {
-            Err(refusal(&format!("requests of web pages are refused: origin {origin:?}")))
+            Err(refusal(&format!("web page of another origin: {origin:?}")))
         }
         _ => Ok(()),
     }
@@ -52,7 +52,7 @@ fn is_own(authority: &str, host_names: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    fn is_refused(uri: &str, host: Option<&str>, origin: Option<&str>) -> bool {
+    fn is_rejected(uri: &str, host: Option<&str>, origin: Option<&str>) -> bool {
         let mut request = http::Request::get(uri);
         for (name, value) in [("host", host), ("origin", origin)] {
             if let Some(value) = value {
@@ -60,30 +60,30 @@ mod tests {
             }
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        refuse(&parts, &["server.test".into()]).is_err()
+        reject(&parts, &["server.test".into()]).is_err()
     }
 
     #[test]
     fn only_addresses_and_known_names_are_hosts() {
         for own in ["127.0.0.1:80", "127.0.0.1", "[::1]:80", "localhost:1", "LOCALHOST", "server.test:80"] {
-            assert!(!is_refused("/", Some(own), None), "{own}");
-            assert!(!is_refused(&format!("http://{own}/"), None, None), "{own}");
+            assert!(!is_rejected("/", Some(own), None), "{own}");
+            assert!(!is_rejected(&format!("http://{own}/"), None, None), "{own}");
         }
         for other in ["example.com", "localhost.example.com:80", "127.0.0.1.example.com", "", "[x]:1", "a b"]
         {
-            assert!(is_refused("/", Some(other), None), "{other}");
+            assert!(is_rejected("/", Some(other), None), "{other}");
         }
-        assert!(is_refused("http://example.com/", Some("localhost"), None));
-        assert!(is_refused("http://localhost/", Some("example.com"), None));
+        assert!(is_rejected("http://example.com/", Some("localhost"), None));
+        assert!(is_rejected("http://localhost/", Some("example.com"), None));
     }
 
     #[test]
-    fn pages_of_other_origins_are_refused() {
+    fn pages_of_other_origins_are_rejected() {
         let host = Some("127.0.0.1:80");
         for other in ["http://example.com", "http://127.0.0.1:81", "http://localhost:80", "null", ""] {
-            assert!(is_refused("/", host, Some(other)), "{other}");
+            assert!(is_rejected("/", host, Some(other)), "{other}");
         }
-        assert!(!is_refused("/", host, Some("http://127.0.0.1:80")));
-        assert!(is_refused("/", None, Some("http://127.0.0.1:80")));
+        assert!(!is_rejected("/", host, Some("http://127.0.0.1:80")));
+        assert!(is_rejected("/", None, Some("http://127.0.0.1:80")));
     }
 }

@@ -193,8 +193,8 @@ impl ServerBuilder {
     }
 
     /// Sets whether Roles, ClusterRoles and their bindings grant rights, like in a cluster. The server then
-    /// starts with the roles `cluster-admin`, `admin`, `edit`, `view` and those of all users. Default:
-    /// `false`.
+    /// starts with the roles `cluster-admin`, `admin`, `edit` and `view`, and with the roles of all users.
+    /// Default: `false`.
     ///
     /// The rules of [`Access`](crate::Access) also apply. Without users, requests have all rights unless
     /// they impersonate a user. Aggregated ClusterRoles have the rules of the roles that they select, but

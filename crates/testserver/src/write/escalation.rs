@@ -1,4 +1,4 @@
-//! The check that a write of a role or binding grants only rights that its author has.
+//! The check that a write of a role or binding grants only rights of its author.
 
 use serde_json::Value;
 
@@ -99,7 +99,7 @@ impl Grant {
         if lines.is_empty() {
             return Ok(());
         }
-        // Records the missing right. The error below says more.
+        // Records the missing right. The error below contains more details.
         let _ = access.authorize(user, &self.sufficient);
         let detail = format!(
             "user {:?} (groups={:?}) is attempting to grant RBAC permissions not currently held:{}",

@@ -98,7 +98,7 @@ async fn impersonated_user_needs_rights_only_with_rbac() {
 }
 
 #[tokio::test]
-async fn refused_impersonation_is_recorded_for_the_requestor() {
+async fn rejected_impersonation_is_recorded_for_the_requestor() {
     let server = Server::builder().rbac(true).build();
     let token = server.access().service_account("default", "operator");
     let credentials = format!("Bearer {token}");
@@ -136,7 +136,7 @@ async fn bootstrap_roles_exist_and_can_be_changed() {
 }
 
 #[tokio::test]
-async fn rejected_grant_names_the_missing_rights() {
+async fn rejection_of_a_grant_contains_the_missing_rights() {
     let server = Server::builder().rbac(true).build();
     let operator = server.access().service_account("default", "operator");
     let rbac =
