@@ -154,14 +154,14 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn role(name: &str, labels: Value, more: Value) -> Object {
+    fn role(name: &str, labels: &Value, more: Value) -> Object {
         let mut role = object(more);
         role.insert("kind".into(), "ClusterRole".into());
         role.insert("metadata".into(), json!({"name": name, "labels": labels}));
         role
     }
 
-    fn binding(namespace: &str, role: &str, subject: Value) -> Object {
+    fn binding(namespace: &str, role: &str, subject: &Value) -> Object {
         let reference = json!({"kind": "ClusterRole", "name": role});
         let metadata = json!({"name": "b", "namespace": namespace});
         object(
@@ -185,7 +185,7 @@ mod tests {
         for (name, reads, writes, binds) in
             [("view", true, false, false), ("edit", true, true, false), ("admin", true, true, true)]
         {
-            let granted = binding("shop", name, json!({"kind": "Group", "name": "devs"}));
+            let granted = binding("shop", name, &json!({"kind": "Group", "name": "devs"}));
             let policy = Policy::new(bootstrap().into_iter().chain([granted]));
             assert_eq!(may(&policy, &user, "get", "pods", "shop"), reads, "{name}");
             assert_eq!(may(&policy, &user, "create", "pods", "shop"), writes, "{name}");
@@ -205,10 +205,10 @@ mod tests {
         let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
         let selects = |key: &str| json!({"clusterRoleSelectors": [{"matchLabels": {key: "1"}}]});
         let policy = Policy::new([
-            role("a", json!({"to-b": "1"}), json!({"aggregationRule": selects("to-a"), "rules": secrets})),
-            role("b", json!({"to-a": "1"}), json!({"aggregationRule": selects("to-b"), "rules": null})),
-            role("c", json!({"to-b": "1"}), json!({"rules": pods})),
-            binding("", "a", json!({"kind": "User", "name": "ann"})),
+            role("a", &json!({"to-b": "1"}), json!({"aggregationRule": selects("to-a"), "rules": secrets})),
+            role("b", &json!({"to-a": "1"}), json!({"aggregationRule": selects("to-b"), "rules": null})),
+            role("c", &json!({"to-b": "1"}), json!({"rules": pods})),
+            binding("", "a", &json!({"kind": "User", "name": "ann"})),
         ]);
         let ann = User::new("ann", &[]);
         assert!(may(&policy, &ann, "get", "pods", "") && !may(&policy, &ann, "get", "secrets", ""));
@@ -224,15 +224,15 @@ mod tests {
             json!({"verbs": ["get"], "apiGroups": [""]}),
             json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "nonResourceURLs": ["*"]}),
         ] {
-            let broken = role("r", json!({}), json!({"rules": [rule]}));
-            let policy = Policy::new([broken, binding("", "r", ann.clone())]);
+            let broken = role("r", &json!({}), json!({"rules": [rule]}));
+            let policy = Policy::new([broken, binding("", "r", &ann)]);
             assert!(policy.granted.is_empty(), "{rule}");
         }
         for subject in [json!({"kind": "ServiceAccount", "name": "ann"}), json!({"kind": "X", "name": "ann"})]
         {
-            let role = role("r", json!({}), json!({"rules": everything}));
-            assert!(Policy::new([role, binding("", "r", subject)]).granted.is_empty());
+            let role = role("r", &json!({}), json!({"rules": everything}));
+            assert!(Policy::new([role, binding("", "r", &subject)]).granted.is_empty());
         }
-        assert!(Policy::new([binding("", "no-role", ann)]).granted.is_empty());
+        assert!(Policy::new([binding("", "no-role", &ann)]).granted.is_empty());
     }
 }

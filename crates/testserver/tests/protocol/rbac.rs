@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const OPERATOR: &str = "system:serviceaccount:default:operator";
 
-fn cluster_role(server: &Server, name: &str, rules: Value) {
+fn cluster_role(server: &Server, name: &str, rules: &Value) {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
     server.create(role).unwrap();
@@ -34,7 +34,7 @@ async fn usage_is_exact_after_each_right_was_used() {
     cluster_role(
         &server,
         "operator",
-        json!([
+        &json!([
             {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]},
             {"verbs": ["get"], "nonResourceURLs": ["/logs/*"]}
         ]),
@@ -69,7 +69,7 @@ async fn usage_separates_names_and_ignores_reviews_and_deny_rules() {
     cluster_role(
         &server,
         "operator",
-        json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps", "pods"], "resourceNames": ["a", "b"]}]),
+        &json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps", "pods"], "resourceNames": ["a", "b"]}]),
     );
     let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(code(&operator, "POST", review).await, 422);
@@ -113,7 +113,7 @@ async fn rejected_impersonation_is_recorded_for_the_requestor() {
     cluster_role(
         &server,
         "operator",
-        json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["ann"]}]),
+        &json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["ann"]}]),
     );
     assert_eq!(send(&server, "GET", "/version", &headers, "").await.code, 200);
     let usage = server.access().usage(OPERATOR);
@@ -141,7 +141,7 @@ async fn rejection_of_a_grant_contains_the_missing_rights() {
     let operator = server.access().service_account("default", "operator");
     let rbac =
         json!({"verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]});
-    cluster_role(&server, "operator", json!([rbac]));
+    cluster_role(&server, "operator", &json!([rbac]));
     let role = json!({"metadata": {"name": "r"}, "rules": [
         {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale"]}
     ]});
