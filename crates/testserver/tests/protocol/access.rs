@@ -132,6 +132,6 @@ async fn web_page_cannot_write_over_tcp() {
         socket.read_to_string(&mut response).await.unwrap();
         assert!(response.starts_with(&format!("HTTP/1.1 {code}")), "{headers}: {response}");
     }
-    assert_eq!(server.count("v1", "ConfigMap", None).unwrap(), 1);
+    assert_eq!(server.count_untyped("v1", "ConfigMap", None).unwrap(), 1);
     listening.shutdown().await;
 }

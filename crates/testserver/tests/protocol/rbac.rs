@@ -11,12 +11,12 @@ const OPERATOR: &str = "system:serviceaccount:default:operator";
 fn cluster_role(server: &Server, name: &str, rules: &Value) {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
-    server.create(role).unwrap();
+    server.create(&role).unwrap();
     let subject = json!({"kind": "ServiceAccount", "name": "operator", "namespace": "default"});
     let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
     let binding = json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": reference, "subjects": [subject]});
-    server.create(binding).unwrap();
+    server.create(&binding).unwrap();
 }
 
 async fn code(service: &ApiService, method: &str, path: &str) -> u16 {
@@ -123,12 +123,12 @@ async fn rejected_impersonation_is_recorded_for_the_requestor() {
 #[tokio::test]
 async fn bootstrap_roles_exist_and_can_be_changed() {
     let server = Server::builder().rbac(true).build();
-    let roles = server.list("rbac.authorization.k8s.io/v1", "ClusterRole", None).unwrap();
+    let roles = server.list_untyped("rbac.authorization.k8s.io/v1", "ClusterRole", None).unwrap();
     assert!(roles.iter().any(|role| role["metadata"]["name"] == "view"));
-    assert_eq!(Server::new().count("rbac.authorization.k8s.io/v1", "ClusterRole", None).unwrap(), 0);
+    assert_eq!(Server::new().count_untyped("rbac.authorization.k8s.io/v1", "ClusterRole", None).unwrap(), 0);
     let operator = server.service().with_token(&server.access().service_account("default", "operator"));
     assert_eq!(code(&operator, "GET", "/apis").await, 200);
-    server.delete("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None, "system:discovery").unwrap();
+    server.delete_untyped("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None, "system:discovery").unwrap();
     assert_eq!(code(&operator, "GET", "/apis").await, 403);
     let spec = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
     let review = post(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", spec).await;
