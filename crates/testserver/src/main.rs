@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,7 +18,10 @@ const NOBODY: &str = "nobody";
 /// Run a Kubernetes API server in memory.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Listen on this port of 127.0.0.1. 0 selects a free port.
+    /// Listen on this address. Without --users, each client that reaches the address has all rights.
+    #[arg(long, default_value_t = IpAddr::from([127, 0, 0, 1]))]
+    address: IpAddr,
+    /// Listen on this port. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read a new
@@ -62,7 +65,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 enum Failure {
     #[error("failed to install the signal handlers: {0}")]
     Signals(io::Error),
-    #[error("failed to listen on {0}: {1}; choose another port, or a free port with --port 0")]
+    #[error(
+        "failed to listen on {0}: {1}; choose another --address, another --port, or a free port with --port 0"
+    )]
     Listen(SocketAddr, io::Error),
     #[error("failed to write the kubeconfig {}: {}; choose another file with --kubeconfig", .0.display(), .1)]
     Kubeconfig(PathBuf, io::Error),
@@ -111,7 +116,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     let server = builder.build();
     // Installs the handlers before the ready message, because a signal can arrive immediately after it.
     let mut stop = StopSignals::new().map_err(Failure::Signals)?;
-    let addr = ([127, 0, 0, 1], flags.port).into();
+    let addr = (flags.address, flags.port).into();
     let listening = if flags.tls { server.listen_tls(addr).await } else { server.listen(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
     let workload =

@@ -66,10 +66,11 @@ fn invalid_flag_error_contains_flag_and_value() {
         (&["--workload=0"], "invalid value '0' for '--workload <MILLISECONDS>'"),
         (&["--workload=often"], "invalid value 'often' for '--workload <MILLISECONDS>'"),
         (&["--users"], "--tls"),
+        (&["--address", "localhost"], "invalid value 'localhost' for '--address <ADDRESS>'"),
     ] {
         let (code, text) = failure(flags);
         assert_eq!(code, Some(2), "{text}");
-        assert!(text.contains(error), "{text}");
+        assert!(text.contains(error) && text.lines().count() == 1, "{text}");
     }
 }
 
@@ -88,7 +89,10 @@ fn startup_error_contains_path_or_address_and_cause() {
     let (code, text) = failure(&["--tls", "--port", &addr.port().to_string()]);
     assert_eq!(code, Some(1));
     assert!(text.starts_with(&format!("error: failed to listen on {addr}: ")), "{text}");
-    assert!(text.ends_with("; choose another port, or a free port with --port 0\n"), "{text}");
+    assert!(
+        text.ends_with("; choose another --address, another --port, or a free port with --port 0\n"),
+        "{text}"
+    );
 }
 
 fn kubeconfig(file: &Path) -> serde_json::Value {
@@ -115,7 +119,9 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
     let (running, _) = RunningProgram::start(&["--kubeconfig", name]);
     assert_eq!(kubeconfig(&file)["contexts"].as_array().map(Vec::len), Some(1));
     assert_eq!(running.signal("-INT").code(), Some(0));
-    let (running, ready) = RunningProgram::start(&[]);
-    assert!(ready.starts_with("ready http://127.0.0.1:"), "{ready}");
-    assert_eq!(running.signal("-INT").code(), Some(0));
+    for (flags, url) in [(&[][..], "http://127.0.0.1:"), (&["--address", "0.0.0.0"], "http://0.0.0.0:")] {
+        let (running, ready) = RunningProgram::start(flags);
+        assert!(ready.starts_with(&format!("ready {url}")), "{ready}");
+        assert_eq!(running.signal("-INT").code(), Some(0));
+    }
 }

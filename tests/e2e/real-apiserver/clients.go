@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
-// runControllers uses JSON, so that the controllers also work with a server without protobuf.
+// runControllers runs kube-controller-manager with its defaults, except for leader election and its port.
 func runControllers(args []string) error {
 	flags := flag.NewFlagSet("controllers", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the apiserver (required)")
@@ -23,7 +23,6 @@ func runControllers(args []string) error {
 	command := app.NewControllerManagerCommand()
 	settings := []string{
 		"--kubeconfig=" + *kubeconfig,
-		"--kube-api-content-type=application/json",
 		"--leader-elect=false",
 		"--secure-port=0",
 	}

@@ -13,6 +13,7 @@
 //! # server.stop().await }
 //! ```
 
+mod controllers;
 mod files;
 mod part;
 mod port;
@@ -21,6 +22,7 @@ mod server;
 mod source;
 mod talk;
 
+pub use controllers::Controllers;
 pub use port::ReservedPort;
 pub use programs::kubectl_program;
 pub use server::{Backup, Options, READY_DEADLINE, RealServer};

@@ -130,7 +130,7 @@ fn existing(path: PathBuf) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-fn subcommand(binary: &Path, name: &str) -> Command {
+pub(super) fn subcommand(binary: &Path, name: &str) -> Command {
     let mut command = Command::new(binary);
     command.arg(name);
     command
