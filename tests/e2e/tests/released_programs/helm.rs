@@ -44,7 +44,7 @@ pub(crate) fn steps(helm: &Path) -> Steps {
             actions: vec![
                 run("upgrade web CHART --set replicas=3,greeting=hi --wait --timeout 60s -o json"),
                 run("get values web -o json"),
-                run("status web -o json"),
+                run("get metadata web -o json"),
             ],
             is_done: |objects, space| is_ready(objects, space, 3),
         },
@@ -62,7 +62,7 @@ pub(crate) fn steps(helm: &Path) -> Steps {
             actions: vec![
                 run("uninstall web --wait --timeout 60s --keep-history"),
                 run("history web -o json"),
-                run("list --all -o json"),
+                run("list --uninstalled -o json"),
             ],
             is_done: |objects, space| {
                 let mut left = ["Deployment", "ReplicaSet", "Service", "Role"].into_iter();

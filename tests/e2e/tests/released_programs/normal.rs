@@ -12,14 +12,14 @@ use crate::objects::{Objects, named};
 static MASKS: LazyLock<[(Regex, &str); 3]> = LazyLock::new(|| {
     [
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
-        (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)", "TIME"),
+        (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z| ?[+-][0-9:]+( UTC)?)", "TIME"),
         (r"\b10(\.[0-9]+){3}\b", "ADDRESS"),
     ]
     .map(|(pattern, mask)| (Regex::new(pattern).expect("the pattern is valid"), mask))
 });
 
 /// The fields that are not compared: kind, end of the path, reason.
-const IGNORED: [(&str, &str, &str); 8] = [
+const IGNORED: [(&str, &str, &str); 11] = [
     ("", "/metadata/resourceVersion", "each server counts its writes"),
     ("", "/metadata/managedFields", "the conformance suite compares them, and they contain times"),
     (
@@ -31,7 +31,10 @@ const IGNORED: [(&str, &str, &str); 8] = [
     ("Pod", "/spec/preemptionPolicy", "an admission plugin sets it"),
     ("Pod", "/spec/tolerations", "an admission plugin sets it"),
     ("ConfigMap", "/data/ca.crt", "each server has its own authority"),
+    ("ReplicaSet", "/metadata/generation", "it counts the steps of a rollout, which depend on timing"),
+    ("ReplicaSet", "/status/observedGeneration", "it counts the steps of a rollout, which depend on timing"),
     ("Secret", "/data/release", "it contains times"),
+    ("Secret", "/metadata/labels/modifiedAt", "it is a time"),
 ];
 
 /// Returns the fields of all objects in `namespace` as sorted lines, and the history of Pods.

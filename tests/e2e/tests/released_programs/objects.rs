@@ -87,8 +87,7 @@ impl Objects {
     ) -> bool {
         let Some(object) = self.get(kind, namespace, name) else { return false };
         let counts = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
-        let prefix = format!("{name}-");
-        let pods = self.of("Pod", namespace).filter(|pod| named(pod).starts_with(&prefix));
+        let pods = self.of("Pod", namespace).filter(|pod| pod["metadata"]["labels"]["app"] == name);
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
             && counts.iter().all(|count| object["status"][count] == replicas)
             && pods.count() == replicas
