@@ -128,7 +128,9 @@ async fn bootstrap_roles_exist_and_can_be_changed() {
     assert_eq!(Server::new().count_untyped("rbac.authorization.k8s.io/v1", "ClusterRole", None).unwrap(), 0);
     let operator = server.service().with_token(&server.access().service_account("default", "operator"));
     assert_eq!(code(&operator, "GET", "/apis").await, 200);
-    server.delete_untyped("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None, "system:discovery").unwrap();
+    server
+        .delete_untyped("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None, "system:discovery")
+        .unwrap();
     assert_eq!(code(&operator, "GET", "/apis").await, 403);
     let spec = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
     let review = post(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", spec).await;
