@@ -22,8 +22,8 @@ type RoleKey = (String, String);
 #[derive(Debug)]
 struct Role {
     labels: Box<Labels>,
-    /// The selectors of an aggregated ClusterRole. The rules of the selected ClusterRoles replace the rules of
-    /// the object.
+    /// The selectors of an aggregated ClusterRole. The rules of the selected ClusterRoles replace the rules
+    /// of the object.
     aggregates: Option<Vec<LabelSelector>>,
     rules: Vec<Rule>,
 }

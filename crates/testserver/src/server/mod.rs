@@ -76,7 +76,8 @@ impl Server {
         self.primary_replica().listen(addr).await
     }
 
-    /// Serves HTTPS on a TCP address. Requires the feature `tls`. The client and the server negotiate HTTP/2 or HTTP/1.1.
+    /// Serves HTTPS on a TCP address. Requires the feature `tls`. The client and the server negotiate HTTP/2
+    /// or HTTP/1.1.
     ///
     /// A new certificate authority signs the certificate. [`Listening::kubeconfig`] contains the
     /// certificate of this authority. The server closes a connection if the TLS handshake takes longer

@@ -34,7 +34,8 @@ impl Replicas {
         Self { server: first.server().clone(), balance: Arc::new(balance) }
     }
 
-    /// Returns all replicas as one [`tower::Service`](tower_service::Service), which distributes the requests.
+    /// Returns all replicas as one [`tower::Service`](tower_service::Service), which distributes the
+    /// requests.
     pub fn service(&self) -> ApiService {
         let front = Backend::Several(self.balance.clone()).connection();
         ApiService::new(self.server.shared.clone(), front, self.server.never.subscribe())

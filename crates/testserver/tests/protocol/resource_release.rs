@@ -118,7 +118,7 @@ async fn get_from_a_thread(addr: SocketAddr) -> String {
     let (sender, response) = tokio::sync::oneshot::channel();
     let client = std::thread::spawn(move || {
         let mut stream = std::net::TcpStream::connect(addr).unwrap();
-        stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        stream.write_all(b"GET /version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         let mut read = Vec::new();
         // A broken connection also completes the read.
         let _ = stream.read_to_end(&mut read);

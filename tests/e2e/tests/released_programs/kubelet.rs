@@ -21,12 +21,12 @@ pub(crate) async fn run(client: &Client) -> Result<Infallible> {
     while let Some(event) = events.try_next().await? {
         let (Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
         match serve(client, &pod, &mut addresses).await {
-            // Another event follows if a request lost a race.
+            // If a request lost a race, the watch delivers another event.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
             done => done?,
         }
     }
-    bail!("the watch of Pods ended")
+    bail!("the server closed the watch of Pods")
 }
 
 async fn serve(

@@ -33,7 +33,7 @@ const IGNORED: [(&str, &str, &str); 11] = [
     ("ConfigMap", "/data/ca.crt", "each server has its own authority"),
     ("ReplicaSet", "/metadata/generation", "it counts the steps of a rollout, which depend on timing"),
     ("ReplicaSet", "/status/observedGeneration", "it counts the steps of a rollout, which depend on timing"),
-    ("Secret", "/data/release", "it contains times"),
+    ("Secret", "/data/release", "the server writes times into it"),
     ("Secret", "/metadata/labels/modifiedAt", "it is a time"),
 ];
 
@@ -104,7 +104,7 @@ pub(crate) fn output(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns the lines that only one of both servers has.
+/// Returns the lines that only one of both servers printed.
 pub(crate) fn difference(embedded: &[String], real: &[String]) -> String {
     let mut counts: BTreeMap<&str, i32> = BTreeMap::new();
     embedded.iter().for_each(|line| *counts.entry(line).or_default() += 1);

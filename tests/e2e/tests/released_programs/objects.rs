@@ -145,5 +145,5 @@ pub(crate) async fn observe(client: &Client, objects: &watch::Sender<Objects>) -
         });
         result?;
     }
-    bail!("the watches ended")
+    bail!("the servers closed the watches")
 }

@@ -1,4 +1,4 @@
-//! A step of a scenario: actions, and the condition that ends the step.
+//! A step of a scenario: actions, and the condition after which the step is complete.
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -8,7 +8,7 @@ use crate::step::{Step, Steps};
 
 pub(crate) fn steps() -> Steps {
     let template = |app| pod_template(app, "example.com/app:1");
-    vec![
+    let mut steps = vec![
         Step {
             name: "a new namespace gets a service account",
             actions: vec![Create(namespace("workloads"))],
@@ -47,6 +47,22 @@ pub(crate) fn steps() -> Steps {
                 left.next().is_none() && objects.ready_endpoints(space, "web") == 0
             },
         },
+    ];
+    steps.extend(jobs());
+    steps.extend(stateful_sets());
+    steps.push(Step {
+        name: "a namespace is deleted with its objects",
+        actions: vec![Delete("Namespace", "workloads")],
+        is_done: |objects, space| {
+            let mut left = objects.current.keys();
+            left.all(|(kind, namespace, name)| namespace != space && (*kind != "Namespace" || name != space))
+        },
+    });
+    steps
+}
+
+fn jobs() -> Steps {
+    vec![
         Step {
             name: "a Job completes",
             actions: vec![Create(job("sum"))],
@@ -59,6 +75,11 @@ pub(crate) fn steps() -> Steps {
             actions: vec![Delete("Job", "sum")],
             is_done: |objects, space| objects.of("Pod", space).next().is_none(),
         },
+    ]
+}
+
+fn stateful_sets() -> Steps {
+    vec![
         Step {
             name: "a StatefulSet creates its Pods in order",
             actions: vec![
@@ -67,7 +88,7 @@ pub(crate) fn steps() -> Steps {
                     "StatefulSet",
                     "db",
                     json!({"replicas": 3, "serviceName": "db"}),
-                    &template("db"),
+                    &pod_template("db", "example.com/app:1"),
                 )),
             ],
             is_done: |objects, space| objects.is_rolled_out("StatefulSet", space, "db", 3),
@@ -76,16 +97,6 @@ pub(crate) fn steps() -> Steps {
             name: "a StatefulSet deletes its Pods in reverse order",
             actions: vec![Scale("StatefulSet", "db", 1)],
             is_done: |objects, space| objects.is_rolled_out("StatefulSet", space, "db", 1),
-        },
-        Step {
-            name: "a namespace is deleted with its objects",
-            actions: vec![Delete("Namespace", "workloads")],
-            is_done: |objects, space| {
-                let mut left = objects.current.keys();
-                left.all(|(kind, namespace, name)| {
-                    namespace != space && (*kind != "Namespace" || name != space)
-                })
-            },
         },
     ]
 }

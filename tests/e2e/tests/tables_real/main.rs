@@ -124,7 +124,7 @@ async fn differences(real: &Client, ours: &Client) -> Result<String> {
     }
     let samples = Sample::all()?;
     let resources = resources(ours).await?;
-    // The age of a new object, and its time of creation.
+    // The age and the creation time of a new object.
     let new = Regex::new(r"^([0-9]{1,2}s|20[2-9][0-9]-.*Z)$")?;
     let (mut report, mut compared) = (String::new(), BTreeSet::new());
     for sample in &samples {
