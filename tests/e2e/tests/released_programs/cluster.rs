@@ -23,7 +23,7 @@ const FLAGS: [&str; 3] =
 
 enum Api {
     Embedded(Listening),
-    Real(RealServer),
+    Real(Box<RealServer>),
 }
 
 pub(crate) struct Cluster {
@@ -52,7 +52,7 @@ impl Cluster {
             return Ok(None);
         };
         let kubeconfig = server.kubeconfig().to_owned();
-        Self::start(Api::Real(server), kubeconfig, tempfile::tempdir()?).await
+        Self::start(Api::Real(Box::new(server)), kubeconfig, tempfile::tempdir()?).await
     }
 
     async fn start(api: Api, kubeconfig: PathBuf, dir: TempDir) -> Result<Option<Self>> {
