@@ -155,7 +155,7 @@ async fn recorder_tries_twelve_times_despite_client_retries() {
 /// Uses a socket and therefore no paused clock. All waits are short.
 #[tokio::test]
 async fn guard_works_with_default_client_stack() {
-    let server = Server::new();
+    let server = Server::builder().require_token(false).build();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = Client::try_from(Config::new(listening.url().parse().unwrap())).unwrap();
     let plain = Api::<ConfigMap>::default_namespaced(client.clone());

@@ -18,23 +18,25 @@ const NOBODY: &str = "nobody";
 /// Run a Kubernetes API server in memory.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Listen on this address. Without --users, each client that reaches the address has all rights.
+    /// Listen on this address. Clients need the token in the kubeconfig.
     #[arg(long, default_value_t = IpAddr::from([127, 0, 0, 1]))]
     address: IpAddr,
     /// Listen on this port. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read a new
-    /// file.
-    #[arg(long)]
+    /// file. Clients need it, except with --http.
+    #[arg(long, required_unless_present = "http")]
     kubeconfig: Option<PathBuf>,
-    /// Serve HTTPS. The kubeconfig contains the certificate of the authority.
-    #[arg(long)]
+    /// Serve HTTPS. This is the default. The kubeconfig contains the certificate of the authority.
+    #[arg(long, conflicts_with = "http")]
     tls: bool,
-    /// Require bearer tokens. The default context of the kubeconfig has all rights. The context `nobody`
-    /// has only the rights of every user, for example to read the version. This option requires --tls,
-    /// because Go clients send tokens only over TLS.
-    #[arg(long, requires = "tls")]
+    /// Serve HTTP, without tokens. Each client that reaches the address has all rights.
+    #[arg(long)]
+    http: bool,
+    /// Add a user without rights. The default context of the kubeconfig has all rights. The context
+    /// `nobody` has only the rights of every user, for example to read the version.
+    #[arg(long, conflicts_with = "http")]
     users: bool,
     /// Expire events that are older than this number of seconds. Without this option, the server limits
     /// only the number of events.
@@ -106,6 +108,8 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     let mut builder = Server::builder()
         .seed(flags.seed)
         .garbage_collector(flags.garbage_collector)
+        // Go clients do not send the tokens of a kubeconfig over HTTP.
+        .require_token(!flags.http)
         .bookmark_period(flags.bookmark_period);
     if let Some(age) = flags.expire_after {
         builder = builder.expire_after(age);
@@ -117,7 +121,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     // Installs the handlers before the ready message, because a signal can arrive immediately after it.
     let mut stop = StopSignals::new().map_err(Failure::Signals)?;
     let addr = (flags.address, flags.port).into();
-    let listening = if flags.tls { server.listen_tls(addr).await } else { server.listen(addr).await };
+    let listening = if flags.http { server.listen(addr).await } else { server.listen_tls(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
     let workload =
         flags.workload.map(|millis| Workload::new(flags.seed, Duration::from_millis(millis)).start(&server));

@@ -67,17 +67,11 @@ async fn client_without_socket_observes_the_lifecycle_of_a_pod() {
     assert_eq!(server.journal().count(Verb::Patch, "pods"), 2);
 }
 
-fn connect(url: &str) -> Client {
-    let mut config = Config::new(url.parse().expect("a plain URL"));
-    config.default_namespace = "default".into();
-    Client::try_from(config).expect("a plain URL")
-}
-
 #[tokio::test]
 async fn client_over_tcp_observes_the_lifecycle_of_a_pod() {
     let server = Server::new();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    check_pod_lifecycle(connect(&listening.url())).await;
+    check_pod_lifecycle(connect_by_kubeconfig(&listening).await).await;
     listening.shutdown().await;
     assert_eq!(server.open_watches(), 0);
 }
@@ -87,6 +81,23 @@ async fn connect_by_kubeconfig(listening: &kube_testserver::Listening) -> Client
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a valid kubeconfig");
     Client::try_from(config).expect("a client")
+}
+
+#[tokio::test]
+async fn client_over_tcp_needs_the_token_of_the_kubeconfig() {
+    let server = Server::new();
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    for token in [None, Some("anybody".to_owned().into())] {
+        let mut config = Config::new(listening.url().parse().expect("a URL"));
+        config.auth_info.token = token;
+        let error = Client::try_from(config).unwrap().apiserver_version().await.unwrap_err();
+        let kube_client::Error::Api(status) = error else { panic!("{error}") };
+        assert!(status.code == 401 && status.message.contains("Listening::kubeconfig"), "{status:?}");
+    }
+    // The token stays valid on a server with other users.
+    server.access().add_user("t", "ann", &[]);
+    check_pod_lifecycle(connect_by_kubeconfig(&listening).await).await;
+    listening.shutdown().await;
 }
 
 #[tokio::test]
@@ -138,7 +149,7 @@ async fn handshake(
 #[tokio::test]
 async fn shutdown_closes_all_watches_of_an_http2_connection() {
     const WATCHES: usize = 100;
-    let server = Server::new();
+    let server = Server::builder().require_token(false).build();
     for (encrypted, graceful) in [(false, true), (true, true), (true, false), (false, false)] {
         let addr = ([127, 0, 0, 1], 0).into();
         let listening =
@@ -167,7 +178,7 @@ async fn shutdown_closes_all_watches_of_an_http2_connection() {
 
 #[tokio::test]
 async fn dropped_http2_stream_closes_its_watch() {
-    let server = Server::new();
+    let server = Server::builder().require_token(false).build();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut sender = http2(&listening).await;
     let uri = format!("{}/api/v1/configmaps?watch=true", listening.url());
@@ -182,7 +193,7 @@ async fn dropped_http2_stream_closes_its_watch() {
 
 #[tokio::test]
 async fn shutdown_closes_watches_and_abort_breaks_them() {
-    let server = Server::new();
+    let server = Server::builder().require_token(false).build();
     for graceful in [true, false] {
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
         let mut socket = TcpStream::connect(listening.local_addr()).await.unwrap();

@@ -62,10 +62,12 @@ fn invalid_flag_error_contains_flag_and_value() {
             &["--expire-after", "soon"],
             "invalid value 'soon' for '--expire-after <SECONDS>': expected a number of seconds",
         ),
-        (&["--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
+        (&["--http", "--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
         (&["--workload=0"], "invalid value '0' for '--workload <MILLISECONDS>'"),
         (&["--workload=often"], "invalid value 'often' for '--workload <MILLISECONDS>'"),
-        (&["--users"], "--tls"),
+        (&["--http", "--users"], "--users"),
+        (&["--http", "--tls"], "--tls"),
+        (&[], "--kubeconfig"),
         (&["--address", "localhost"], "invalid value 'localhost' for '--address <ADDRESS>'"),
     ] {
         let (code, text) = failure(flags);
@@ -86,7 +88,7 @@ fn startup_error_contains_path_or_address_and_cause() {
     }
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let addr = taken.local_addr().expect("an address");
-    let (code, text) = failure(&["--tls", "--port", &addr.port().to_string()]);
+    let (code, text) = failure(&["--http", "--port", &addr.port().to_string()]);
     assert_eq!(code, Some(1));
     assert!(text.starts_with(&format!("error: failed to listen on {addr}: ")), "{text}");
     assert!(
@@ -119,7 +121,9 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
     let (running, _) = RunningProgram::start(&["--kubeconfig", name]);
     assert_eq!(kubeconfig(&file)["contexts"].as_array().map(Vec::len), Some(1));
     assert_eq!(running.signal("-INT").code(), Some(0));
-    for (flags, url) in [(&[][..], "http://127.0.0.1:"), (&["--address", "0.0.0.0"], "http://0.0.0.0:")] {
+    for (flags, url) in
+        [(&["--http"][..], "http://127.0.0.1:"), (&["--http", "--address", "0.0.0.0"], "http://0.0.0.0:")]
+    {
         let (running, ready) = RunningProgram::start(flags);
         assert!(ready.starts_with(&format!("ready {url}")), "{ready}");
         assert_eq!(running.signal("-INT").code(), Some(0));

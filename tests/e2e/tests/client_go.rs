@@ -59,7 +59,8 @@ async fn a_program_with_client_go_sees_the_same_on_both_servers() -> Result<()> 
 }
 
 async fn on_the_embedded_server(program: &Path, run: Run) -> Result<Vec<String>> {
-    let server = Server::new();
+    // client-go does not send tokens of a kubeconfig over HTTP.
+    let server = Server::builder().require_token(run.tls).build();
     let addr = (Ipv4Addr::LOCALHOST, 0).into();
     let listening = if run.tls { server.listen_tls(addr).await? } else { server.listen(addr).await? };
     let dir = tempfile::tempdir()?;

@@ -33,6 +33,8 @@ pub struct Access {
     /// The stored roles and bindings of the current rules. `None` without RBAC.
     derived_from: Option<Arc<Mutex<Vec<Arc<Entry>>>>>,
     log: Arc<Mutex<UsageLog>>,
+    /// True if requests on TCP need a token even if the server has no users.
+    requires_token: bool,
 }
 
 #[derive(Debug)]
@@ -69,7 +71,7 @@ pub(crate) struct PermittedRules {
 }
 
 impl Access {
-    pub(crate) fn new(users: Users, rbac: bool) -> Self {
+    pub(crate) fn new(users: Users, rbac: bool, requires_token: bool) -> Self {
         let open = users.is_empty();
         let policy = Policy::new(rbac::bootstrap());
         let lists = AccessLists { users, open, anonymous: true, last: 0, policy, rules: Vec::new() };
@@ -77,6 +79,7 @@ impl Access {
             lists: Arc::new(RwLock::new(lists)),
             derived_from: rbac.then(Arc::default),
             log: Arc::default(),
+            requires_token,
         }
     }
 
@@ -152,21 +155,34 @@ impl Access {
         self.lists.write().rules.clear();
     }
 
-    /// Returns the token of a user with all rights, if any.
+    /// Returns the token of a user with all rights, for clients on TCP. Creates a random token if the
+    /// server has no users.
     pub(crate) fn admin_token(&self) -> Option<String> {
-        self.lists.read().users.admin_token().map(str::to_owned)
+        let mut lists = self.lists.write();
+        let known = lists.users.admin_token().map(str::to_owned);
+        known.or_else(|| {
+            (lists.open && self.requires_token).then(|| {
+                let token = random_token();
+                lists.users.add(&token, "admin", &[MASTERS]);
+                token
+            })
+        })
     }
 
-    /// Returns the user of a token. On a server without users, this is an administrator.
+    /// Returns the user of a token. Requests in the same process to a server without users belong to an
+    /// administrator.
     ///
     /// # Errors
-    /// Returns 401 for an unknown token.
-    pub(crate) fn authenticate(&self, token: Option<&str>) -> Result<User, Status> {
+    /// Returns 401 for an unknown token, and for a missing token that the server requires.
+    pub(crate) fn authenticate(&self, token: Option<&str>, on_tcp: bool) -> Result<User, Status> {
         let lists = self.lists.read();
-        if lists.open {
-            return Ok(User::new("admin", &[MASTERS, AUTHENTICATED]));
+        if !lists.open {
+            return lists.users.authenticate(token, lists.anonymous);
         }
-        lists.users.authenticate(token, lists.anonymous)
+        if on_tcp && self.requires_token {
+            return lists.users.authenticate(token, false).map_err(|_| Status::token_required());
+        }
+        Ok(User::new("admin", &[MASTERS, AUTHENTICATED]))
     }
 
     /// Returns the user as which the request of `requestor` runs. The headers can contain another user.
@@ -284,7 +300,7 @@ mod tests {
 
     #[test]
     fn only_deny_rules_restrict_requests_without_users() {
-        let access = Access::new(Users::default(), false);
+        let access = Access::new(Users::default(), false, false);
         assert!(may(&access, "admin", "/a"));
         let rule = access.add_rule(Rule::deny().paths(&["/a"]));
         assert!(!may(&access, "admin", "/a") && may(&access, "admin", "/b"));
@@ -294,7 +310,7 @@ mod tests {
 
     #[test]
     fn deny_rules_take_precedence_in_any_order() {
-        let access = Access::new(Users::default(), false);
+        let access = Access::new(Users::default(), false, false);
         access.add_user("t", "ann", &[]);
         assert!(!may(&access, "ann", "/a"));
         access.add_rule(Rule::deny().users(&["ann"]).paths(&["/a"]));
@@ -306,15 +322,15 @@ mod tests {
 
     #[test]
     fn removed_user_is_unauthorized() {
-        let access = Access::new(Users::default(), false);
+        let access = Access::new(Users::default(), false, false);
         access.add_user("t", "ann", &["devs"]);
         access.add_user("u", "bob", &[]);
-        let groups = access.authenticate(Some("t")).unwrap().groups;
+        let groups = access.authenticate(Some("t"), true).unwrap().groups;
         assert_eq!(groups, ["devs", "system:authenticated"]);
         assert!(access.remove_user("ann"));
-        assert_eq!(access.authenticate(Some("t")).unwrap_err().code(), 401);
-        assert_eq!(access.authenticate(None).unwrap().name, "system:anonymous");
+        assert_eq!(access.authenticate(Some("t"), true).unwrap_err().code(), 401);
+        assert_eq!(access.authenticate(None, true).unwrap().name, "system:anonymous");
         access.allow_anonymous(false);
-        assert_eq!(access.authenticate(None).unwrap_err().code(), 401);
+        assert_eq!(access.authenticate(None, true).unwrap_err().code(), 401);
     }
 }

@@ -118,8 +118,7 @@ impl Listening {
     pub fn kubeconfig(&self) -> String {
         let user = match &self.token {
             Some(token) => serde_json::json!({"token": token}),
-            // Without a user, kubectl prompts for a name on TLS. A server without users accepts any
-            // token.
+            // Without a user, kubectl prompts for a name on TLS. This server accepts any token.
             None if self.authority.is_some() => serde_json::json!({"token": "anybody"}),
             None => serde_json::json!({}),
         };

@@ -246,7 +246,7 @@ impl ApiService {
         self.shared.follow_rbac();
         let token = users::token(&parts.headers);
         let token = token.or_else(|| self.token.as_ref()?.to_str().ok());
-        let requestor = access.authenticate(token)?;
+        let requestor = access.authenticate(token, self.on_tcp)?;
         record.user = Some(requestor.name.clone());
         let user = access.impersonate(requestor, &parts.headers, request)?;
         record.user = Some(user.name.clone());

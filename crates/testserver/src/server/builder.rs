@@ -37,6 +37,7 @@ impl Default for ServerBuilder {
             max_body_bytes: 0,
             field_ownership: true,
             users: Users::default(),
+            requires_token: true,
             rbac: false,
             host_names: Vec::new(),
         };
@@ -174,6 +175,17 @@ impl ServerBuilder {
     /// apply of an object always starts the record, like on kube-apiserver.
     pub fn field_ownership(mut self, on: bool) -> Self {
         self.0.field_ownership = on;
+        self
+    }
+
+    /// Sets whether requests on TCP need the token of [`Listening::kubeconfig`](crate::Listening::kubeconfig)
+    /// if the server has no users. Default: `true`.
+    ///
+    /// Each server creates a random token. Without it, the server rejects requests on TCP with 401. Without
+    /// tokens, each process on the machine has all rights. Go clients do not send tokens of a kubeconfig
+    /// over HTTP. Use `Server::listen_tls` or `false` for them.
+    pub fn require_token(mut self, on: bool) -> Self {
+        self.0.requires_token = on;
         self
     }
 

@@ -75,6 +75,7 @@ pub(crate) struct Config {
     pub garbage_collector: bool,
     pub max_body_bytes: usize,
     pub users: Users,
+    pub requires_token: bool,
     pub rbac: bool,
     pub host_names: Vec<String>,
 }
@@ -137,7 +138,7 @@ impl Shared {
             advanced: Notify::new(),
             stirred: Signal::default(),
             rng: Mutex::new(fastrand::Rng::with_seed(config.seed)),
-            access: Access::new(config.users.clone(), config.rbac),
+            access: Access::new(config.users.clone(), config.rbac, config.requires_token),
             streaming_lists: Mutex::new(config.streaming_lists),
             journal: Arc::new(Journal::new(config.max_body_bytes)),
             config,

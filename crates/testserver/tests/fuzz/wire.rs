@@ -33,7 +33,7 @@ pub(crate) fn invalid_http() -> impl Strategy<Value = Vec<u8>> {
 pub(crate) fn check(connections: &[Vec<u8>]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let server = Server::new();
+        let server = Server::builder().require_token(false).build();
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await.expect("a free port");
         for bytes in connections {
             let mut stream = TcpStream::connect(listening.local_addr()).await.expect("a connection");

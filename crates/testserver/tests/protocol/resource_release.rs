@@ -81,7 +81,7 @@ async fn dropping_all_handles_releases_tasks_sockets_and_memory() {
 
 #[tokio::test]
 async fn listeners_of_one_server_stop_independently() {
-    let server = Server::new();
+    let server = Server::builder().require_token(false).build();
     configmaps(&server, &["a"]);
     let first = server.listen(ANY_PORT.into()).await.unwrap();
     let second = server.listen(ANY_PORT.into()).await.unwrap();
@@ -131,7 +131,7 @@ async fn get_from_a_thread(addr: SocketAddr) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn held_clock_advances_only_by_the_test() {
-    let server = Server::builder().hold_paused_clock(true).build();
+    let server = Server::builder().hold_paused_clock(true).require_token(false).build();
     let listening = server.listen(ANY_PORT.into()).await.unwrap();
     let (start, second) = (Instant::now(), Duration::from_secs(1));
     for _ in 0..20 {
@@ -163,7 +163,7 @@ async fn tasks_after(time: Duration) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn frozen_server_does_not_close_connections() {
-    let server = Server::builder().hold_paused_clock(true).build();
+    let server = Server::builder().hold_paused_clock(true).require_token(false).build();
     let listening = server.listen(ANY_PORT.into()).await.unwrap();
     let _silent = Connection::open(listening.local_addr()).await;
     get_from_a_thread(listening.local_addr()).await;
@@ -177,7 +177,7 @@ async fn frozen_server_does_not_close_connections() {
 
 #[tokio::test(start_paused = true)]
 async fn connection_without_a_request_is_closed() {
-    let server = Server::builder().hold_paused_clock(true).build();
+    let server = Server::builder().hold_paused_clock(true).require_token(false).build();
     let plain = server.listen(ANY_PORT.into()).await.unwrap();
     let tls = server.listen_tls(ANY_PORT.into()).await.unwrap();
     let mut silent = Vec::new();
