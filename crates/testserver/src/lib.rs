@@ -104,3 +104,4 @@ pub use server::until::UntilError;
 pub use server::workload::{Workload, WorkloadHandle};
 pub use status::Status;
 pub use storage::watch_cache::Lag;
+pub use write::unsupported::{UnsupportedFeature, unsupported_features};

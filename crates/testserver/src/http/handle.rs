@@ -32,9 +32,9 @@ use crate::wire::query::parse_version;
 use crate::wire::route::{ResourcePath, Route};
 use crate::write::decode;
 use crate::write::delete_options;
-use crate::write::escalation;
 use crate::write::patch::PatchRequest;
 use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
+use crate::write::{escalation, unsupported};
 
 type HandlerResult = Result<Response<Body>, Status>;
 
@@ -90,7 +90,7 @@ async fn resource(
     let served = served.filter(|served| served.kind.rules.namespaced || !in_namespace);
     let Some(served) = served else { return resource_not_served(shared, path) };
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
-    let part = part(&served, path)?;
+    let part = part(shared, &served, path)?;
     let method = &call.parts.method;
     // For custom resources, only the verb matters.
     if !served.kind.rules.custom && (*method == Method::HEAD || path.watch && *method != Method::GET) {
@@ -139,7 +139,7 @@ fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool
 }
 
 /// Returns the part of the object that the path addresses: the object itself, or a subresource.
-fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
+fn part(shared: &Shared, served: &Served, path: &ResourcePath) -> Result<Part, Status> {
     match path.subresource.as_deref() {
         None => Ok(Part::Main),
         Some("status") if served.kind.rules.status => Ok(Part::Status),
@@ -150,7 +150,10 @@ fn part(served: &Served, path: &ResourcePath) -> Result<Part, Status> {
         Some(_) if served.kind.rules.custom => {
             Err(Status::not_found(served.kind.named(), path.name.as_deref().unwrap_or("")))
         }
-        Some(_) => Err(Status::no_such_resource()),
+        Some(other) => {
+            unsupported::check_subresource(shared, &served.kind.plural, other)?;
+            Err(Status::no_such_resource())
+        }
     }
 }
 

@@ -38,6 +38,7 @@ impl Default for ServerBuilder {
             field_ownership: true,
             users: Users::default(),
             requires_token: true,
+            strict: false,
             rbac: false,
             host_names: Vec::new(),
         };
@@ -175,6 +176,17 @@ impl ServerBuilder {
     /// apply of an object always starts the record, like on kube-apiserver.
     pub fn field_ownership(mut self, on: bool) -> Self {
         self.0.field_ownership = on;
+        self
+    }
+
+    /// Sets whether the server rejects requests that rely on a feature that it does not implement.
+    /// Default: `false`, which accepts them, and logs the first use of each feature.
+    ///
+    /// We recommend `true`, so that a test cannot pass only because the server ignored an object. The
+    /// status has the code 501. [`unsupported_features`](crate::unsupported_features) lists the features,
+    /// and says which ones a strict server only logs.
+    pub fn strict(mut self, on: bool) -> Self {
+        self.0.strict = on;
         self
     }
 

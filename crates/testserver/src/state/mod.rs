@@ -7,6 +7,7 @@ pub(crate) mod graph;
 mod registry;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::futures::Notified;
@@ -76,6 +77,7 @@ pub(crate) struct Config {
     pub max_body_bytes: usize,
     pub users: Users,
     pub requires_token: bool,
+    pub strict: bool,
     pub rbac: bool,
     pub host_names: Vec<String>,
 }
@@ -103,6 +105,8 @@ pub(crate) struct Shared {
     pub gate: Gate,
     pub plan: Mutex<Option<Arc<PlanState>>>,
     pub recent: Recent,
+    /// The features that a log line has reported, as bits.
+    pub reported_features: AtomicU64,
     /// Completes each change within the same write, as controllers do later in a cluster.
     settle: fn(&mut State, &Self),
     #[cfg(feature = "openapi")]
@@ -148,6 +152,7 @@ impl Shared {
             gate: Gate::default(),
             plan: Mutex::default(),
             recent: Recent::default(),
+            reported_features: AtomicU64::default(),
             settle,
             #[cfg(feature = "openapi")]
             openapi: documents::Documents::default(),

@@ -31,6 +31,7 @@ pub(crate) fn create(
     crate::write::custom::admit::read(kind, Via::Put, &mut object, options)?;
     type_meta::check_kept(&object, kind)?;
     options.check(&object, None)?;
+    crate::write::unsupported::check(shared, kind, &object)?;
     object = crate::schemas::kinds::events::inside(kind, object);
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();

@@ -21,6 +21,7 @@ pub(crate) mod scale_body;
 pub(crate) mod strict;
 pub(crate) mod target;
 pub(crate) mod type_meta;
+pub(crate) mod unsupported;
 pub(crate) mod update;
 
 pub(crate) use crate::wire::object::Object;

@@ -126,6 +126,7 @@ pub(crate) fn update(
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
         mode.options.check(&after, Some(&before))?;
+        crate::write::unsupported::check(shared, target.kind(), &after)?;
         let after = events::inside(target.kind(), after);
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;

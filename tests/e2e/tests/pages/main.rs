@@ -9,4 +9,6 @@
     reason = "the code of pages"
 )]
 
+mod unsupported;
+
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
