@@ -7,7 +7,7 @@ pub(crate) mod graph;
 mod registry;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::futures::Notified;
@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     pub gate: Gate,
     pub plan: Mutex<Option<Arc<PlanState>>>,
     pub recent: Recent,
+    /// The number of addresses that Services have received.
+    pub service_addresses: AtomicU32,
     /// The features that a log line has reported, as bits.
     pub reported_features: AtomicU64,
     /// Completes each change within the same write, as controllers do later in a cluster.
@@ -152,6 +154,7 @@ impl Shared {
             gate: Gate::default(),
             plan: Mutex::default(),
             recent: Recent::default(),
+            service_addresses: AtomicU32::default(),
             reported_features: AtomicU64::default(),
             settle,
             #[cfg(feature = "openapi")]

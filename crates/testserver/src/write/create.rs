@@ -43,11 +43,15 @@ pub(crate) fn create(
         }
         let name = meta(&object, "name").to_owned();
         crate::write::metadata::check_new(kind, &object)?;
+        crate::schemas::kinds::workloads::select(kind, &mut object);
         crate::schemas::kinds::defaults::spec(kind, &mut object);
         crate::write::rules::check(kind, &object, None)?;
         crate::write::custom::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
         crate::write::apply::track::created(shared, kind, options, &mut object);
+        if kind.is_service() {
+            crate::schemas::kinds::services::assign(&shared.service_addresses, None, &mut object);
+        }
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
             Ok(Written::Created(entry)) if !options.dry_run => {

@@ -131,6 +131,9 @@ pub(crate) fn update(
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
         crate::write::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
+        if target.kind().is_service() && mode.part == Part::Main {
+            crate::schemas::kinds::services::assign(&shared.service_addresses, Some(&before), &mut after);
+        }
         crate::write::rules::check(target.kind(), &after, Some(&before))?;
         crate::write::custom::admit::check_update(
             target.kind(),

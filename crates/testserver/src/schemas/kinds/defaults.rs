@@ -28,6 +28,9 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
     if kind.is_pod() {
         pod(object);
     }
+    if kind.is_service() {
+        crate::schemas::kinds::services::spec(object);
+    }
     crate::schemas::kinds::workloads::spec(kind, object);
     if (kind.group.as_str(), kind.plural.as_str()) == ("coordination.k8s.io", "leases") {
         fill(object, &[("spec", json!({}))]);
@@ -77,9 +80,34 @@ pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
             ("schedulerName", json!("default-scheduler")),
         ],
     );
-    for list in ["initContainers", "containers"] {
-        containers(spec, list);
+    // The second name is deprecated.
+    for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
+        if let Some(account) = spec.get(from).cloned() {
+            fill(spec, &[(to, account)]);
+        }
     }
+    for volume in items(spec, "volumes") {
+        if volume.len() == 1 {
+            fill(volume, &[("emptyDir", json!({}))]);
+        }
+        for source in ["configMap", "secret", "projected", "downwardAPI"] {
+            if let Some(source) = object_mut(volume, source) {
+                fill(source, &[("defaultMode", json!(0o644))]);
+            }
+        }
+    }
+    for list in ["initContainers", "containers"] {
+        items(spec, list).for_each(container);
+    }
+}
+
+/// Returns the objects of a list.
+pub(crate) fn items<'a>(
+    parent: &'a mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    let items = parent.get_mut(list).and_then(Value::as_array_mut);
+    items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// An image with the tag `latest` or without a tag is always pulled.
@@ -90,19 +118,25 @@ fn pull_policy(container: &Map<String, Value>) -> &'static str {
     if tagged { "IfNotPresent" } else { "Always" }
 }
 
-fn containers(spec: &mut Map<String, Value>, list: &str) {
-    for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(container) = container.as_object_mut() {
-            let pulled = pull_policy(container);
-            fill(
-                container,
-                &[
-                    ("resources", json!({})),
-                    ("terminationMessagePath", json!("/dev/termination-log")),
-                    ("terminationMessagePolicy", json!("File")),
-                    ("imagePullPolicy", json!(pulled)),
-                ],
-            );
+fn container(container: &mut Map<String, Value>) {
+    let pulled = pull_policy(container);
+    fill(
+        container,
+        &[
+            ("resources", json!({})),
+            ("terminationMessagePath", json!("/dev/termination-log")),
+            ("terminationMessagePolicy", json!("File")),
+            ("imagePullPolicy", json!(pulled)),
+        ],
+    );
+    items(container, "ports").for_each(|port| fill(port, &[("protocol", json!("TCP"))]));
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = object_mut(container, probe) else { continue };
+        let numbers =
+            [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)];
+        fill(probe, &numbers.map(|(key, number)| (key, json!(number))));
+        if let Some(get) = object_mut(probe, "httpGet") {
+            fill(get, &[("path", json!("/")), ("scheme", json!("HTTP"))]);
         }
     }
 }
@@ -137,6 +171,26 @@ mod tests {
         let Value::Object(mut object) = object else { panic!("no object") };
         spec(&kind, &mut object);
         Value::Object(object)
+    }
+
+    #[test]
+    fn ports_probes_and_volumes_of_pods_get_defaults() {
+        let container =
+            json!({"name": "c", "ports": [{"containerPort": 1}], "readinessProbe": {"httpGet": {"port": 1}}});
+        let spec = json!({
+            "containers": [container], "serviceAccountName": "robot",
+            "volumes": [{"name": "a"}, {"name": "b", "secret": {}}]
+        });
+        let spec = defaulted("Pod", json!({"metadata": {}, "spec": spec}))["spec"].clone();
+        let container = &spec["containers"][0];
+        assert_eq!(container["ports"], json!([{"containerPort": 1, "protocol": "TCP"}]));
+        let probe = json!({
+            "httpGet": {"port": 1, "path": "/", "scheme": "HTTP"},
+            "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3
+        });
+        assert_eq!(container["readinessProbe"], probe);
+        let volumes = json!([{"name": "a", "emptyDir": {}}, {"name": "b", "secret": {"defaultMode": 420}}]);
+        assert_eq!((&spec["volumes"], &spec["serviceAccount"]), (&volumes, &json!("robot")));
     }
 
     #[test]

@@ -203,6 +203,10 @@ impl Kind {
         self.plural == "events" && matches!(self.group.as_str(), "" | "events.k8s.io")
     }
 
+    pub(crate) fn is_service(&self) -> bool {
+        self.group.is_empty() && self.plural == "services"
+    }
+
     pub(crate) fn is_pod(&self) -> bool {
         self.group.is_empty() && self.plural == "pods"
     }

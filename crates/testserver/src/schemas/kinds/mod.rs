@@ -5,5 +5,6 @@ pub(crate) mod defaults;
 pub(crate) mod events;
 pub(crate) mod kind;
 pub(crate) mod labels;
+pub(crate) mod services;
 pub(crate) mod times;
 pub(crate) mod workloads;

@@ -4,9 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::schemas::kinds::defaults::{fill, object_mut, pod_spec};
 use crate::schemas::kinds::kind::Kind;
-use crate::wire::object::metadata_mut;
+use crate::wire::object::{meta, metadata_mut};
 
 type Object = Map<String, Value>;
+
+/// The label of the Pods of a Job.
+const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// Sets the defaults of a spec, on every write.
 pub(crate) fn spec(kind: &Kind, object: &mut Object) {
@@ -79,18 +82,53 @@ fn daemon_set(object: &mut Object) -> Value {
 
 /// Copies the selector and the labels from the template if they are not set.
 fn replication_controller(object: &mut Object) -> Value {
+    let labels = labels_of_template(object);
+    labels.map_or_else(|| json!({"replicas": 1}), |labels| json!({"replicas": 1, "selector": labels}))
+}
+
+/// Returns the labels of the template. An object without labels receives the same labels.
+fn labels_of_template(object: &mut Object) -> Option<Value> {
     let template = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels"));
-    let labels = template.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty())).cloned();
-    let Some(labels) = labels else { return json!({"replicas": 1}) };
+    let labels = template.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty())).cloned()?;
     let metadata = metadata_mut(object);
     if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
         metadata.insert("labels".into(), labels.clone());
     }
-    json!({"replicas": 1, "selector": labels})
+    Some(labels)
+}
+
+/// Gives a new Job a selector, and its Pods the labels of the selector.
+pub(crate) fn select(kind: &Kind, object: &mut Object) {
+    let is_manual = object.get("spec").is_some_and(|spec| spec["manualSelector"] == true);
+    if (kind.group.as_str(), kind.plural.as_str()) != ("batch", "jobs") || is_manual {
+        return;
+    }
+    let (uid, name) = (json!(meta(object, "uid")), json!(meta(object, "name")));
+    let new = [
+        (JOB_UID, uid.clone()),
+        ("controller-uid", uid.clone()),
+        ("batch.kubernetes.io/job-name", name.clone()),
+        ("job-name", name),
+    ];
+    if let Some(labels) = inside(object, &["spec", "template", "metadata", "labels"]) {
+        fill(labels, &new);
+    }
+    if let Some(labels) = inside(object, &["spec", "selector", "matchLabels"]) {
+        fill(labels, &new[..1]);
+    }
+}
+
+/// Returns the object at `path`, and creates it if it does not exist.
+fn inside<'a>(object: &'a mut Object, path: &[&str]) -> Option<&'a mut Object> {
+    path.iter().try_fold(object, |object, key| {
+        fill(object, &[(key, json!({}))]);
+        object_mut(object, key)
+    })
 }
 
 /// A job without both fields runs one pod once. A job with only a parallelism is a work queue.
 fn job(object: &mut Object) -> Value {
+    labels_of_template(object);
     if let Some(spec) = object_mut(object, "spec").filter(|spec| !spec.contains_key("parallelism")) {
         fill(spec, &[("completions", json!(1))]);
     }
@@ -128,6 +166,27 @@ mod tests {
         assert_eq!(rolling["spec"]["strategy"], expected);
         let recreated = completed("deployments", &json!({"strategy": {"type": "Recreate"}}));
         assert_eq!(recreated["spec"]["strategy"], json!({"type": "Recreate"}));
+    }
+
+    #[test]
+    fn only_a_job_without_manual_selector_gets_one() {
+        let kind =
+            crate::schemas::kinds::builtin::kinds().into_iter().find(|kind| kind.kind == "Job").unwrap();
+        let selected = |spec: &Value| {
+            let job = json!({"metadata": {"name": "sum", "uid": "u"}, "spec": spec});
+            let Value::Object(mut job) = job else { panic!("no object") };
+            select(&kind, &mut job);
+            super::spec(&kind, &mut job);
+            Value::Object(job)
+        };
+        let job = selected(&json!({"template": {"metadata": {"labels": {"job-name": "mine"}}}}));
+        let labels = json!({
+            "controller-uid": "u", "job-name": "mine", JOB_UID: "u", "batch.kubernetes.io/job-name": "sum"
+        });
+        assert_eq!(job["spec"]["selector"], json!({"matchLabels": {JOB_UID: "u"}}));
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+        assert_eq!(job["metadata"]["labels"], labels);
+        assert_eq!(selected(&json!({"manualSelector": true}))["spec"].get("selector"), None);
     }
 
     #[test]
