@@ -3,6 +3,7 @@
 #![allow(
     dead_code,
     missing_docs,
+    unreachable_pub,
     unused_imports,
     clippy::all,
     clippy::needless_pass_by_value,
