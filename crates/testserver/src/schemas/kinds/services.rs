@@ -1,0 +1,102 @@
+//! Defaults and addresses of Services.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use crate::schemas::kinds::defaults::{fill, items, object_mut};
+
+type Object = Map<String, Value>;
+
+/// The start of the addresses. 10.96.0.0/12 is a usual range of clusters.
+const RANGE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 0);
+
+fn text<'a>(spec: &'a Object, key: &str) -> &'a str {
+    spec.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Sets the defaults of a spec, on every write.
+pub(crate) fn spec(object: &mut Object) {
+    let Some(spec) = object_mut(object, "spec") else { return };
+    fill(spec, &[("type", json!("ClusterIP")), ("sessionAffinity", json!("None"))]);
+    let is_external = matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
+    if is_external {
+        fill(spec, &[("externalTrafficPolicy", json!("Cluster"))]);
+    }
+    if text(spec, "type") == "LoadBalancer" {
+        fill(spec, &[("allocateLoadBalancerNodePorts", json!(true))]);
+    }
+    if is_external || text(spec, "type") == "ClusterIP" {
+        fill(spec, &[("internalTrafficPolicy", json!("Cluster"))]);
+    }
+    for port in items(spec, "ports") {
+        let number = port.get("port").cloned().unwrap_or_default();
+        // Go writes 0 for an absent target.
+        if port.get("targetPort").is_some_and(|target| *target == 0 || target == "") {
+            port.remove("targetPort");
+        }
+        fill(port, &[("protocol", json!("TCP")), ("targetPort", number)]);
+    }
+}
+
+/// Assigns the addresses of a Service. An update without an address keeps the address of `before`.
+pub(crate) fn assign(next: &AtomicU32, before: Option<&Object>, object: &mut Object) {
+    let Some(spec) = object_mut(object, "spec") else { return };
+    if text(spec, "type") == "ExternalName" {
+        return;
+    }
+    if text(spec, "clusterIP").is_empty() {
+        let old = before.and_then(|before| before.get("spec")?.get("clusterIP")?.as_str());
+        let address = old.map_or_else(
+            || Ipv4Addr::from(u32::from(RANGE) + 1 + next.fetch_add(1, Ordering::Relaxed)).to_string(),
+            str::to_owned,
+        );
+        spec.insert("clusterIP".into(), address.into());
+    }
+    let address = json!([spec["clusterIP"]]);
+    fill(
+        spec,
+        &[("clusterIPs", address), ("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))],
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(spec: Value) -> Object {
+        let mut object = Map::from_iter([("spec".to_owned(), spec)]);
+        super::spec(&mut object);
+        object
+    }
+
+    #[test]
+    fn ports_and_policies_get_defaults() {
+        let expected = json!({
+            "type": "NodePort", "sessionAffinity": "None", "externalTrafficPolicy": "Cluster",
+            "internalTrafficPolicy": "Cluster",
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}, {"port": 1, "protocol": "UDP", "targetPort": "a"}]
+        });
+        let ports = json!([{"port": 80, "targetPort": 0}, {"port": 1, "protocol": "UDP", "targetPort": "a"}]);
+        assert_eq!(service(json!({"type": "NodePort", "ports": ports}))["spec"], expected);
+        let external = service(json!({"type": "ExternalName"}));
+        assert_eq!(external["spec"], json!({"type": "ExternalName", "sessionAffinity": "None"}));
+    }
+
+    #[test]
+    fn addresses_are_unique_and_stay() {
+        let next = AtomicU32::new(0);
+        let assigned = |before: Option<&Object>, spec: Value| {
+            let mut object = service(spec);
+            assign(&next, before, &mut object);
+            object
+        };
+        let first = assigned(None, json!({}));
+        assert_eq!(first["spec"]["clusterIPs"], json!(["10.96.0.1"]));
+        assert_eq!(assigned(None, json!({}))["spec"]["clusterIP"], "10.96.0.2");
+        assert_eq!(assigned(Some(&first), json!({})), first);
+        assert_eq!(assigned(None, json!({"clusterIP": "None"}))["spec"]["clusterIPs"], json!(["None"]));
+        assert_eq!(assigned(None, json!({"type": "ExternalName"}))["spec"].get("clusterIP"), None);
+    }
+}
