@@ -4,23 +4,19 @@
 /// The reasons of differences, with the commands as written in the topics.
 pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
     (
-        "some kinds are not served, see docs/testserver.md",
+        "some kinds are not served, see docs/testserver-reference.md",
         &["kubectl api-resources --no-headers", "kubectl api-versions"],
     ),
     (
-        "specs of built-in kinds are not validated, see docs/testserver.md",
+        "specs of built-in kinds are not validated, see docs/testserver-reference.md",
         &["sed 's/replicas: 2/replicas: -1/' objects/deployment.yaml | kubectl apply --server-side -f -"],
     ),
     (
-        "the message about a rejected patch contains another text, see docs/testserver.md",
+        "the message about a rejected patch contains another text, see docs/testserver-reference.md",
         &[
             r#"kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'"#,
             "sed 's/replicas: 2/replica: 2/' objects/deployment.yaml | kubectl apply -f -",
         ],
-    ),
-    (
-        "selectors of Jobs are not generated, see docs/testserver.md",
-        &["kubectl get jobs,cronjobs -o wide", "kubectl get all -o wide"],
     ),
 ];
 
