@@ -10,7 +10,7 @@ use kube_informer_e2e::real::{Options, RealServer};
 use kube_testserver::Server;
 use serde_json::{Map, Value, json};
 
-/// The parts of schemas that the testserver omits, see docs/testserver.md.
+/// The parts of schemas that the testserver omits, see docs/testserver-reference.md.
 const OMITTED: [&str; 2] = ["description", "x-kubernetes-unions"];
 
 /// The deadline of the real server to publish the schemas of a new CRD.
