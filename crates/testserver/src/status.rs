@@ -452,12 +452,6 @@ impl Status {
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
-
-    /// Rejects a request without the token that a server on TCP requires.
-    pub(crate) fn token_required() -> Self {
-        let text = "a client on TCP must send the token of Listening::kubeconfig; ServerBuilder::require_token(false) accepts all clients";
-        Self::new(401, "Unauthorized", text)
-    }
 }
 
 /// Returns the body of the response for a delete that removed its object immediately.

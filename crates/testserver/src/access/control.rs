@@ -53,6 +53,10 @@ struct AccessLists {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(u64);
 
+/// The message for a request on TCP without the token of the server.
+const TOKEN_REQUIRED: &str = "a client on TCP must send the token of Listening::kubeconfig; \
+                              ServerBuilder::require_token(false) accepts all clients";
+
 /// The decision of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
@@ -180,7 +184,10 @@ impl Access {
             return lists.users.authenticate(token, lists.anonymous);
         }
         if on_tcp && self.requires_token {
-            return lists.users.authenticate(token, false).map_err(|_| Status::token_required());
+            return lists
+                .users
+                .authenticate(token, false)
+                .map_err(|_| Status::new(401, "Unauthorized", TOKEN_REQUIRED));
         }
         Ok(User::new("admin", &[MASTERS, AUTHENTICATED]))
     }

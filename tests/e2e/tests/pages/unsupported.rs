@@ -5,7 +5,7 @@ use kube_testserver::unsupported_features;
 #[test]
 fn page_lists_each_unsupported_feature() {
     let page = include_str!("../../../../docs/testserver.md");
-    let (_, section) = page.split_once("\n## What is not implemented\n").expect("the section");
+    let (_, section) = page.split_once("\n## Unsupported features\n").expect("the section");
     let listed: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     let rows = unsupported_features().iter().map(|feature| {
         let strict = if feature.is_rejected() { "rejected" } else { "logged" };
