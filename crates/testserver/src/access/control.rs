@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::access::attributes::Attributes;
 use crate::access::impersonation;
-use crate::access::rbac::{self, Policy};
+use crate::access::rbac::{BOOTSTRAP, Policy};
 use crate::access::rule::{Effect, Rule};
 use crate::access::usage::{Record, Usage, UsageLog};
 use crate::access::users::{AUTHENTICATED, MASTERS, User, Users, random_token};
@@ -44,7 +44,8 @@ struct AccessLists {
     open: bool,
     anonymous: bool,
     last: u64,
-    policy: Policy,
+    /// Derived from the stored roles and bindings. `None` means the bootstrap policy.
+    stored_policy: Option<Policy>,
     rules: Vec<(RuleId, Rule)>,
 }
 
@@ -77,8 +78,8 @@ pub(crate) struct PermittedRules {
 impl Access {
     pub(crate) fn new(users: Users, rbac: bool, requires_token: bool) -> Self {
         let open = users.is_empty();
-        let policy = Policy::new(rbac::bootstrap());
-        let lists = AccessLists { users, open, anonymous: true, last: 0, policy, rules: Vec::new() };
+        let lists =
+            AccessLists { users, open, anonymous: true, last: 0, stored_policy: None, rules: Vec::new() };
         Self {
             lists: Arc::new(RwLock::new(lists)),
             derived_from: rbac.then(Arc::default),
@@ -93,7 +94,8 @@ impl Access {
         let mut known = derived_from.lock();
         let now = stored();
         if known.len() != now.len() || known.iter().zip(&now).any(|(known, now)| !Arc::ptr_eq(known, now)) {
-            self.lists.write().policy = Policy::new(now.iter().map(|entry| entry.object()));
+            let policy = Policy::new(now.iter().map(|entry| entry.object()));
+            self.lists.write().stored_policy = Some(policy);
             *known = now;
         }
     }
@@ -232,7 +234,7 @@ impl Access {
             return false;
         }
         let lists = self.lists.read();
-        let granting = lists.policy.granted.iter().filter(|rule| rule.names_user(&user.name));
+        let granting = lists.policy().granted.iter().filter(|rule| rule.names_user(&user.name));
         for part in granting.filter(|rule| rule.matches(right)).flat_map(|rule| rule.used_by(right)) {
             self.log.lock().add(&user.name, Record::Used(part));
         }
@@ -250,7 +252,7 @@ impl Access {
     /// at the most recent request or call of [`Server::access`](crate::Server::access).
     pub fn usage(&self, user: &str) -> Usage {
         let lists = self.lists.read();
-        let granted = lists.policy.granted.iter().filter(|rule| rule.names_user(user));
+        let granted = lists.policy().granted.iter().filter(|rule| rule.names_user(user));
         self.log.lock().usage(user, granted.flat_map(Rule::rights).collect())
     }
 
@@ -272,7 +274,7 @@ impl Access {
 
     /// Returns the rules of a role that a binding in this namespace refers to.
     pub(crate) fn referenced_rules(&self, reference: &Value, namespace: &str) -> Option<Vec<Rule>> {
-        self.lists.read().policy.referenced(reference, namespace)
+        self.lists.read().policy().referenced(reference, namespace)
     }
 
     /// Returns the rights of a user in a namespace.
@@ -286,9 +288,13 @@ impl Access {
 }
 
 impl AccessLists {
+    fn policy(&self) -> &Policy {
+        self.stored_policy.as_ref().unwrap_or(&BOOTSTRAP)
+    }
+
     /// Returns the rules of RBAC and of the test.
     fn all(&self) -> impl Iterator<Item = &Rule> {
-        self.policy.granted.iter().chain(self.added())
+        self.policy().granted.iter().chain(self.added())
     }
 
     fn added(&self) -> impl Iterator<Item = &Rule> {

@@ -1,6 +1,7 @@
 //! RBAC: derives rules from Roles, ClusterRoles and their bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) fn bootstrap() -> Vec<Object> {
     serde_json::from_str(include_str!("bootstrap.json")).expect("bootstrap.json contains objects")
 }
+
+/// The policy of the bootstrap roles, which all servers of a process share.
+pub(crate) static BOOTSTRAP: LazyLock<Policy> = LazyLock::new(|| Policy::new(bootstrap()));
 
 /// The namespace of a role, or `""` for a ClusterRole, and its name.
 type RoleKey = (String, String);

@@ -280,22 +280,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn first_use_of_a_feature_is_reported_once() {
-        let server = Server::new();
-        let reported = || server.shared.reported_features.load(Ordering::Relaxed);
-        let create = |name: &str| {
-            let pod = json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-                "spec": {"priorityClassName": "p", "containers": [{"name": "c", "image": "i"}]},
-            });
-            server.create(&pod).unwrap();
+    /// Returns an object that relies on a feature which is only logged.
+    fn example(feature: &str) -> serde_json::Value {
+        let pod = |field: &str| json!({field: "n", "containers": [{"name": "c", "image": "i"}]});
+        let (version, kind, more) = match feature {
+            "resource quotas" => ("v1", "ResourceQuota", json!({})),
+            "limit ranges" => ("v1", "LimitRange", json!({"spec": {"limits": []}})),
+            "Pod security" => ("v1", "Namespace", json!({})),
+            "priority classes" => ("v1", "Pod", json!({"spec": pod("priorityClassName")})),
+            "runtime classes" => ("v1", "Pod", json!({"spec": pod("runtimeClassName")})),
+            "default storage classes" => {
+                let resources = json!({"requests": {"storage": "1Gi"}});
+                let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": resources});
+                ("v1", "PersistentVolumeClaim", json!({"spec": spec}))
+            }
+            "priority and fairness" => {
+                let spec = json!({"priorityLevelConfiguration": {"name": "exempt"}});
+                ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", json!({"spec": spec}))
+            }
+            "token Secrets" => ("v1", "Secret", json!({"type": "kubernetes.io/service-account-token"})),
+            _ => panic!("the feature {feature:?} has no example"),
         };
-        assert_eq!(reported(), 0);
-        create("a");
-        let first = reported();
-        assert_eq!(first.count_ones(), 1);
-        create("b");
-        assert_eq!(reported(), first);
+        let mut object = more;
+        object["apiVersion"] = json!(version);
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({"name": "a", "labels": {"pod-security.kubernetes.io/enforce": "baseline"},
+            "annotations": {"kubernetes.io/service-account.name": "default"}});
+        object
+    }
+
+    #[test]
+    fn first_use_of_each_logged_feature_is_reported_once() {
+        let server = Server::builder().strict(true).build();
+        let reported = || server.shared.reported_features.load(Ordering::Relaxed);
+        let features = unsupported_features().iter().enumerate();
+        for (index, feature) in features.filter(|(_, feature)| !feature.is_rejected()) {
+            let (before, mut object) = (reported(), example(feature.name()));
+            for name in ["a", "b"] {
+                object["metadata"]["name"] = json!(format!("{name}{index}"));
+                server.create(&object).unwrap();
+                assert_eq!(reported(), before | 1 << index, "{feature:?}");
+            }
+        }
     }
 }
