@@ -320,8 +320,7 @@ async fn columns_of_api_services_are_repeated(place: Place) -> Result<()> {
         let group = format!("{name}.{label}.test");
         let service = json!({
             "metadata": {"name": format!("v1.{group}"), "labels": {"of": label}},
-            "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
-                     "service": {"namespace": label, "name": "absent"}, "insecureSkipTLSVerify": true},
+            "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10},
         });
         place.admin().post(all, &service).await?.expect(201)?;
     }

@@ -38,7 +38,7 @@ impl Default for ServerBuilder {
             field_ownership: true,
             users: Users::default(),
             requires_token: true,
-            strict: false,
+            strict: true,
             rbac: false,
             host_names: Vec::new(),
         };
@@ -179,12 +179,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets whether the server rejects requests that rely on a feature that it does not implement.
-    /// Default: `false`, which accepts them, and logs the first use of each feature.
+    /// Sets whether the server rejects requests that rely on a feature that it does not implement, with
+    /// the code 501. Default: `true`, so that a test cannot pass only because the server ignored an object.
     ///
-    /// We recommend `true`, so that a test cannot pass only because the server ignored an object. The
-    /// status has the code 501. [`unsupported_features`](crate::unsupported_features) lists the features,
-    /// and says which ones a strict server only logs.
+    /// `false` accepts these requests, and logs the first use of each feature.
+    /// [`unsupported_features`](crate::unsupported_features) lists the features, and says which ones a
+    /// strict server only logs.
     pub fn strict(mut self, on: bool) -> Self {
         self.0.strict = on;
         self
