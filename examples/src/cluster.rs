@@ -11,10 +11,14 @@ use kube_client::{
     config::{KubeConfigOptions, Kubeconfig},
     core::{ApiResource, NamespaceResourceScope},
 };
-use kube_testserver::{Server, Workload, WorkloadHandle};
+use kube_testserver::Server;
 use serde::de::DeserializeOwned;
 
-use crate::{cli, connection, duration::RunDuration};
+use crate::{
+    cli, connection,
+    duration::RunDuration,
+    workload::{Workload, WorkloadHandle},
+};
 
 /// The HTTP status of a resource that the API server does not serve. If the API group is unknown, the body
 /// contains text instead of a `Status`.

@@ -101,7 +101,6 @@ pub use server::replicas::Replicas;
 pub use server::snapshot::{Snapshot, SnapshotDiff};
 #[cfg(feature = "kube")]
 pub use server::until::UntilError;
-pub use server::workload::{Workload, WorkloadHandle};
 pub use status::Status;
 pub use storage::watch_cache::Lag;
 pub use write::unsupported::{UnsupportedFeature, unsupported_features};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use kube_testserver::{Listening, Rights, Server, Workload};
+use kube_testserver::{Listening, Rights, Server};
 use serde_json::json;
 use tokio::time::Duration;
 
@@ -45,15 +45,12 @@ struct Flags {
     /// Send bookmarks on idle watches at this interval, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, allow_negative_numbers = true)]
     bookmark_period: Duration,
-    /// Use this seed for uids, generated names and the simulated workload.
+    /// Use this seed for uids and generated names.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Delete objects whose owners no longer exist, like the garbage collector of a cluster.
     #[arg(long)]
     garbage_collector: bool,
-    /// Simulate the writes of a cluster. The value is the interval between two writes in milliseconds.
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    workload: Option<u64>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -123,13 +120,8 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     let addr = (flags.address, flags.port).into();
     let listening = if flags.http { server.listen(addr).await } else { server.listen_tls(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
-    let workload =
-        flags.workload.map(|millis| Workload::new(flags.seed, Duration::from_millis(millis)).start(&server));
     announce(&listening, &flags)?;
     stop.received().await;
-    if let Some(workload) = workload {
-        workload.stop().await;
-    }
     listening.shutdown().await;
     Ok(())
 }

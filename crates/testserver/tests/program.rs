@@ -63,8 +63,6 @@ fn invalid_flag_error_contains_flag_and_value() {
             "invalid value 'soon' for '--expire-after <SECONDS>': expected a number of seconds",
         ),
         (&["--http", "--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
-        (&["--workload=0"], "invalid value '0' for '--workload <MILLISECONDS>'"),
-        (&["--workload=often"], "invalid value 'often' for '--workload <MILLISECONDS>'"),
         (&["--http", "--users"], "--users"),
         (&["--http", "--tls"], "--tls"),
         (&[], "--kubeconfig"),
@@ -106,7 +104,7 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("kubeconfig");
     let name = file.to_str().expect("UTF-8");
-    let all = ["--tls", "--users", "--garbage-collector", "--workload", "1", "--kubeconfig", name];
+    let all = ["--tls", "--users", "--garbage-collector", "--kubeconfig", name];
     let times = ["--bookmark-period", "1", "--expire-after", "1e19"];
     let (running, ready) = RunningProgram::start(&[&all[..], &times[..]].concat());
     assert_eq!(ready, format!("ready {name}\n"));

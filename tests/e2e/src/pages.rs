@@ -6,8 +6,6 @@ use kube_client::Client;
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
-use crate::embedded::EmbeddedProgram;
-
 /// Selects the child process that runs the program of a page.
 const IS_CHILD: &str = "KUBE_INFORMER_PAGE_PROGRAM";
 /// The time limit of a program. A program takes milliseconds.
@@ -55,8 +53,9 @@ where
     });
 }
 
-/// Runs a complete program in a separate process. Its kubeconfig refers to an embedded server with a
-/// hundred Pods. `test` is the name of the calling test in its binary.
+/// Runs a complete program in a separate process. Its kubeconfig refers to a server of this process, which
+/// contains the Pods of [`server_with_pods`] and `shop/blog-0`. `test` is the name of the calling test in its
+/// binary.
 ///
 /// # Panics
 /// Panics if the program fails or times out.
@@ -66,12 +65,14 @@ pub fn run_program<E: std::fmt::Debug>(test: &str, main: impl FnOnce() -> Result
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ended = runtime.expect("a runtime can be built").block_on(async {
-        let server = EmbeddedProgram::start(&["--workload", "100"]).await?;
+        let server = server_with_pods();
+        create(&server, &pod("blog"));
+        let listening = server.listen_tls(([127, 0, 0, 1], 0).into()).await?;
+        let dir = tempfile::tempdir()?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, listening.kubeconfig())?;
         let mut child = tokio::process::Command::from(Command::new(env::current_exe()?));
-        child
-            .args(["--exact", test, "--nocapture"])
-            .env(IS_CHILD, "1")
-            .env("KUBECONFIG", server.kubeconfig());
+        child.args(["--exact", test, "--nocapture"]).env(IS_CHILD, "1").env("KUBECONFIG", &kubeconfig);
         let output = child.kill_on_drop(true).output();
         anyhow::Ok(tokio::time::timeout(PROGRAM_DEADLINE, output).await??)
     });

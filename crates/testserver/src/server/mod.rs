@@ -11,7 +11,6 @@ pub(crate) mod snapshot;
 #[cfg(feature = "kube")]
 pub(crate) mod until;
 mod verbs;
-pub(crate) mod workload;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use kube_testserver::{
-    Fault, FaultPlan, Lag, Listening, LoadBalancing, Outage, Replicas, RequestMatch, Server, Verb, Workload,
+    Fault, FaultPlan, Lag, Listening, LoadBalancing, Outage, Replicas, RequestMatch, Server, Verb,
 };
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -64,11 +64,10 @@ async fn dropping_all_handles_releases_tasks_sockets_and_memory() {
     let server = Server::new();
     let state = state_probe(&server);
     let (plain, tls, connections) = busy(&server).await;
-    let workload = Workload::new(1, Duration::from_millis(1)).start(&server);
     let addresses = [plain.local_addr(), tls.local_addr()];
     drop(server);
     assert!(state.upgrade().is_some(), "the listeners keep the server alive");
-    drop((workload, plain, tls));
+    drop((plain, tls));
     settle().await;
     for addr in addresses {
         assert!(TcpStream::connect(addr).await.is_err());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube_testserver::{Clock, Fault, FaultPlan, Lag, Outage, RequestMatch, Server, Workload};
+use kube_testserver::{Clock, Fault, FaultPlan, Lag, Outage, RequestMatch, Server};
 use serde_json::json;
 
 use crate::client::{CONFIGMAPS, Lines, configmaps, get, server};
@@ -33,16 +33,6 @@ async fn zero_bookmark_period_does_not_block() {
     let path =
         format!("{CONFIGMAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={first}");
     assert_eq!(get(&server, &path).await.text, "");
-}
-
-#[tokio::test(start_paused = true)]
-async fn workload_with_zero_interval_writes() {
-    let server = Server::new();
-    let handle = Workload::new(1, Duration::ZERO).start(&server);
-    let before = server.resource_version();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(server.resource_version() > before);
-    handle.stop().await;
 }
 
 #[test]
