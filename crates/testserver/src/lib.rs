@@ -93,6 +93,7 @@ pub use journal::{
 pub use server::Server;
 pub use server::builder::ServerBuilder;
 pub use server::faults::Corruption;
+pub use server::kubelet::{Kubelet, KubeletBuilder};
 pub use server::load::LoadError;
 pub use server::outage::OutageGuard;
 pub use server::plan::RunningPlan;

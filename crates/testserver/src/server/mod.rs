@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod faults;
+pub(crate) mod kubelet;
 pub(crate) mod load;
 pub(crate) mod outage;
 pub(crate) mod plan;
