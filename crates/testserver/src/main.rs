@@ -6,14 +6,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use kube_testserver::{Listening, Rights, Server};
+use clap::{Parser, ValueEnum};
+use kube_testserver::{Listening, LoadError, Rights, Server};
 use serde_json::json;
 use tokio::time::Duration;
 
 /// The users that `--users` creates. Each token equals the user's name.
 const ADMIN: &str = "admin";
 const NOBODY: &str = "nobody";
+
+/// The time that the containers of a deleted Pod need to stop.
+const TERMINATE_AFTER: Duration = Duration::from_secs(1);
+
+/// The controllers that `--controllers` starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Controller {
+    /// Deletes objects whose owners no longer exist.
+    GarbageCollector,
+    /// Schedules Pods, and reports them as running.
+    Kubelet,
+}
 
 /// Run a Kubernetes API server in memory.
 #[derive(Debug, Parser)]
@@ -48,9 +60,14 @@ struct Flags {
     /// Use this seed for uids and generated names.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Delete objects whose owners no longer exist, like the garbage collector of a cluster.
-    #[arg(long)]
-    garbage_collector: bool,
+    /// Create the objects of this YAML or JSON file, or of the files in this folder. This option can be
+    /// repeated.
+    #[arg(long, value_name = "PATH")]
+    load: Vec<PathBuf>,
+    /// Start these controllers, separated by commas. Without a value, start all of them.
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', num_args = 0..=1)]
+    #[arg(default_missing_values = ["garbage-collector", "kubelet"])]
+    controllers: Vec<Controller>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -62,6 +79,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Describes the reason why the program failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
+    #[error("failed to load objects: {error}{}; choose another file or folder with --load", cause(error))]
+    Load { error: LoadError },
     #[error("failed to install the signal handlers: {0}")]
     Signals(io::Error),
     #[error(
@@ -94,6 +113,10 @@ async fn main() -> ExitCode {
     }
 }
 
+fn cause(error: &LoadError) -> String {
+    std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"))
+}
+
 /// Returns the first paragraph of clap's error as one line. The other paragraphs describe the usage.
 fn usage_problem(error: &clap::Error) -> String {
     let text = error.to_string();
@@ -104,7 +127,7 @@ fn usage_problem(error: &clap::Error) -> String {
 async fn run(flags: Flags) -> Result<(), Failure> {
     let mut builder = Server::builder()
         .seed(flags.seed)
-        .garbage_collector(flags.garbage_collector)
+        .garbage_collector(flags.controllers.contains(&Controller::GarbageCollector))
         // Go clients do not send the tokens of a kubeconfig over HTTP.
         .require_token(!flags.http)
         .bookmark_period(flags.bookmark_period);
@@ -115,13 +138,21 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
     }
     let server = builder.build();
+    for path in &flags.load {
+        server.load_yaml(path).map_err(|error| Failure::Load { error })?;
+    }
     // Installs the handlers before the ready message, because a signal can arrive immediately after it.
     let mut stop = StopSignals::new().map_err(Failure::Signals)?;
     let addr = (flags.address, flags.port).into();
     let listening = if flags.http { server.listen(addr).await } else { server.listen_tls(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
+    let kubelet = flags.controllers.contains(&Controller::Kubelet);
+    let kubelet = kubelet.then(|| server.kubelet().terminate_after(TERMINATE_AFTER).start());
     announce(&listening, &flags)?;
     stop.received().await;
+    if let Some(kubelet) = kubelet {
+        kubelet.stop().await;
+    }
     listening.shutdown().await;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The program `kube-testserver`: output, errors and exit codes.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -63,6 +64,7 @@ fn invalid_flag_error_contains_flag_and_value() {
             "invalid value 'soon' for '--expire-after <SECONDS>': expected a number of seconds",
         ),
         (&["--http", "--port", "99999"], "invalid value '99999' for '--port <PORT>'"),
+        (&["--http", "--controllers", "job"], "invalid value 'job' for '--controllers [<NAMES>]'"),
         (&["--http", "--users"], "--users"),
         (&["--http", "--tls"], "--tls"),
         (&[], "--kubeconfig"),
@@ -104,7 +106,7 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("kubeconfig");
     let name = file.to_str().expect("UTF-8");
-    let all = ["--tls", "--users", "--garbage-collector", "--kubeconfig", name];
+    let all = ["--tls", "--users", "--controllers", "--kubeconfig", name];
     let times = ["--bookmark-period", "1", "--expire-after", "1e19"];
     let (running, ready) = RunningProgram::start(&[&all[..], &times[..]].concat());
     assert_eq!(ready, format!("ready {name}\n"));
@@ -126,4 +128,34 @@ fn program_starts_with_all_flags_and_stops_on_signals() {
         assert!(ready.starts_with(&format!("ready {url}")), "{ready}");
         assert_eq!(running.signal("-INT").code(), Some(0));
     }
+}
+
+#[test]
+fn loaded_pod_runs_with_kubelet() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (first, second) = (directory.path().join("namespace.yaml"), directory.path().join("pod.json"));
+    std::fs::write(&first, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}").expect("a file");
+    let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}}"#;
+    std::fs::write(&second, pod).expect("a file");
+    let (first, second) = (first.to_str().expect("UTF-8"), second.to_str().expect("UTF-8"));
+    let flags = ["--http", "--controllers=kubelet", "--load", first, "--load", second];
+    let (running, ready) = RunningProgram::start(&flags);
+    let addr = ready.trim_end().rsplit('/').next().expect("an address");
+    let mut stream = TcpStream::connect(addr).expect("a connection");
+    let request = format!("GET /api/v1/namespaces/shop/pods?watch=1 HTTP/1.1\r\nhost: {addr}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let lines = BufReader::new(stream).lines().map(|line| line.expect("a line"));
+    let mut states = lines.filter(|line| line.contains("\"name\":\"web\""));
+    assert!(states.any(|line| line.contains("\"phase\":\"Running\"")));
+    assert_eq!(running.signal("-TERM").code(), Some(0));
+
+    let folder = directory.path().join("absent");
+    let (code, text) = failure(&["--http", "--load", folder.to_str().expect("UTF-8")]);
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with(&format!("error: failed to load objects: cannot read {}: ", folder.display())));
+    std::fs::write(second, r#"{"apiVersion": "v1", "kind": "Pad", "metadata": {"name": "web"}}"#)
+        .expect("a file");
+    let (_, text) = failure(&["--http", "--load", second]);
+    assert!(text.contains("pod.json: document 1: ") && text.contains("; choose another file"), "{text}");
 }

@@ -20,7 +20,6 @@ kubectl explain pod.spec.absent
 kubectl explain absent
 kubectl explain pod --api-version=absent/v1
 kubectl create -f objects/configmap.yaml --dry-run=server
-kubectl create -f objects/configmap.yaml --dry-run=server --validate=false
 kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad", "absent": "x"}, "datas": {"k": "v"}}'
 kubectl create --validate=warn -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "warned", "absent": "x"}, "datas": {"k": "v"}}'
 kubectl create --validate=ignore -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ignored", "absent": "x"}, "datas": {"k": "v"}}'

@@ -1,7 +1,7 @@
 # Tables: what kubectl prints by default, with -o wide, in watches, and for several kinds.
 kubectl create configmap one --from-literal=k=v
-kubectl create -f objects/deployment.yaml --validate=false
-kubectl create -f objects/pod.yaml --validate=false
+kubectl create -f objects/deployment.yaml
+kubectl create -f objects/pod.yaml
 kubectl create service clusterip inside --clusterip=None --tcp=80:8080
 kubectl create service externalname outside --external-name=example.com
 kubectl create job once --image=busybox -- true
@@ -43,10 +43,10 @@ kubectl get pods --server-print=false
 watching 4 'kubectl label cm one seen=yes; kubectl delete cm one' get cm one -w
 watching 4 'kubectl create configmap two' get cm -w --output-watch-events
 watching 2 'kubectl label secret hidden seen=yes' get secret hidden --watch-only -o wide
-kubectl create -f objects/crd.yaml --validate=false
+kubectl create -f objects/crd.yaml
 kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=15s
 kubectl get widgets
-kubectl create -f objects/widget.yaml --validate=false
+kubectl create -f objects/widget.yaml
 kubectl get widgets
 kubectl get widgets -o wide
 kubectl get widgets,pods

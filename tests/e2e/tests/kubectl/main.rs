@@ -38,7 +38,7 @@ async fn kubectl_has_same_results_on_both_servers() -> Result<()> {
     }
     let plain = EmbeddedProgram::start(&[]).await?;
     let secure = EmbeddedProgram::start(&["--tls", "--users"]).await?;
-    let collecting = EmbeddedProgram::start(&["--garbage-collector"]).await?;
+    let collecting = EmbeddedProgram::start(&["--controllers=garbage-collector"]).await?;
     let real_side = Side::new(real.kubeconfig())?;
     let (plain, secure) = (Side::new(plain.kubeconfig())?, Side::new(secure.kubeconfig())?);
     let collecting = Side::new(collecting.kubeconfig())?;
