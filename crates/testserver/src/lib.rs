@@ -69,6 +69,7 @@ mod shutdown;
 mod state;
 mod status;
 mod storage;
+mod webhook;
 mod wire;
 mod write;
 

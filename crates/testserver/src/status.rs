@@ -3,7 +3,8 @@
 //! Each kind of error has one constructor. Each message is therefore written once.
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Holds an error response of the API server: code, reason, message, details and causes.
 ///
@@ -33,8 +34,8 @@ struct ListMeta {
     continue_token: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Details {
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
@@ -51,7 +52,8 @@ struct Details {
 }
 
 /// One of the causes in the 422 response for an invalid object.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
@@ -265,6 +267,15 @@ impl Status {
     pub fn internal_error(detail: &str) -> Self {
         let details = Details { causes: vec![Cause::new("", detail, "")], ..Details::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {detail}")).with(details)
+    }
+
+    /// Creates the rejection of a webhook. The code, the reason and the details are those of its status.
+    pub(crate) fn of_webhook(status: &Value, message: String) -> Self {
+        let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+        let reason = status.get("reason").and_then(Value::as_str).unwrap_or_default();
+        let mut created = Self::new(code.unwrap_or_default().max(400), reason, message);
+        created.0.details = status.get("details").and_then(|details| Details::deserialize(details).ok());
+        created
     }
 
     /// Rejects an eviction that the disruption budget does not allow now.

@@ -30,6 +30,7 @@ use crate::wire::accept;
 use crate::wire::object::media_type;
 use crate::wire::query::parse_version;
 use crate::wire::route::{ResourcePath, Route};
+use crate::write::admission::Caller;
 use crate::write::decode;
 use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
@@ -102,12 +103,16 @@ async fn resource(
         Verb::Watch => open_watch(shared, closing, served, path, call),
         verb if !inside => path_checks::missing_namespace(&served.kind, path, verb),
         verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
-        Verb::Create if part == Part::Binding => subresources::bind(shared, &target(served)?, &call, &body),
-        Verb::Create if part == Part::Eviction => subresources::evict(shared, &target(served)?, &call, &body),
+        Verb::Create if part == Part::Binding => {
+            subresources::bind(shared, &target(served)?, &call, &body).await
+        }
+        Verb::Create if part == Part::Eviction => {
+            subresources::evict(shared, &target(served)?, &call, &body).await
+        }
         _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
             let encoder = encoder(shared, &call, &served, Requested::Object)?;
-            subresources::scale(shared, &target(served)?, &encoder, &call, &body)
+            subresources::scale(shared, &target(served)?, &encoder, &call, &body).await
         }
         Verb::Create | Verb::Delete
             if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
@@ -118,10 +123,10 @@ async fn resource(
         Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served)?, &call).await,
-        Verb::Create if path.name.is_none() => create(shared, &target(served)?, &call, &body),
-        Verb::Update if path.name.is_some() => update(shared, &target(served)?, part, &call, &body),
-        Verb::Patch if path.name.is_some() => patch(shared, &target(served)?, part, &call, &body),
-        Verb::Delete if part == Part::Main => delete(shared, &target(served)?, &call, &body),
+        Verb::Create if path.name.is_none() => create(shared, &target(served)?, &call, &body).await,
+        Verb::Update if path.name.is_some() => update(shared, &target(served)?, part, &call, &body).await,
+        Verb::Patch if path.name.is_some() => patch(shared, &target(served)?, part, &call, &body).await,
+        Verb::Delete if part == Part::Main => delete(shared, &target(served)?, &call, &body).await,
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }
@@ -282,39 +287,58 @@ pub(crate) fn write_options(shared: &Shared, call: &Call, body: &Bytes) -> Resul
     let options = WriteOptions::read(call.info.verb, &call.query, &call.parts.headers)?;
     let user = call.user.as_ref().map_err(Clone::clone)?;
     let check = escalation::check(&shared.access, user, &call.attributes);
-    Ok(WriteOptions { warnings: call.warnings.clone(), check, ..options.with_body(body) })
+    let caller = Some(Arc::new(caller(call, &Bytes::new(), options.dry_run)?));
+    Ok(WriteOptions { warnings: call.warnings.clone(), check, caller, ..options.with_body(body) })
 }
 
-fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
+/// Describes the request for webhooks. `body` contains the options of a delete.
+fn caller(call: &Call, body: &Bytes, dry_run: bool) -> Result<Caller, Status> {
+    let user = call.user.as_ref().map_err(Clone::clone)?.clone();
+    let mut options = decode::fields(body).unwrap_or_default();
+    for key in ["fieldManager", "fieldValidation", "propagationPolicy"] {
+        if let Some(value) = call.query.get(key) {
+            options.insert(key.into(), value.into());
+        }
+    }
+    if dry_run {
+        options.insert("dryRun".into(), serde_json::json!(["All"]));
+    }
+    let is_collection = call.info.verb == Verb::DeleteCollection;
+    Ok(Caller { user, dry_run, options: options.into(), is_collection, warnings: call.warnings.clone() })
+}
+
+async fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
-    let written = write::create(shared, target, object, &options)?;
+    let written = write::create(shared, target, object, &options).await?;
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
+async fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Put, part, options: write_options(shared, call, body)? };
     decode::check_json(&call.parts.headers)?;
-    let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind()))?;
+    let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind())).await?;
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
+async fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(shared, call, body)? };
     let media_type = media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
-    let written = write::patch::patch(shared, target, mode, sent)?;
+    let written = write::patch::patch(shared, target, mode, sent).await?;
     Ok(json(written.code(), &written.bytes(&encoder)))
 }
 
-fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
+async fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
-    let deleted = crate::write::delete::delete(shared, target, &options)?;
+    let deleted =
+        crate::write::delete::delete(shared, target, &options, Some(&caller(call, body, options.dry_run)?))
+            .await?;
     Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &encoder)))
 }
 
@@ -331,13 +355,14 @@ async fn delete_collection(
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
     path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
+    let caller = caller(call, body, options.dry_run)?;
     for entry in &page.items {
         let target = Target {
             served: served.clone(),
             namespace: path.namespace.clone(),
             name: entry.essentials.name.to_string(),
         };
-        match crate::write::delete::delete(shared, &target, &options) {
+        match crate::write::delete::delete(shared, &target, &options, Some(&caller)).await {
             Ok(_) => {}
             Err(status) if status.code() == 404 => {}
             Err(status) => return Err(status),

@@ -22,23 +22,23 @@ type HandlerResult = Result<Response<Body>, Status>;
 const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
 
 /// Handles a POST of `/binding`: a scheduler assigns a pod to a node.
-pub(crate) fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
+pub(crate) async fn bind(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
-    binding::bind(shared, target, body, options)?;
+    binding::bind(shared, target, body, options).await?;
     Ok(json(201, CREATED))
 }
 
 /// Handles a POST of `/eviction`: deletes a pod if its disruption budget permits the deletion.
-pub(crate) fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
+pub(crate) async fn evict(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let options = write_options(shared, call, body)?;
     decode::check_json(&call.parts.headers)?;
-    eviction::evict(shared, target, body, &options)?;
+    eviction::evict(shared, target, body, &options).await?;
     Ok(json(201, CREATED))
 }
 
 /// Handles GET, PUT and PATCH of `/scale`.
-pub(crate) fn scale(
+pub(crate) async fn scale(
     shared: &Shared,
     target: &Target,
     encoder: &ObjectEncoder,
@@ -51,12 +51,12 @@ pub(crate) fn scale(
         let object = entry.ok_or_else(|| target.not_found())?.object();
         return Ok(json(200, &encoder.scale(&Scale::shown(&object, paths)?)));
     }
-    let written = write_scale(shared, target, call, body, paths)?;
+    let written = write_scale(shared, target, call, body, paths).await?;
     let scale = Scale::of(&written.entry().object(), paths);
     Ok(json(written.code(), &encoder.scale(&scale)))
 }
 
-fn write_scale(
+async fn write_scale(
     shared: &Shared,
     target: &Target,
     call: &Call,
@@ -68,7 +68,7 @@ fn write_scale(
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = media_type(&call.parts.headers);
         let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
-        return patch_scale(shared, target, mode, sent, paths);
+        return patch_scale(shared, target, mode, sent, paths).await;
     }
     decode::check_json(&call.parts.headers)?;
     let mut wanted = scale_body::decode(body, target.kind(), &options)?;
@@ -76,4 +76,5 @@ fn write_scale(
     write::create::place(target, &mut wanted)?;
     let mode = Mode { via: Via::Put, part: Part::Scale, options };
     write::update(shared, target, &mode, |target, object| scale_body::scaled(target, object, &wanted, paths))
+        .await
 }

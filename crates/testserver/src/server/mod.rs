@@ -12,6 +12,7 @@ pub(crate) mod snapshot;
 #[cfg(feature = "kube")]
 pub(crate) mod until;
 mod verbs;
+pub(crate) mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::state::Shared;
 ///
 /// Clients connect without a socket through [`Server::service`], or over TCP through [`Server::listen`].
 /// Methods such as [`Server::create`] and [`Server::get`] execute the same code as requests. These
-/// methods are synchronous. The journal does not record them, and faults, users and rules do not apply
-/// to them.
+/// methods are synchronous. The journal does not record them, and faults, users, rules and admission
+/// webhooks do not apply to them.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,

@@ -42,7 +42,7 @@ impl Server {
     /// Returns a status, for example with the reason AlreadyExists, if the server rejects the object.
     pub fn create<K: Serialize + DeserializeOwned>(&self, object: &K) -> Result<K, Status> {
         let (target, object) = self.place(to_object(object)?)?;
-        stored(&target, &write::create(&self.shared, &target, object, &WriteOptions::default())?)
+        stored(&target, &write::now(write::create(&self.shared, &target, object, &WriteOptions::default()))?)
     }
 
     /// Replaces an object, like a PUT.
@@ -81,24 +81,25 @@ impl Server {
         let (mut target, object) = self.place(object)?;
         let mode = |part| Mode { via: Via::Put, part, options: WriteOptions::default() };
         let mut written =
-            match write::create(&self.shared, &target, object.clone(), &mode(Part::Main).options) {
+            match write::now(write::create(&self.shared, &target, object.clone(), &mode(Part::Main).options))
+            {
                 Err(status) if status.reason() == "AlreadyExists" => {
-                    write::update(&self.shared, &target, &mode(Part::Main), |_, live| {
+                    write::now(write::update(&self.shared, &target, &mode(Part::Main), |_, live| {
                         let mut object = object.clone();
                         metadata_mut(&mut object)
                             .insert("resourceVersion".into(), meta(live, "resourceVersion").into());
                         Ok(object)
-                    })
+                    }))
                 }
                 created => created,
             }?;
         if let (Some(status), true) = (status, target.kind().rules.status) {
             target.name = written.entry().essentials.name.to_string();
-            written = write::update(&self.shared, &target, &mode(Part::Status), |_, live| {
+            written = write::now(write::update(&self.shared, &target, &mode(Part::Status), |_, live| {
                 let mut object = live.clone();
                 object.insert("status".into(), status.clone());
                 Ok(object)
-            })?;
+            }))?;
         }
         stored(&target, &written)
     }
@@ -143,7 +144,7 @@ impl Server {
     fn put<K: Serialize + DeserializeOwned>(&self, object: &K, part: Part) -> Result<K, Status> {
         let (target, object) = self.place(to_object(object)?)?;
         let mode = Mode { via: Via::Put, part, options: WriteOptions::default() };
-        stored(&target, &write::replace(&self.shared, &target, &object, &mode)?)
+        stored(&target, &write::now(write::replace(&self.shared, &target, &object, &mode))?)
     }
 
     fn send_patch<K: DeserializeOwned>(
@@ -157,7 +158,7 @@ impl Server {
         let body = Bytes::from(patch.to_string());
         let mode = Mode { via: Via::Patch, part: Part::Main, options };
         let sent = PatchRequest { media_type, body: &body, force };
-        stored(target, &write::patch::patch(&self.shared, target, mode, sent)?)
+        stored(target, &write::now(write::patch::patch(&self.shared, target, mode, sent))?)
     }
 
     fn target_of(&self, object: &Object) -> Result<Target, Status> {
@@ -306,7 +307,7 @@ impl Server {
 
     fn delete_object<K: DeserializeOwned>(&self, target: &Target) -> Result<Option<K>, Status> {
         let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
-        match write::delete::delete(&self.shared, target, &options)? {
+        match write::now(write::delete::delete(&self.shared, target, &options, None))? {
             Deleted::Kept(entry) => stored(target, &Written::Updated(entry)).map(Some),
             Deleted::Object(_) | Deleted::Gone { .. } => Ok(None),
         }

@@ -27,6 +27,7 @@ use crate::status::Status;
 use crate::storage::log::{Retention, Store};
 use crate::storage::recent::Recent;
 use crate::storage::signal::{Signal, SignalReceiver};
+use crate::webhook::Webhooks;
 
 pub(crate) use registry::{Registry, Served};
 
@@ -109,6 +110,7 @@ pub(crate) struct Shared {
     pub service_addresses: AtomicU32,
     /// The features that a log line has reported, as bits.
     pub reported_features: AtomicU64,
+    pub webhooks: Webhooks,
     /// Completes each change within the same write, as controllers do later in a cluster.
     settle: fn(&mut State, &Self),
     #[cfg(feature = "openapi")]
@@ -156,6 +158,7 @@ impl Shared {
             recent: Recent::default(),
             service_addresses: AtomicU32::default(),
             reported_features: AtomicU64::default(),
+            webhooks: Webhooks::default(),
             settle,
             #[cfg(feature = "openapi")]
             openapi: documents::Documents::default(),

@@ -103,7 +103,7 @@ fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-fn read_labels(metadata: &Map<String, Value>) -> Box<Labels> {
+pub(crate) fn read_labels(metadata: &Map<String, Value>) -> Box<Labels> {
     let labels = metadata.get("labels").and_then(Value::as_object);
     let mut all: Vec<(Box<str>, Box<str>)> = labels
         .into_iter()

@@ -6,12 +6,13 @@ use serde_json::{Map, Value, json};
 use crate::schemas::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
+use crate::write::admission::{Admission, Operation};
 use crate::write::decode;
 use crate::write::strict::read_typed;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
 /// Binds the pod `target` to the node in `body`.
-pub(crate) fn bind(
+pub(crate) async fn bind(
     shared: &Shared,
     target: &Target,
     body: &Bytes,
@@ -19,6 +20,10 @@ pub(crate) fn bind(
 ) -> Result<(), Status> {
     let mut binding = decode::object(body, &BINDING)?;
     read_typed(&BINDING, Via::Put, &mut binding, &options)?;
+    let admission = Admission::of(shared, target, Operation::Create, "binding", options.caller.as_deref());
+    if let Some(admission) = &admission {
+        binding = admission.review_all(binding).await?;
+    }
     if crate::wire::object::meta(&binding, "name") != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -28,8 +33,9 @@ pub(crate) fn bind(
         return Err(Status::invalid(BINDING.named_kind(), &target.name, vec![cause]));
     }
     let now = shared.config.clock.timestamp(0);
+    drop(admission);
     let mode = Mode { via: Via::Patch, part: Part::Binding, options };
-    write::update(shared, target, &mode, |_, pod| place(pod.clone(), &target.name, node, &now))?;
+    write::update(shared, target, &mode, |_, pod| place(pod.clone(), &target.name, node, &now)).await?;
     Ok(())
 }
 

@@ -7,14 +7,16 @@ use crate::state::{Shared, State};
 use crate::status::{Named, Status};
 use crate::wire::names;
 use crate::wire::object::{meta, metadata_mut};
+use crate::write::admission::{Admission, Operation};
 use crate::write::custom::serve::converted;
+use crate::write::options::FieldValidation;
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
 
 /// The maximum number of generated names. If a generated name exists, another name is generated.
 const DRAWS: usize = 8;
 
 /// Creates an object in the collection of `target`; the name in `target` is ignored.
-pub(crate) fn create(
+pub(crate) async fn create(
     shared: &Shared,
     target: &Target,
     mut object: Object,
@@ -36,6 +38,13 @@ pub(crate) fn create(
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
     born(shared, kind, &mut object);
+    let mut admission = Admission::of(shared, target, Operation::Create, "", options.caller.as_deref());
+    if let Some(admission) = &mut admission {
+        meta(&object, "name").clone_into(&mut admission.name);
+        shared.read(|state| check_namespace(state, target))?;
+        object = mutated(admission, object, options).await?;
+    }
+    let is_tracked = admission.as_ref().is_some_and(Admission::mutates);
     for draw in 1.. {
         if generated {
             let name = shared.random(|rng| names::generate(&base, rng));
@@ -48,9 +57,15 @@ pub(crate) fn create(
         crate::write::rules::check(kind, &object, None)?;
         crate::write::custom::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
-        crate::write::apply::track::created(shared, kind, options, &mut object);
+        if !is_tracked {
+            crate::write::apply::track::created(shared, kind, options, &mut object);
+        }
         if kind.is_service() {
             crate::schemas::kinds::services::assign(&shared.service_addresses, None, &mut object);
+        }
+        if let Some(admission) = &mut admission {
+            admission.name.clone_from(&target.name);
+            admission.validate(Some(&object), None).await?;
         }
         match insert(shared, &target, &object, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
@@ -62,6 +77,28 @@ pub(crate) fn create(
         }
     }
     unreachable!("the last draw returns")
+}
+
+/// Calls the mutating webhooks, and reads their result. No manager owns the fields that the webhooks set.
+async fn mutated(
+    admission: &Admission<'_>,
+    mut object: Object,
+    options: &WriteOptions,
+) -> Result<Object, Status> {
+    if !admission.mutates() {
+        return Ok(object);
+    }
+    let Admission { shared, target, .. } = admission;
+    let kind = target.kind();
+    crate::schemas::kinds::defaults::spec(kind, &mut object);
+    crate::write::apply::track::created(shared, kind, options, &mut object);
+    object = admission.mutate(Some(object), None).await?.unwrap_or_default();
+    place(target, &mut object)?;
+    let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };
+    crate::write::custom::admit::read(kind, Via::Put, &mut object, &options)?;
+    type_meta::check_kept(&object, kind)?;
+    born(shared, kind, &mut object);
+    Ok(object)
 }
 
 /// Sets the namespace of the URL on the object, which must not contain a different one.

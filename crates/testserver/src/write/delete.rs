@@ -13,6 +13,7 @@ use crate::state::{Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::wire::object::{FOREGROUND, ORPHAN, finalizers, meta, metadata_mut};
+use crate::write::admission::{Admission, Caller, Operation};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
 
@@ -27,15 +28,44 @@ pub(crate) enum Deleted {
     Gone { name: Box<str>, uid: Box<str> },
 }
 
-/// Deletes one object.
-pub(crate) fn delete(shared: &Shared, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
-    shared.write(|state| {
-        let target = &target.current(state)?;
-        let found = state.store.table(target.served.table).get(&target.key()).cloned();
-        let entry = found.ok_or_else(|| target.not_found())?;
-        check_preconditions(target.kind(), &entry, options)?;
-        within(state, shared, target, &entry, options)
-    })
+/// Deletes one object. `caller` is the request that webhooks review.
+pub(crate) async fn delete(
+    shared: &Shared,
+    target: &Target,
+    options: &DeleteOptions,
+    caller: Option<&Caller>,
+) -> Result<Deleted, Status> {
+    let admission = Admission::of(shared, target, Operation::Delete, "", caller);
+    loop {
+        let mut reviewed = None;
+        if let Some(admission) = &admission {
+            let entry = shared.read(|state| find(state, target, options).map(|(_, entry)| entry))?;
+            let mut object = entry.object();
+            object.insert("apiVersion".into(), target.kind().api_version().into());
+            crate::encoding::versions::from_store(target.kind(), &mut object);
+            admission.mutate(None, Some(&object)).await?;
+            admission.validate(None, Some(&object)).await?;
+            reviewed = Some(entry);
+        }
+        let deleted = shared.write(|state| {
+            let (target, entry) = find(state, target, options)?;
+            // The webhooks must have seen the deleted state.
+            let is_current = reviewed.is_none_or(|reviewed| Arc::ptr_eq(&reviewed, &entry));
+            is_current.then(|| within(state, shared, &target, &entry, options)).transpose()
+        })?;
+        if let Some(deleted) = deleted {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Returns an object to delete, if it satisfies the preconditions.
+fn find(state: &State, target: &Target, options: &DeleteOptions) -> Result<(Target, Arc<Entry>), Status> {
+    let target = target.current(state)?;
+    let found = state.store.table(target.served.table).get(&target.key()).cloned();
+    let entry = found.ok_or_else(|| target.not_found())?;
+    check_preconditions(target.kind(), &entry, options)?;
+    Ok((target, entry))
 }
 
 /// Deletes an object of any kind. The caller holds the lock.

@@ -12,21 +12,26 @@ use crate::storage::entry::{Draft, Entry};
 use crate::wire::object::{meta, metadata_mut};
 use crate::wire::selector::LabelSelector;
 use crate::wire::selector_text::selector_text;
+use crate::write::admission::{Admission, Operation};
 use crate::write::delete_options::{self, DeleteOptions};
 use crate::write::{Object, Target, WriteOptions, generation};
 
 /// Evicts the pod `target`.
-pub(crate) fn evict(
+pub(crate) async fn evict(
     shared: &Shared,
     target: &Target,
     body: &Bytes,
     options: &WriteOptions,
 ) -> Result<(), Status> {
-    let eviction: Value = serde_json::from_slice(body).map_err(|error| {
+    let mut eviction: Value = serde_json::from_slice(body).map_err(|error| {
         Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
     })?;
     if eviction.pointer("/metadata/name").and_then(Value::as_str) != Some(&target.name) {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let admission = Admission::of(shared, target, Operation::Create, "eviction", options.caller.as_deref());
+    if let (Some(admission), Value::Object(object)) = (&admission, &mut eviction) {
+        *object = admission.review_all(std::mem::take(object)).await?;
     }
     let asked = delete_options::read_value(eviction.get("deleteOptions"))?;
     let asked = DeleteOptions { dry_run: asked.dry_run || options.dry_run, ..asked };
@@ -46,7 +51,7 @@ pub(crate) fn evict(
         }
         Ok(())
     })?;
-    crate::write::delete::delete(shared, target, &asked).map(|_| ())
+    crate::write::delete::delete(shared, target, &asked, None).await.map(|_| ())
 }
 
 /// Uses one allowed disruption of the pod's budget, if a budget selects the pod.

@@ -1,5 +1,6 @@
 //! CREATE, UPDATE, PATCH and DELETE, with field ownership and the lifecycle of CRDs.
 
+pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod bounds;
@@ -24,8 +25,17 @@ pub(crate) mod type_meta;
 pub(crate) mod unsupported;
 pub(crate) mod update;
 
+use futures_util::FutureExt;
+
+use crate::status::Status;
+
 pub(crate) use crate::wire::object::Object;
 pub(crate) use create::create;
 pub(crate) use options::WriteOptions;
 pub(crate) use target::{Target, Written};
 pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update};
+
+/// Completes a write of the server itself. Such a write calls no webhooks, so it never waits.
+pub(crate) fn now<T>(write: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    write.now_or_never().unwrap_or_else(|| Err(Status::internal_error("a write of the server waited")))
+}

@@ -137,7 +137,7 @@ pub(crate) fn populate(shared: &Shared) {
         let object = json!({"metadata": {"name": name}});
         let target = Target { served: served.clone(), namespace: None, name: name.into() };
         let object = object.as_object().cloned().unwrap_or_default();
-        if let Err(status) = crate::write::create(shared, &target, object, &options) {
+        if let Err(status) = crate::write::now(crate::write::create(shared, &target, object, &options)) {
             tracing::error!(name, %status, "cannot create an initial namespace");
         }
     }

@@ -9,6 +9,7 @@ use crate::journal::Verb;
 use crate::status::{Cause, Status};
 use crate::wire::query::Query;
 use crate::write::Object;
+use crate::write::admission::Caller;
 use crate::write::strict::{Warnings, repeated};
 
 /// Selects the handling of unknown and repeated fields. Without `fieldValidation`, kube-apiserver
@@ -38,6 +39,8 @@ pub(crate) struct WriteOptions {
     pub warnings: Warnings,
     /// The check that the caller adds.
     pub check: Option<ObjectCheck>,
+    /// The request that webhooks review. `None` for writes of the server itself.
+    pub caller: Option<Arc<Caller>>,
 }
 
 /// Checks the object that a write would store, before its validation. The second object is the stored one.
@@ -90,6 +93,7 @@ impl WriteOptions {
             repeated: Vec::new(),
             warnings: Warnings::default(),
             check: None,
+            caller: None,
         })
     }
 

@@ -56,14 +56,14 @@ pub(crate) struct PatchRequest<'a> {
 }
 
 /// Executes a PATCH: changes an object. A server-side apply can also create the object.
-pub(crate) fn patch(
+pub(crate) async fn patch(
     shared: &Shared,
     target: &Target,
     mode: Mode,
     sent: PatchRequest<'_>,
 ) -> Result<Written, Status> {
     if sent.media_type == apply::options::APPLY {
-        return apply(shared, target, mode, sent);
+        return apply(shared, target, mode, sent).await;
     }
     let form = Form::of(sent.media_type, target.kind())?;
     write::update(shared, target, &mode, |target, object| {
@@ -76,10 +76,11 @@ pub(crate) fn patch(
         }
         Ok(patched)
     })
+    .await
 }
 
 /// Executes a PATCH of `/scale`.
-pub(crate) fn patch_scale(
+pub(crate) async fn patch_scale(
     shared: &Shared,
     target: &Target,
     mut mode: Mode,
@@ -92,7 +93,8 @@ pub(crate) fn patch_scale(
             scale_body::patched(target, object, paths, &mode.options, |scale| {
                 Patch::read(form, sent.body)?.apply(&Schema::default(), scale)
             })
-        });
+        })
+        .await;
     }
     mode.options.operation = Operation::Apply;
     let scale = apply::server_side::read(sent.body, mode.options.validation)?;
@@ -103,10 +105,11 @@ pub(crate) fn patch_scale(
         scale_body::check_applied(target, live, &scale, paths)?;
         applied.over(Write::new(target.kind(), &mode, &now), Some(live))
     })
+    .await
 }
 
 /// Server-side apply. It creates an absent object, except through a subresource.
-fn apply(
+async fn apply(
     shared: &Shared,
     target: &Target,
     mut mode: Mode,
@@ -120,12 +123,12 @@ fn apply(
         let now = shared.config.clock.timestamp(0);
         let over =
             |target: &Target, live: &Object| applied.over(Write::new(target.kind(), &mode, &now), Some(live));
-        match write::update(shared, target, &mode, over) {
+        match write::update(shared, target, &mode, over).await {
             Err(status) if status.reason() == "NotFound" && mode.part == Part::Main => {}
             done => return done,
         }
         let object = new_object(target, applied.over(Write::new(target.kind(), &mode, &now), None)?)?;
-        match write::create(shared, target, object, &mode.options) {
+        match write::create(shared, target, object, &mode.options).await {
             Err(status) if status.reason() == "AlreadyExists" => {}
             done => return done,
         }

@@ -1,9 +1,9 @@
 //! UPDATE and PATCH. An object is processed without the lock. The write is stored only if the original
 //! object is unchanged; otherwise it is processed again.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::schemas::kinds::events;
@@ -13,7 +13,10 @@ use crate::status::{Cause, Status};
 use crate::storage::entry::{Change, Draft, Entry};
 use crate::wire::object::{finalizers, meta, metadata_mut};
 use crate::wire::query::parse_unsigned;
+use crate::write::admission::{Admission, Operation};
+use crate::write::apply::track;
 use crate::write::create::{create, place};
+use crate::write::options::FieldValidation;
 use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
 /// The request that caused an update.
@@ -47,22 +50,22 @@ pub(crate) struct Mode {
 }
 
 /// PUT: replaces an object, or creates it if the kind allows that.
-pub(crate) fn replace(
+pub(crate) async fn replace(
     shared: &Shared,
     target: &Target,
     object: &Object,
     mode: &Mode,
 ) -> Result<Written, Status> {
-    replace_by(shared, target, mode, || Ok(object.clone()))
+    replace_by(shared, target, mode, || Ok(object.clone())).await
 }
 
 /// Like `replace`. The result of `sent` is consumed; `sent` is called again only if another write was
 /// stored in between.
-pub(crate) fn replace_by(
+pub(crate) async fn replace_by(
     shared: &Shared,
     target: &Target,
     mode: &Mode,
-    sent: impl Fn() -> Result<Object, Status>,
+    sent: impl Fn() -> Result<Object, Status> + Sync,
 ) -> Result<Written, Status> {
     let mut object = sent()?;
     check_named(target, &object)?;
@@ -70,13 +73,15 @@ pub(crate) fn replace_by(
     let creates = target.kind().rules.create_on_update
         && mode.part == Part::Main
         && meta(&object, "resourceVersion").is_empty();
-    let first = Cell::new(Some(object));
-    let object = || match first.take() {
+    let first = Mutex::new(Some(object));
+    let object = || match first.lock().take() {
         Some(object) => Ok(object),
         None => sent().and_then(|mut object| place(target, &mut object).map(|()| object)),
     };
-    match update(shared, target, mode, |_, _| object()) {
-        Err(status) if status.code() == 404 && creates => create(shared, target, object()?, &mode.options),
+    match update(shared, target, mode, |_, _| object()).await {
+        Err(status) if status.code() == 404 && creates => {
+            create(shared, target, object()?, &mode.options).await
+        }
         done => done,
     }
 }
@@ -103,11 +108,11 @@ fn check_name(target: &Target, name: &str) -> Result<(), Status> {
 
 /// Changes an object with `edit`, which is called again if another write was stored in between. `edit`
 /// receives the target with the current definition of its kind, which can change with the CRD.
-pub(crate) fn update(
+pub(crate) async fn update(
     shared: &Shared,
     target: &Target,
     mode: &Mode,
-    edit: impl Fn(&Target, &Object) -> Result<Object, Status>,
+    edit: impl Fn(&Target, &Object) -> Result<Object, Status> + Send,
 ) -> Result<Written, Status> {
     loop {
         let (target, old) = &shared.read(|state| {
@@ -121,16 +126,26 @@ pub(crate) fn update(
         crate::encoding::versions::from_store(target.kind(), &mut before);
         let mut after = edit(target, &events::outside(target.kind(), &before))?;
         crate::write::bounds::check_depth(&after)?;
-        let owners = crate::write::apply::track::owners_of_apply(mode, &after);
+        let owners = track::owners_of_apply(mode, &after);
         crate::write::custom::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
         mode.options.check(&after, Some(&before))?;
         crate::write::unsupported::check(shared, target.kind(), &after)?;
-        let after = events::inside(target.kind(), after);
+        let mut after = events::inside(target.kind(), after);
+        let admission = admission(shared, target, mode);
+        let tracked = match admission.as_ref().filter(|admission| admission.mutates()) {
+            Some(admission) => Some(mutate(admission, mode, &before, &mut after, owners.clone()).await?),
+            None => None,
+        };
         let mut after = settle(target, mode, &before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
-        crate::write::apply::track::updated(shared, target.kind(), mode, &before, &mut after, owners);
+        match tracked {
+            Some(managers) => set_managers(&mut after, managers),
+            None => {
+                track::updated(shared, target.kind(), mode, &before, &mut after, owners);
+            }
+        }
         if target.kind().is_service() && mode.part == Part::Main {
             crate::schemas::kinds::services::assign(&shared.service_addresses, Some(&before), &mut after);
         }
@@ -142,6 +157,9 @@ pub(crate) fn update(
             &mut after,
             &mode.options,
         )?;
+        if let Some(admission) = &admission {
+            admission.validate(Some(&after), Some(&before)).await?;
+        }
         if after == before {
             shared.recent.keep(target.kind(), old, before);
             return Ok(Written::Updated(old.clone()));
@@ -155,6 +173,49 @@ pub(crate) fn update(
             return Ok(done);
         }
     }
+}
+
+/// Returns the webhooks for an update. Bindings and evictions have their own reviews.
+fn admission<'a>(shared: &'a Shared, target: &'a Target, mode: &'a Mode) -> Option<Admission<'a>> {
+    let subresource = match mode.part {
+        Part::Main => "",
+        Part::Status => "status",
+        Part::Finalize => "finalize",
+        Part::Scale => "scale",
+        Part::Binding | Part::Eviction => return None,
+    };
+    Admission::of(shared, target, Operation::Update, subresource, mode.options.caller.as_deref())
+}
+
+/// Calls the mutating webhooks, and reads their result. Returns the managers of the object before the
+/// webhooks, because no manager owns the fields that webhooks set.
+async fn mutate(
+    admission: &Admission<'_>,
+    mode: &Mode,
+    before: &Object,
+    after: &mut Object,
+    owners: Option<Value>,
+) -> Result<Option<Value>, Status> {
+    let Admission { shared, target, .. } = admission;
+    let kind = target.kind();
+    let mut tracked = settle(target, mode, before, after.clone())?;
+    track::updated(shared, kind, mode, before, &mut tracked, owners);
+    let managers = track::managed_fields(&tracked).cloned();
+    set_managers(after, managers.clone());
+    *after = admission.mutate(Some(std::mem::take(after)), Some(before)).await?.unwrap_or_default();
+    let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };
+    crate::write::custom::admit::read(kind, mode.via, after, &options)?;
+    place(target, after)?;
+    check_name(target, meta(after, "name"))?;
+    Ok(managers)
+}
+
+fn set_managers(object: &mut Object, managers: Option<Value>) {
+    let metadata = metadata_mut(object);
+    match managers {
+        Some(managers) => metadata.insert(track::KEY.into(), managers),
+        None => metadata.remove(track::KEY),
+    };
 }
 
 /// Stores `after` if the object is still `old`; otherwise returns `None` without a change.

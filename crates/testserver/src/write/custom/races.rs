@@ -1,7 +1,7 @@
 //! Requests that found their resource before its CRD was changed or deleted. The tests call the parts of a
 //! request in the order of the race.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,8 @@ fn widget(spec: &Value) -> Object {
 }
 
 fn create(server: &Server, served: Served, spec: &Value) -> u16 {
-    let created = write::create(&server.shared, &target(served), widget(spec), &WriteOptions::default());
+    let created =
+        write::now(write::create(&server.shared, &target(served), widget(spec), &WriteOptions::default()));
     created.map_or_else(|status| status.code(), |written| written.code())
 }
 
@@ -92,17 +93,17 @@ fn repeated_update_is_validated_by_the_new_schema() {
     let server = Server::new();
     create_crd(&server, &json!({"a": {"type": "integer"}}));
     assert_eq!(create(&server, found(&server), &json!({"a": 1})), 201);
-    let changes = Cell::new(0);
+    let changes = AtomicUsize::new(0);
     let mode = Mode { via: Via::Patch, part: Part::Main, options: WriteOptions::default() };
-    let updated = write::update(&server.shared, &target(found(&server)), &mode, |_, old| {
-        if changes.replace(changes.get() + 1) == 0 {
+    let updated = write::now(write::update(&server.shared, &target(found(&server)), &mode, |_, old| {
+        if changes.fetch_add(1, Ordering::Relaxed) == 0 {
             replace_crd(&server, &json!({"a": {"type": "integer", "maximum": 5}}));
         }
         let mut new = old.clone();
         new.insert("spec".into(), json!({"a": 9}));
         Ok(new)
-    });
-    assert_eq!((updated.unwrap_err().code(), changes.get()), (422, 2));
+    }));
+    assert_eq!((updated.unwrap_err().code(), changes.load(Ordering::Relaxed)), (422, 2));
 }
 
 #[test]
@@ -114,9 +115,9 @@ fn writes_do_not_reach_the_objects_of_a_crd_that_was_created_again() {
     create_crd(&server, &json!({}));
     assert_eq!(create(&server, found(&server), &json!({})), 201);
     let mode = Mode { via: Via::Put, part: Part::Main, options: WriteOptions::default() };
-    let updated = write::replace(&server.shared, &before, &widget(&json!({})), &mode);
+    let updated = write::now(write::replace(&server.shared, &before, &widget(&json!({})), &mode));
     assert_eq!(updated.unwrap_err().code(), 404);
-    let deleted = write::delete::delete(&server.shared, &before, &DeleteOptions::default());
+    let deleted = write::now(write::delete::delete(&server.shared, &before, &DeleteOptions::default(), None));
     assert_eq!((deleted.unwrap_err().code(), count(&server)), (404, 1));
 }
 
@@ -130,7 +131,7 @@ fn apply_that_creates_an_object_is_validated_by_the_new_schema() {
     let mode = Mode { via: Via::Patch, part: Part::Main, options };
     let body = Value::Object(widget(&json!({"a": 9}))).to_string().into();
     let sent = PatchRequest { media_type: "application/apply-patch+yaml", body: &body, force: false };
-    let applied = write::patch::patch(&server.shared, &before, mode, sent);
+    let applied = write::now(write::patch::patch(&server.shared, &before, mode, sent));
     assert_eq!((applied.unwrap_err().code(), count(&server)), (422, 0));
 }
 

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use kube_cel::cel::common::ast::IdedExpr;
 
 pub(crate) use compile::compile;
+pub(crate) use run::condition;
 
 /// The compiled rules of a node in the schema, and of the nodes below it.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use serde_json::Value as Json;
 
 use crate::schemas::crd::cel::eval::evaluate;
 use crate::schemas::crd::cel::operations::{Failure, option};
-use crate::schemas::crd::cel::values::convert;
+use crate::schemas::crd::cel::parse::parse;
+use crate::schemas::crd::cel::values::{convert, untyped};
 use crate::schemas::crd::cel::{Rule, Rules};
 use crate::schemas::crd::schema::lists::key_of;
 use crate::schemas::crd::schema::node::{self, Additional, text};
@@ -39,6 +40,21 @@ impl Rules {
         // A spent budget ends the validation. The outcome contains its cause.
         let _ = run.node(self, schema, &values, &mut Path::default());
         run.outcome
+    }
+}
+
+/// Evaluates a condition over values without types.
+///
+/// # Errors
+/// Returns the error if the expression is invalid, or has no boolean value.
+pub(crate) fn condition(source: &str, variables: &[(&'static str, &Json)]) -> Result<bool, String> {
+    let program = parse(source, Ok)?;
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, untyped(value))).collect();
+    match evaluate(&program, &variables, &mut STEPS_PER_EXPRESSION.clone()) {
+        Ok(Value::Bool(value)) => Ok(value),
+        Ok(_) => Err("cel expression must evaluate to bool".into()),
+        Err(Failure::OverBudget) => Err("operation cancelled: actual cost limit exceeded".into()),
+        Err(Failure::Error(error)) => Err(error),
     }
 }
 

@@ -46,6 +46,18 @@ pub(super) fn convert(json: &Json, schema: &Json) -> Value {
     }
 }
 
+/// Converts a value without a schema. The names of fields are not escaped.
+pub(super) fn untyped(json: &Json) -> Value {
+    match json {
+        Json::Array(list) => Value::List(Arc::new(list.iter().map(untyped).collect())),
+        Json::Object(object) => {
+            let entries = object.iter().map(|(name, value)| (Key::from(name.clone()), untyped(value)));
+            Value::Map(Map { map: Arc::new(entries.collect()) })
+        }
+        simple => convert(simple, &Json::Null),
+    }
+}
+
 fn convert_text(string: &str, schema: &Json) -> Value {
     let plain = || Value::String(Arc::new(string.to_owned()));
     let parsed = |function: &str, text: String| {
