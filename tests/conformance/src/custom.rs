@@ -30,8 +30,17 @@ impl<'a> Custom<'a> {
     }
 
     pub(super) async fn install_versions(place: &'a Place, versions: Value) -> Result<Self> {
+        Self::install_converted(place, versions, json!({"strategy": "None"})).await
+    }
+
+    pub(super) async fn install_converted(
+        place: &'a Place,
+        versions: Value,
+        conversion: Value,
+    ) -> Result<Self> {
         let kind = Self { place, group: format!("{}.test", place.namespace) };
-        let definition = kind.definition("widgets", "Widget", versions);
+        let mut definition = kind.definition("widgets", "Widget", versions);
+        definition["spec"]["conversion"] = conversion;
         place.admin().post(CRDS, &definition).await?.expect(201)?;
         wait_established(place, &kind.crd("widgets")).await?;
         kind.wait_served(&kind.all()).await?;

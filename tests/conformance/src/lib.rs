@@ -18,6 +18,7 @@ mod bookmarks;
 mod builtin_bodies;
 mod builtin_values;
 mod config;
+mod conversion;
 mod crds;
 mod creation;
 mod custom;
@@ -65,6 +66,8 @@ mod topics;
 mod values;
 mod variant;
 mod watch;
+mod webhook_server;
+mod webhooks;
 mod writes;
 
 pub use differences::Differences;

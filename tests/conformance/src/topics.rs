@@ -1,11 +1,11 @@
 //! The topics of the suite, in reading order.
 
 use super::{
-    access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, crds, creation, custom_scale,
-    definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms,
+    access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, conversion, crds, creation,
+    custom_scale, definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms,
     impersonation, labels, list, metadata, metadata_only, openapi, ownership, paging, patches, paths,
     protobuf, queries, rbac, refusals, rules, scale, schemas, selector_edges, selectors, shards, strategic,
-    streaming_list, subresources, suite::Check, tables, watch, writes,
+    streaming_list, subresources, suite::Check, tables, watch, webhooks, writes,
 };
 
 /// Lists every topic in reading order.
@@ -55,4 +55,6 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     definitions::CHECKS,
     schemas::CHECKS,
     rules::CHECKS,
+    webhooks::CHECKS,
+    conversion::CHECKS,
 ];

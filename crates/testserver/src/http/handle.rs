@@ -17,6 +17,7 @@ use crate::http::review;
 use crate::http::service::{Call, json, page_not_found, stream};
 use crate::http::subresources;
 use crate::journal::Verb;
+use crate::read::conversion;
 use crate::read::list::list;
 use crate::read::options::{
     has_initial_events_parameter, list_options, streaming_unsupported, watch_options,
@@ -32,9 +33,10 @@ use crate::wire::query::parse_version;
 use crate::wire::route::{ResourcePath, Route};
 use crate::write::admission::Caller;
 use crate::write::decode;
+use crate::write::delete::Deleted;
 use crate::write::delete_options;
 use crate::write::patch::PatchRequest;
-use crate::write::{self, Mode, Part, Target, Via, WriteOptions};
+use crate::write::{self, Mode, Part, Target, Via, WriteOptions, Written};
 use crate::write::{escalation, unsupported};
 
 type HandlerResult = Result<Response<Body>, Status>;
@@ -204,6 +206,7 @@ async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call:
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
     path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &options).await?;
+    conversion::prepare(shared, &served.kind, &page.items).await?;
     Ok(stream(Body::list(page.body(encoder))))
 }
 
@@ -279,6 +282,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
         store.table(table).get_at(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
+    conversion::prepare(shared, target.kind(), [&entry]).await?;
     Ok(json(200, &encoder.object(&entry)))
 }
 
@@ -313,7 +317,17 @@ async fn create(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> 
     decode::check_json(&call.parts.headers)?;
     let object = decode::object(body, target.kind())?;
     let written = write::create(shared, target, object, &options).await?;
-    Ok(json(written.code(), &written.bytes(&encoder)))
+    respond(shared, target, &written, &encoder).await
+}
+
+async fn respond(
+    shared: &Shared,
+    target: &Target,
+    written: &Written,
+    encoder: &ObjectEncoder,
+) -> HandlerResult {
+    conversion::prepare(shared, target.kind(), [written.entry()]).await?;
+    Ok(json(written.code(), &written.bytes(encoder)))
 }
 
 async fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
@@ -321,7 +335,7 @@ async fn update(shared: &Shared, target: &Target, part: Part, call: &Call, body:
     let mode = Mode { via: Via::Put, part, options: write_options(shared, call, body)? };
     decode::check_json(&call.parts.headers)?;
     let written = write::replace_by(shared, target, &mode, || decode::object(body, target.kind())).await?;
-    Ok(json(written.code(), &written.bytes(&encoder)))
+    respond(shared, target, &written, &encoder).await
 }
 
 async fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: &Bytes) -> HandlerResult {
@@ -330,7 +344,7 @@ async fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: 
     let media_type = media_type(&call.parts.headers);
     let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
     let written = write::patch::patch(shared, target, mode, sent).await?;
-    Ok(json(written.code(), &written.bytes(&encoder)))
+    respond(shared, target, &written, &encoder).await
 }
 
 async fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
@@ -339,6 +353,9 @@ async fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> 
     let deleted =
         crate::write::delete::delete(shared, target, &options, Some(&caller(call, body, options.dry_run)?))
             .await?;
+    if let Deleted::Kept(entry) | Deleted::Object(entry) = &deleted {
+        conversion::prepare(shared, target.kind(), [entry]).await?;
+    }
     Ok(json(deleted.code(&options), &deleted.bytes(target.kind(), &encoder)))
 }
 
@@ -356,6 +373,7 @@ async fn delete_collection(
     path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
     let caller = caller(call, body, options.dry_run)?;
+    conversion::prepare(shared, &served.kind, &page.items).await?;
     for entry in &page.items {
         let target = Target {
             served: served.clone(),

@@ -14,6 +14,7 @@ use crate::encoding::object_encoder::ObjectEncoder;
 use crate::faults::StreamingLists;
 use crate::faults::open_watches::{Command, EventFault, OpenWatch, PendingWatch};
 use crate::journal::WatchEnd;
+use crate::read::conversion;
 use crate::read::options::{WatchOptions, WatchStart};
 use crate::shutdown::closed;
 use crate::state::cache::Cache;
@@ -283,12 +284,35 @@ impl Watcher {
                 }
                 continue;
             }
+            if let Err(status) = self.convert().await {
+                self.fail(&status);
+                continue;
+            }
             match self.fill_ready() {
                 LogRead::Frames => continue,
                 LogRead::Gone => self.end(WatchEnd::Closed),
                 LogRead::Nothing => self.handle_command().await,
             }
         }
+    }
+
+    /// Converts the objects that the watch sends next.
+    async fn convert(&mut self) -> Result<(), Status> {
+        let kind = self.scope.served.kind.clone();
+        if kind.conversion_webhook().is_none() {
+            return Ok(());
+        }
+        let mut entries: Vec<_> = self.initial.objects.iter().take(MAX_BATCH_EVENTS).cloned().collect();
+        if entries.is_empty() {
+            self.shared.read(|state| {
+                let events = state.store.events(self.scope.table(), self.cache.id(), self.position.cursor);
+                let events = events.into_iter().flatten().take(MAX_BATCH_EVENTS);
+                entries.extend(
+                    events.flat_map(|event| [Some(event.object.clone()), event.previous.clone()]).flatten(),
+                );
+            });
+        }
+        conversion::prepare(&self.shared, &kind, &entries).await
     }
 
     /// Executes the next command, or waits.

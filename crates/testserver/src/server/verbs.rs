@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::encoding::object_encoder::{ObjectEncoder, Representation};
 use crate::journal::Verb;
+use crate::read::conversion;
 use crate::read::list::prefix;
 use crate::server::Server;
 use crate::state::State;
@@ -42,7 +43,10 @@ impl Server {
     /// Returns a status, for example with the reason AlreadyExists, if the server rejects the object.
     pub fn create<K: Serialize + DeserializeOwned>(&self, object: &K) -> Result<K, Status> {
         let (target, object) = self.place(to_object(object)?)?;
-        stored(&target, &write::now(write::create(&self.shared, &target, object, &WriteOptions::default()))?)
+        self.stored(
+            &target,
+            &write::now(write::create(&self.shared, &target, object, &WriteOptions::default()))?,
+        )
     }
 
     /// Replaces an object, like a PUT.
@@ -101,7 +105,7 @@ impl Server {
                 Ok(object)
             }))?;
         }
-        stored(&target, &written)
+        self.stored(&target, &written)
     }
 
     /// Applies an object with server-side apply, as this field manager. Creates the object if it does not
@@ -144,7 +148,7 @@ impl Server {
     fn put<K: Serialize + DeserializeOwned>(&self, object: &K, part: Part) -> Result<K, Status> {
         let (target, object) = self.place(to_object(object)?)?;
         let mode = Mode { via: Via::Put, part, options: WriteOptions::default() };
-        stored(&target, &write::now(write::replace(&self.shared, &target, &object, &mode))?)
+        self.stored(&target, &write::now(write::replace(&self.shared, &target, &object, &mode))?)
     }
 
     fn send_patch<K: DeserializeOwned>(
@@ -158,7 +162,7 @@ impl Server {
         let body = Bytes::from(patch.to_string());
         let mode = Mode { via: Via::Patch, part: Part::Main, options };
         let sent = PatchRequest { media_type, body: &body, force };
-        stored(target, &write::now(write::patch::patch(&self.shared, target, mode, sent))?)
+        self.stored(target, &write::now(write::patch::patch(&self.shared, target, mode, sent))?)
     }
 
     fn target_of(&self, object: &Object) -> Result<Target, Status> {
@@ -281,6 +285,7 @@ impl Server {
         let entry =
             self.shared.read(|state| state.store.table(target.served.table).get(&target.key()).cloned());
         let entry = entry.ok_or_else(|| target.not_found())?;
+        write::now(conversion::prepare(&self.shared, target.kind(), [&entry]))?;
         decoded(&target.name, &encoder(target).object(&entry))
     }
 
@@ -293,6 +298,7 @@ impl Server {
         let entries: Vec<_> = self
             .shared
             .read(|state| state.store.table(table).under(&prefix).map(|(_, e)| e.clone()).collect());
+        write::now(conversion::prepare(&self.shared, target.kind(), &entries))?;
         entries.iter().map(|entry| decoded(&target.name, &encoder.object(entry))).collect()
     }
 
@@ -305,10 +311,15 @@ impl Server {
         self.send_patch(target, "application/merge-patch+json", WriteOptions::default(), patch, false)
     }
 
+    fn stored<K: DeserializeOwned>(&self, target: &Target, written: &Written) -> Result<K, Status> {
+        write::now(conversion::prepare(&self.shared, target.kind(), [written.entry()]))?;
+        decoded(&target.name, &written.bytes(&encoder(target)))
+    }
+
     fn delete_object<K: DeserializeOwned>(&self, target: &Target) -> Result<Option<K>, Status> {
         let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
         match write::now(write::delete::delete(&self.shared, target, &options, None))? {
-            Deleted::Kept(entry) => stored(target, &Written::Updated(entry)).map(Some),
+            Deleted::Kept(entry) => self.stored(target, &Written::Updated(entry)).map(Some),
             Deleted::Object(_) | Deleted::Gone { .. } => Ok(None),
         }
     }
@@ -325,10 +336,6 @@ fn to_object<K: Serialize>(object: &K) -> Result<Map<String, Value>, Status> {
         Ok(_) => Err(Status::bad_request("an object must be a JSON map")),
         Err(error) => Err(Status::bad_request(format!("the object cannot be serialized as JSON: {error}"))),
     }
-}
-
-fn stored<K: DeserializeOwned>(target: &Target, written: &Written) -> Result<K, Status> {
-    decoded(&target.name, &written.bytes(&encoder(target)))
 }
 
 /// Decodes a stored object. A [`Value`] can represent each object.

@@ -6,6 +6,7 @@
 //! and apiVersion, and metadata-only responses take one slice. For a delete, or a selector that no
 //! longer matches, another resourceVersion is inserted.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,6 +78,8 @@ pub(crate) struct Entry {
     shape: Shape,
     /// The parsed object, if another write of the object is likely soon (see `recent`).
     tree: Mutex<Option<Map<String, Value>>>,
+    /// The results of a conversion webhook, by version.
+    conversions: Mutex<BTreeMap<String, Map<String, Value>>>,
 }
 
 /// The order of metadata fields in kube-apiserver for built-in kinds. Custom resources sort them by name.
@@ -202,6 +205,7 @@ impl Draft {
             frame: frame.into(),
             shape,
             tree: Mutex::default(),
+            conversions: Mutex::default(),
         }
     }
 }
@@ -262,14 +266,18 @@ fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8
         metadata: shape.metadata.start..shift(shape.metadata.end),
         version: shape.version.start..shape.version.start + version.len(),
     };
-    Entry { revision, essentials, change, frame: frame.into(), shape, tree: Mutex::default() }
+    let frame = frame.into();
+    let (tree, conversions) = Default::default();
+    Entry { revision, essentials, change, frame, shape, tree, conversions }
 }
 
 impl Entry {
     /// Returns the same state with another change and revision. Used for a delete, and for an object
     /// that no longer matches a selector.
     pub(crate) fn with_change(&self, change: Change, revision: u64) -> Self {
-        splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape)
+        let entry = splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape);
+        entry.conversions.lock().clone_from(&self.conversions.lock());
+        entry
     }
 
     pub(crate) fn key(&self) -> &Arc<str> {
@@ -329,6 +337,15 @@ impl Entry {
     pub(crate) fn forget_object(&self) {
         let tree = self.tree.lock().take();
         drop(tree);
+    }
+
+    /// Returns the object in another version, if a conversion webhook has converted it.
+    pub(crate) fn converted(&self, version: &str) -> Option<Map<String, Value>> {
+        self.conversions.lock().get(version).cloned()
+    }
+
+    pub(crate) fn keep_converted(&self, version: &str, object: Map<String, Value>) {
+        self.conversions.lock().insert(version.into(), object);
     }
 
     #[cfg(test)]

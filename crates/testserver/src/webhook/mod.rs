@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::time::{Duration, timeout};
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
@@ -57,6 +58,10 @@ impl Webhooks {
                 None => self.post(config, &url, &review).await,
             }
         };
+        if Handle::try_current().is_err() {
+            // The methods of `Server` need no runtime, and cannot wait.
+            return answer.await;
+        }
         let answer = timeout(Duration::from_secs(seconds), answer).await;
         answer.unwrap_or_else(|_| Err(failed("context deadline exceeded".into())))
     }

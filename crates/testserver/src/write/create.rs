@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::read::conversion;
 use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
@@ -67,7 +68,8 @@ pub(crate) async fn create(
             admission.name.clone_from(&target.name);
             admission.validate(Some(&object), None).await?;
         }
-        match insert(shared, &target, &object, options.dry_run) {
+        let stored = conversion::to_storage(shared, kind, &object).await?;
+        match insert(shared, &target, stored.as_ref().unwrap_or(&object), options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
             Ok(Written::Created(entry)) if !options.dry_run => {
                 shared.recent.keep(kind, &entry, object);
@@ -92,6 +94,9 @@ async fn mutated(
     let kind = target.kind();
     crate::schemas::kinds::defaults::spec(kind, &mut object);
     crate::write::apply::track::created(shared, kind, options, &mut object);
+    for key in ["uid", "creationTimestamp", "generation"] {
+        metadata_mut(&mut object).remove(key);
+    }
     object = admission.mutate(Some(object), None).await?.unwrap_or_default();
     place(target, &mut object)?;
     let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };

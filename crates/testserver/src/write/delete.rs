@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::clock::RunningClock;
 use crate::encoding::object_encoder::ObjectEncoder;
+use crate::encoding::versions::from_store;
+use crate::read::conversion;
 use crate::schemas::kinds::kind::Kind;
 use crate::state::{Shared, State};
 use crate::status::Status;
@@ -40,9 +42,8 @@ pub(crate) async fn delete(
         let mut reviewed = None;
         if let Some(admission) = &admission {
             let entry = shared.read(|state| find(state, target, options).map(|(_, entry)| entry))?;
-            let mut object = entry.object();
-            object.insert("apiVersion".into(), target.kind().api_version().into());
-            crate::encoding::versions::from_store(target.kind(), &mut object);
+            conversion::prepare(shared, target.kind(), [&entry]).await?;
+            let object = from_store(target.kind(), &entry, entry.object());
             admission.mutate(None, Some(&object)).await?;
             admission.validate(None, Some(&object)).await?;
             reviewed = Some(entry);

@@ -35,7 +35,10 @@ pub(crate) use options::WriteOptions;
 pub(crate) use target::{Target, Written};
 pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update};
 
-/// Completes a write of the server itself. Such a write calls no webhooks, so it never waits.
-pub(crate) fn now<T>(write: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    write.now_or_never().unwrap_or_else(|| Err(Status::internal_error("a write of the server waited")))
+/// Completes an operation of the server itself. It waits only if a conversion webhook has no handler in this
+/// process, or if the handler waits.
+pub(crate) fn now<T>(operation: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let waits =
+        || Status::internal_error("a method of Server cannot wait for a conversion webhook; use a client");
+    operation.now_or_never().unwrap_or_else(|| Err(waits()))
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
+use crate::encoding::versions::from_store;
+use crate::read::conversion;
 use crate::schemas::kinds::events;
 use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
@@ -121,9 +123,8 @@ pub(crate) async fn update(
             let old = old.ok_or_else(|| target.not_found())?;
             Ok::<_, Status>((target, old))
         })?;
-        let mut before = old.take_object();
-        before.insert("apiVersion".into(), target.kind().api_version().into());
-        crate::encoding::versions::from_store(target.kind(), &mut before);
+        conversion::prepare(shared, target.kind(), [old]).await?;
+        let before = from_store(target.kind(), old, old.take_object());
         let mut after = edit(target, &events::outside(target.kind(), &before))?;
         crate::write::bounds::check_depth(&after)?;
         let owners = track::owners_of_apply(mode, &after);
@@ -164,7 +165,8 @@ pub(crate) async fn update(
             shared.recent.keep(target.kind(), old, before);
             return Ok(Written::Updated(old.clone()));
         }
-        let draft = crate::write::custom::admit::draft(target.kind(), &after);
+        let stored = conversion::to_storage(shared, target.kind(), &after).await?;
+        let draft = crate::write::custom::admit::draft(target.kind(), stored.as_ref().unwrap_or(&after));
         crate::write::metadata::check_size(&draft)?;
         if let Some(done) = commit(shared, target, mode, (old, &before), (draft, &after)) {
             if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {

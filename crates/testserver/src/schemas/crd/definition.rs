@@ -44,12 +44,16 @@ pub(crate) fn kinds(crd: &Object) -> Vec<Defined> {
     let storage =
         storage_version(crd).and_then(schema).map(|root| (root.clone(), Arc::new(Schema::new(root))));
     let stored_as = storage_version(crd).map(|version| name(version, "name")).unwrap_or("").to_owned();
+    let conversion = crd.get("spec").and_then(|spec| spec.get("conversion"));
+    let webhook = conversion.and_then(|conversion| conversion.pointer("/webhook/clientConfig"));
+    let webhook = webhook.cloned().map(Arc::new);
     let define = |version| {
         let own = schema(version);
         let schemas = own.zip(storage.as_ref()).map(|(own, (root, storage))| Schemas {
             // Versions with equal schemas share the compiled schema.
             own: if own == *root { storage.clone() } else { Arc::new(Schema::new(own)) },
             storage: storage.clone(),
+            webhook: webhook.clone(),
         });
         Defined {
             kind: kind(crd, version, &stored_as, schemas),

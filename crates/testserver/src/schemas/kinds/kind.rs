@@ -48,6 +48,8 @@ pub(crate) struct Schemas {
     pub own: Arc<Schema>,
     /// The schema of the storage version.
     pub storage: Arc<Schema>,
+    /// The `clientConfig` of the conversion webhook.
+    pub webhook: Option<Arc<Value>>,
 }
 
 impl Schemas {
@@ -153,6 +155,13 @@ impl Kind {
             return self.storage_version.clone();
         }
         group_version(&self.group, &self.storage_version)
+    }
+
+    /// Returns the `clientConfig` of the webhook that converts objects between this version and the storage
+    /// version.
+    pub(crate) fn conversion_webhook(&self) -> Option<&Value> {
+        let schemas = self.schemas.as_ref().filter(|_| self.version != self.storage_version);
+        schemas.and_then(|schemas| schemas.webhook.as_deref())
     }
 
     /// Returns the resource in the notation of messages.

@@ -1,11 +1,10 @@
 //! The stored webhooks, and the requests that they match.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::schemas::kinds::kind::Kind;
 use crate::state::{Served, Shared, State};
 use crate::status::Status;
-use crate::wire::object::Object;
 use crate::wire::selector::LabelSelector;
 use crate::wire::selector_text::selector_text;
 use crate::write::admission::{Admission, Operation};
@@ -94,7 +93,7 @@ fn is_match(rule: &Value, kind: &Kind, version: &str, operation: Operation, subr
         _ => true,
     };
     is_scope
-        && contains("operations", operation.name())
+        && contains("operations", &operation.name())
         && contains("apiGroups", &kind.group)
         && contains("apiVersions", version)
         && resources.any(is_resource)
@@ -182,17 +181,6 @@ impl Hook {
     fn selector(&self, key: &str) -> Option<LabelSelector> {
         let selector = LabelSelector::parse(&selector_text(self.spec.get(key)?)).ok()?;
         Some(selector).filter(|selector| !selector.is_everything())
-    }
-
-    /// Returns the object in the version that the webhook expects.
-    pub(super) fn versioned(&self, admission: &Admission<'_>, object: Option<&Object>) -> Value {
-        let kind = admission.target.kind();
-        let Some(mut object) = object.cloned() else { return Value::Null };
-        if self.version != kind.version {
-            let group = if kind.group.is_empty() { String::new() } else { format!("{}/", kind.group) };
-            object.insert("apiVersion".into(), json!(format!("{group}{}", self.version)));
-        }
-        Value::Object(object)
     }
 }
 

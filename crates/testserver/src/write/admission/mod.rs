@@ -7,7 +7,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::access::users::User;
 use crate::schemas::kinds::kind::ScalePaths;
@@ -37,12 +37,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
+    fn name(self) -> String {
+        format!("{self:?}").to_uppercase()
     }
 }
 
@@ -94,15 +90,14 @@ impl<'a> Admission<'a> {
         self.target.kind().scale.as_ref().filter(|_| self.subresource == "scale")
     }
 
-    /// Returns the group, the version and the name of the kind that a client writes.
-    fn object_kind(&self) -> Value {
+    /// Returns the group, the version and the name of the kind that a client of this version writes.
+    fn object_kind<'k>(&'k self, version: &'k str) -> [&'k str; 3] {
         let kind = self.target.kind();
-        let (group, version, kind) = match self.subresource {
-            "scale" => ("autoscaling", "v1", "Scale"),
-            "binding" => ("", "v1", "Binding"),
-            "eviction" => ("policy", "v1", "Eviction"),
-            _ => (&*kind.group, &*kind.version, &*kind.kind),
-        };
-        json!({"group": group, "version": version, "kind": kind})
+        match self.subresource {
+            "scale" => ["autoscaling", "v1", "Scale"],
+            "binding" => ["", "v1", "Binding"],
+            "eviction" => ["policy", "v1", "Eviction"],
+            _ => [&kind.group, version, &kind.kind],
+        }
     }
 }

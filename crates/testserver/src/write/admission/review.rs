@@ -3,93 +3,57 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::access::users::User;
 use crate::encoding::scale::Scale;
+use crate::schemas::kinds::kind::group_version;
 use crate::status::Status;
 use crate::wire::names;
 use crate::wire::object::Object;
+use crate::write::admission::Admission;
 use crate::write::admission::hook::Hook;
-use crate::write::admission::{Admission, Operation};
 use crate::write::json_patch::JsonPatch;
 
 impl Admission<'_> {
     /// Returns the review of a write for a webhook.
     pub(super) fn review(&self, hook: &Hook, object: Option<&Object>, old: Option<&Object>) -> Value {
         let (kind, caller) = (self.target.kind(), self.caller);
-        let mut request = Map::new();
-        let mut set = |key: &str, value: Value| {
-            let is_unset = value.is_null() || value == "";
-            if !is_unset {
-                request.insert(key.into(), value);
-            }
-        };
         let resource =
             |version: &str| json!({"group": kind.group, "version": version, "resource": kind.plural});
-        let requested = self.object_kind();
-        let mut own = requested.clone();
-        if !matches!(self.subresource, "scale" | "binding" | "eviction") {
-            own["version"] = json!(hook.version);
-        }
-        let is_new = self.operation == Operation::Create && self.subresource.is_empty();
+        let object_kind = |version: &str| {
+            let [group, version, kind] = self.object_kind(version);
+            json!({"group": group, "version": version, "kind": kind})
+        };
+        let subresource = Some(self.subresource).filter(|subresource| !subresource.is_empty());
         let namespace = if kind.is_namespace() { Some(&self.name) } else { self.target.namespace.as_ref() };
-        set("uid", json!(self.shared.random(names::uid)));
-        set("kind", own);
-        set("resource", resource(&hook.version));
-        set("subResource", json!(self.subresource));
-        set("requestKind", requested);
-        set("requestResource", resource(&kind.version));
-        set("requestSubResource", json!(self.subresource));
-        set("name", if caller.is_collection { Value::Null } else { json!(self.name) });
-        set("namespace", json!(namespace));
-        set("operation", json!(self.operation.name()));
-        set("object", self.shown(hook, object, is_new));
-        set("oldObject", self.shown(hook, old, false));
-        set("options", self.options());
-        request.entry("object").or_insert(Value::Null);
-        request.entry("oldObject").or_insert(Value::Null);
-        request.insert("userInfo".into(), self.user());
-        request.insert("dryRun".into(), json!(caller.dry_run));
+        let mut options = caller.options.clone();
+        options["kind"] = json!(format!("{:?}Options", self.operation));
+        options["apiVersion"] = json!("meta.k8s.io/v1");
+        let User { name, uid, groups, extra } = &caller.user;
+        let request = json!({
+            "uid": self.shared.random(names::uid), "name": if caller.is_collection { "" } else { &self.name },
+            "namespace": namespace, "operation": self.operation.name(), "dryRun": caller.dry_run,
+            "kind": object_kind(&hook.version), "resource": resource(&hook.version), "subResource": subresource,
+            "requestKind": object_kind(&kind.version), "requestResource": resource(&kind.version),
+            "requestSubResource": subresource, "options": options,
+            "userInfo": {"username": name, "uid": uid, "groups": groups, "extra": extra},
+            "object": self.shown(hook, object), "oldObject": self.shown(hook, old),
+        });
         json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
     }
 
-    /// Returns the object that a client of the subresource reads. A new object has no system fields before it
-    /// is stored.
-    fn shown(&self, hook: &Hook, object: Option<&Object>, is_new: bool) -> Value {
-        if let (Some(paths), Some(object)) = (self.scale(), object) {
-            return Value::Object(Scale::of(object, paths).object());
+    /// Returns the object that a client of the subresource reads, in the version that the webhook expects.
+    pub(super) fn shown(&self, hook: &Hook, object: Option<&Object>) -> Value {
+        let Some(object) = object else { return Value::Null };
+        if let Some(paths) = self.scale() {
+            return Scale::of(object, paths).json();
         }
-        let mut shown = hook.versioned(self, object);
-        if let (true, Some(metadata)) = (is_new, shown.get_mut("metadata").and_then(Value::as_object_mut)) {
-            for key in ["uid", "creationTimestamp", "generation"] {
-                metadata.remove(key);
-            }
-        }
-        shown
-    }
-
-    fn options(&self) -> Value {
-        let kind = match self.operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Delete => "DeleteOptions",
-        };
-        let mut options = self.caller.options.clone();
-        options["kind"] = json!(kind);
-        options["apiVersion"] = json!("meta.k8s.io/v1");
-        options
-    }
-
-    fn user(&self) -> Value {
-        let user = &self.caller.user;
-        let mut info = json!({"username": user.name, "groups": user.groups});
-        if !user.uid.is_empty() {
-            info["uid"] = json!(user.uid);
-        }
-        if !user.extra.is_empty() {
-            info["extra"] = json!(user.extra);
-        }
-        info
+        let mut object = object.clone();
+        let [group, version, kind] = self.object_kind(&hook.version);
+        object.insert("apiVersion".into(), json!(group_version(group, version)));
+        object.insert("kind".into(), json!(kind));
+        Value::Object(object)
     }
 }
 
@@ -126,16 +90,14 @@ impl Response {
         match (patch.is_empty(), kind.is_null(), mutating) {
             (false, _, false) => return invalid("validating webhook may not return response.patch"),
             (_, false, false) => return invalid("validating webhook may not return response.patchType"),
-            (false, true, true) => {
-                return invalid("webhook returned response.patch but not response.patchType");
-            }
-            (true, false, true) => {
-                return invalid("webhook returned response.patchType but not response.patch");
-            }
             (false, false, true) if kind != "JSONPatch" => {
                 return Err(format!("unsupported patch type {kind}"));
             }
-            _ => {}
+            (true, true, _) | (false, false, true) => {}
+            (no_patch, ..) => {
+                let (with, without) = if no_patch { ("patchType", "patch") } else { ("patch", "patchType") };
+                return invalid(&format!("webhook returned response.{with} but not response.{without}"));
+            }
         }
         let warnings = response["warnings"].take();
         let operations = (!patch.is_empty()).then(|| JsonPatch::read(&patch)).transpose();

@@ -102,20 +102,18 @@ impl Admission<'_> {
 
     /// Returns the object with the patch of a webhook.
     fn patched(&self, hook: &Hook, object: &Object, patch: &JsonPatch) -> Result<Object, Status> {
-        let scale = self.scale().map(|paths| (Scale::of(object, paths), paths));
-        let shown = match &scale {
-            Some((scale, _)) => scale.json(),
-            None => hook.versioned(self, Some(object)),
-        };
-        let patched = patch.apply(shown).map_err(|error| Status::internal_error(error.message()))?;
+        let patched = patch
+            .apply(self.shown(hook, Some(object)))
+            .map_err(|error| Status::internal_error(error.message()))?;
         let Value::Object(mut patched) = patched else {
             return Err(Status::internal_error("the patch of a webhook removed the object"));
         };
-        if let Some((scale, paths)) = scale {
-            return Ok(scale.put_into(object, &patched, paths));
+        if let Some(paths) = self.scale() {
+            return Ok(Scale::of(object, paths).put_into(object, &patched, paths));
         }
         if hook.version != self.target.kind().version {
-            patched.insert("apiVersion".into(), self.target.kind().api_version().into());
+            let version = self.target.kind().api_version();
+            patched.insert("apiVersion".into(), version.into());
         }
         Ok(patched)
     }
