@@ -467,24 +467,11 @@ impl Status {
 
 /// Returns the body of the response for a delete that removed its object immediately.
 pub(crate) fn deleted(what: Named<'_>, name: &str, uid: &str) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Success {
-        kind: &'static str,
-        #[serde(rename = "apiVersion")]
-        api_version: &'static str,
-        metadata: ListMeta,
-        status: &'static str,
-        details: Details,
-    }
     let details = Details { uid: uid.into(), ..what.details(name) };
-    let body = Success {
-        kind: "Status",
-        api_version: "v1",
-        metadata: ListMeta::default(),
-        status: "Success",
-        details,
-    };
-    serde_json::to_vec(&body).unwrap_or_else(|_| b"{}".to_vec())
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    body.to_string().into_bytes()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::raw::{Api, JSON};
+use super::raw::{Api, JSON, starts_with};
 
 checks! {
     "A forbidden response contains the object, the subresource, the namespace or the path of the request.":
@@ -156,22 +156,11 @@ async fn local_review_stays_in_its_namespace(place: Place) -> Result<()> {
 async fn review_has_one_kind_of_attributes(place: Place) -> Result<()> {
     let path = format!("{GROUP}/selfsubjectaccessreviews");
     let both = json!({"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"path": "/x", "verb": "get"}});
-    for (spec, why) in [
-        (
-            json!({}),
-            "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes \
-             must be specified",
-        ),
-        (
-            both,
-            "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/x\",\"Verb\":\"get\"}: cannot be specified in \
-             combination with resourceAttributes",
-        ),
-    ] {
+    for (spec, field) in [(json!({}), "spec.resourceAttributes"), (both, "spec.nonResourceAttributes")] {
         let status = place.admin().post(&path, &json!({"spec": spec})).await?.refused(422, "Invalid")?;
-        let message = format!(".authorization.k8s.io \"\" is invalid: {why}");
+        let start = format!(".authorization.k8s.io \"\" is invalid: {field}: Invalid value: ");
         ensure!(
-            status["message"] == message && status["details"]["group"] == "authorization.k8s.io",
+            starts_with(&status, &start) && status["details"]["group"] == "authorization.k8s.io",
             "{status}"
         );
     }

@@ -167,14 +167,11 @@ async fn secrets_contain_required_fields_of_their_types(place: Place) -> Result<
         ensure!(causes(&status) == expected, "{status}");
     }
     // A text that is not JSON, and a list.
-    for (bytes, why) in
-        [("eA==", ""), ("W10=", "json: cannot unmarshal array into Go value of type map[string]interface {}")]
-    {
+    for bytes in ["eA==", "W10="] {
         let body = json!({"metadata": {"name": "a"}, "type": "kubernetes.io/dockercfg", "data": {".dockercfg": bytes}});
         let status = place.admin().post(&secrets, &body).await?.refused(422, "Invalid")?;
-        let line = causes(&status).concat();
         let start = "data[.dockercfg]: Invalid value: \"<secret contents redacted>\": ";
-        ensure!(line.starts_with(start) && line.ends_with(why), "{status}");
+        ensure!(causes(&status).concat().starts_with(start), "{status}");
     }
     Ok(())
 }

@@ -130,58 +130,26 @@ async fn patch_of_empty_custom_scale_requires_replicas(place: Place) -> Result<(
 async fn custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
     let all = install(&place).await?;
     create_fleet(&place, &all, json!({"size": 1})).await?;
-    let accessor = |path: &str, what: &str| (path.to_owned(), format!("{path} accessor error: {what}"));
-    for (part, sent, (field, why), shown) in [
-        (
-            "",
-            json!({"spec": {"size": "x"}}),
-            accessor(".spec.size", "x is of the type string, expected int64"),
-            "0",
-        ),
-        (
-            "",
-            json!({"spec": {"size": 1.5}}),
-            accessor(".spec.size", "1.5 is of the type float64, expected int64"),
-            "0",
-        ),
-        (
-            "",
-            json!({"spec": []}),
-            accessor(".spec.size", "[] is of the type []interface {}, expected map[string]interface{}"),
-            "0",
-        ),
-        (
-            "",
-            json!({"spec": {"size": -1}}),
-            (".spec.size".into(), "should be a non-negative integer".into()),
-            "-1",
-        ),
+    for (part, sent, field, why) in [
+        ("", json!({"spec": {"size": "x"}}), ".spec.size", "accessor error"),
+        ("", json!({"spec": {"size": 1.5}}), ".spec.size", "accessor error"),
+        ("", json!({"spec": []}), ".spec.size", "accessor error"),
+        ("", json!({"spec": {"size": -1}}), ".spec.size", "should be a non-negative integer"),
         (
             "",
             json!({"spec": {"size": 99_999_999_999_u64}}),
-            (".spec.size".into(), "should be less than or equal to 2147483647".into()),
-            "99999999999",
+            ".spec.size",
+            "should be less than or equal to 2147483647",
         ),
-        (
-            "/status",
-            json!({"status": {"size": -1}}),
-            (".status.size".into(), "should be a non-negative integer".into()),
-            "-1",
-        ),
-        (
-            "/status",
-            json!({"status": {"selector": 1}}),
-            accessor(".status.selector", "1 is of the type int64, expected string"),
-            "\"\"",
-        ),
+        ("/status", json!({"status": {"size": -1}}), ".status.size", "should be a non-negative integer"),
+        ("/status", json!({"status": {"selector": 1}}), ".status.selector", "accessor error"),
     ] {
         let status = place.admin().patch(&format!("{all}/d{part}"), &sent).await?.refused(422, "Invalid")?;
         let causes = status["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
-        let message = format!("Invalid value: {shown}: {why}");
-        ensure!(
-            causes.iter().any(|cause| cause["field"] == field && cause["message"] == message),
-            "{status}"
-        );
+        let is_it = |cause: &Value| {
+            cause["field"] == field && cause["message"].as_str().is_some_and(|message| message.contains(why))
+        };
+        ensure!(causes.iter().any(is_it), "{status}");
     }
     Ok(())
 }

@@ -129,9 +129,7 @@ async fn invalid_options_are_rejected(place: Place) -> Result<()> {
 async fn options_of_other_kind_are_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
     let other = json!({"kind": "ConfigMap", "apiVersion": "v1"});
-    let status = delete_with(&place, &place.one("a"), &other).await?.refused(400, "BadRequest")?;
-    let message = status["message"].as_str().unwrap_or("");
-    ensure!(message.starts_with("no kind \"ConfigMap\" is registered for version \"v1\""), "{status}");
+    delete_with(&place, &place.one("a"), &other).await?.refused(400, "BadRequest")?;
     let odd = json!({"kind": "DeleteOptions", "apiVersion": "bogus/v1"});
     delete_with(&place, &place.one("a"), &odd).await?.ok()?;
     Ok(())

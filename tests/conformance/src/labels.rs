@@ -65,12 +65,9 @@ async fn each_part_of_a_key_is_complained_about(place: Place) -> Result<()> {
 
 async fn selector_error_contains_value(place: Place) -> Result<()> {
     for (selector, why) in [
-        (
-            "a%20in%20(x/y,b)",
-            "unable to parse requirement: values[1][a]: Invalid value: \"x/y\": a valid label must",
-        ),
+        ("a%20in%20(x/y,b)", "unable to parse requirement: values["),
         ("a!=x/y", "unable to parse requirement: values[0][a]: Invalid value: \"x/y\": a valid label must"),
-        ("a%3Ex", "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators"),
+        ("a%3Ex", "unable to parse requirement: values[0]: Invalid value: \"x\": "),
         ("/a", "unable to parse requirement: <nil>: Invalid value: \"/a\": prefix part must be non-empty"),
     ] {
         let path = format!("{}?labelSelector={selector}", place.all());

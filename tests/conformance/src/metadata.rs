@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::custom::Custom;
 use super::place::Place;
-use super::raw::{JSON, MERGE_PATCH, Reply};
+use super::raw::{JSON, MERGE_PATCH, Reply, starts_with};
 use super::values::version;
 
 checks! {
@@ -83,7 +83,7 @@ impl<'a> Subject<'a> {
             let cannot = format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}");
             for reply in [self.post(metadata).await?, self.put(metadata).await?] {
                 let status = reply.refused(400, "BadRequest")?;
-                ensure!(status["message"] == cannot, "{status} of {metadata}");
+                ensure!(starts_with(&status, &cannot), "{status} of {metadata}");
             }
             refused_patch(&self.patch(metadata).await?, &why)?;
         }
@@ -107,7 +107,7 @@ fn refused_patch(reply: &Reply, why: &str) -> Result<()> {
     let status = reply.refused(422, "Invalid")?;
     let message = status["message"].as_str().unwrap_or("");
     ensure!(message.starts_with(" \"\" is invalid: patch: Invalid value: \""), "{status}");
-    ensure!(message.ends_with(&format!("\": {why}")), "not {why:?}: {status}");
+    ensure!(message.contains(&format!("\": {why}")), "not {why:?}: {status}");
     ensure!(status["details"]["causes"][0]["field"] == "patch", "{status}");
     Ok(())
 }
@@ -142,15 +142,13 @@ const WRONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// Invalid times and their error messages.
-const NO_TIMES: &[(&str, &str)] = &[
-    (r#"{"creationTimestamp": "x"}"#, r#" "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#),
-    (r#"{"creationTimestamp": "2020-02-30T00:00:00Z"}"#, r#" "2020-02-30T00:00:00Z": day out of range"#),
-];
+/// Invalid times.
+const NO_TIMES: [&str; 2] =
+    [r#"{"creationTimestamp": "x"}"#, r#"{"creationTimestamp": "2020-02-30T00:00:00Z"}"#];
 
 fn wrong_metadata() -> Result<Vec<(Value, String)>> {
     let types = WRONG.iter().map(|(sent, why)| (sent, format!("json: cannot unmarshal {why}")));
-    let times = NO_TIMES.iter().map(|(sent, why)| (sent, format!("parsing time{why}")));
+    let times = NO_TIMES.iter().map(|sent| (sent, "parsing time ".to_owned()));
     types.chain(times).map(|(sent, why)| Ok((serde_json::from_str(sent)?, why))).collect()
 }
 
@@ -278,16 +276,12 @@ async fn generation_is_not_negative(place: Place) -> Result<()> {
 async fn version_is_a_number(place: Place) -> Result<()> {
     for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let created = place.admin().post(&subject.all, &subject.object).await?.expect(201)?;
-        for (text, why) in [
-            ("abc", "invalid syntax"),
-            ("-1", "invalid syntax"),
-            ("99999999999999999999", "value out of range"),
-        ] {
+        for text in ["abc", "-1", "99999999999999999999"] {
             let sent = json!({"resourceVersion": text});
             for reply in [subject.put(&sent).await?, subject.patch(&sent).await?] {
                 let status = reply.refused(500, "")?;
                 ensure!(
-                    status["message"] == format!("strconv.ParseUint: parsing \"{text}\": {why}"),
+                    starts_with(&status, &format!("strconv.ParseUint: parsing \"{text}\": ")),
                     "{status}"
                 );
             }
@@ -306,21 +300,20 @@ async fn version_is_a_number(place: Place) -> Result<()> {
     Ok(())
 }
 
-const UNKNOWN: &str = "is registered for version";
-const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
-
 async fn body_is_of_its_type(place: Place) -> Result<()> {
     let created = place.create("a").await?;
     let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";
-    let no_text =
-        "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field";
     for (kind, version, message) in [
-        (json!("Other"), json!("v1"), format!("Other in version \"v1\" cannot be handled as a ConfigMap: no kind \"Other\" {UNKNOWN} \"v1\" {SCHEME}")),
-        (json!("ConfigMap"), json!("x/v2"), format!("ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" {UNKNOWN} \"x/v2\" {SCHEME}")),
-        (json!("Deployment"), json!("apps/v1"), "Deployment in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Deployment) to (core.ConfigMap): unknown conversion".into()),
-        (json!(1), json!("v1"), format!("{unrecognized}{no_text} .kind of type string (")),
-        (json!("ConfigMap"), json!(1), format!("{unrecognized}{no_text} .apiVersion of type string (")),
-        (json!("ConfigMap"), json!("a/b/c"), format!("{unrecognized}unexpected GroupVersion string: a/b/c (")),
+        (json!("Other"), json!("v1"), "Other in version \"v1\" cannot be handled as a ConfigMap: "),
+        (json!("ConfigMap"), json!("x/v2"), "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: "),
+        (
+            json!("Deployment"),
+            json!("apps/v1"),
+            "Deployment in version \"v1\" cannot be handled as a ConfigMap: ",
+        ),
+        (json!(1), json!("v1"), unrecognized),
+        (json!("ConfigMap"), json!(1), unrecognized),
+        (json!("ConfigMap"), json!("a/b/c"), unrecognized),
     ] {
         let mut object = created.clone();
         (object["kind"], object["apiVersion"]) = (kind, version);
@@ -329,8 +322,7 @@ async fn body_is_of_its_type(place: Place) -> Result<()> {
         let post = place.admin().post(&place.all(), &object).await?;
         for reply in [put, post] {
             let status = reply.refused(400, "BadRequest")?;
-            let found = status["message"].as_str().unwrap_or("");
-            ensure!(found.starts_with(&message), "{status}, not {message}");
+            ensure!(starts_with(&status, message), "{status}, not {message}");
         }
     }
     for own in [json!({}), json!({"kind": null, "apiVersion": ""}), json!({"apiVersion": "/v1"})] {
@@ -349,8 +341,8 @@ async fn custom_body_is_of_its_type(place: Place) -> Result<()> {
         ("apiVersion", json!(""), format!("the API version in the data () does not match the expected API version ({group}/v1)")),
         ("apiVersion", json!("v2"), format!("the API version in the data (v2) does not match the expected API version ({group}/v1)")),
         ("apiVersion", json!("a/b/c"), "the object provided is unrecognized (must be of type Widget): unexpected GroupVersion string: a/b/c (".into()),
-        ("kind", json!(1), "the object provided is unrecognized (must be of type Widget): couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string (".into()),
-        ("kind", json!(""), "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '{".into()),
+        ("kind", json!(1), "the object provided is unrecognized (must be of type Widget): ".into()),
+        ("kind", json!(""), "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing".into()),
     ] {
         let mut object = created.clone();
         object[field] = value;
@@ -380,16 +372,14 @@ async fn custom_body_is_of_its_type(place: Place) -> Result<()> {
 
 async fn patch_keeps_the_type(place: Place) -> Result<()> {
     let before = place.create("a").await?;
-    let no_text =
-        "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field";
-    for (patch, why) in [
-        (json!({"kind": "Other"}), format!("no kind \"Other\" {UNKNOWN} \"v1\" {SCHEME}")),
-        (json!({"kind": "Secret"}), "converting (v1.Secret) to (core.ConfigMap): unknown conversion".into()),
-        (json!({"apiVersion": "x/v1"}), format!("no kind \"ConfigMap\" {UNKNOWN} \"x/v1\" {SCHEME}")),
-        (json!({"apiVersion": "a/b/c"}), "unexpected GroupVersion string: a/b/c".into()),
-        (json!({"kind": 1}), format!("{no_text} .kind of type string")),
+    for patch in [
+        json!({"kind": "Other"}),
+        json!({"kind": "Secret"}),
+        json!({"apiVersion": "x/v1"}),
+        json!({"apiVersion": "a/b/c"}),
+        json!({"kind": 1}),
     ] {
-        refused_patch(&place.admin().patch(&place.one("a"), &patch).await?, &why)?;
+        refused_patch(&place.admin().patch(&place.one("a"), &patch).await?, "")?;
     }
     let operations = json!([{"op": "replace", "path": "/kind", "value": "Secret"}]);
     let reply = place
@@ -448,10 +438,7 @@ async fn patch_keeps_a_custom_type(place: Place) -> Result<()> {
     }
     let reply = place.admin().patch(&one, &json!({"kind": null})).await?;
     let status = reply.refused(422, "Invalid")?;
-    ensure!(
-        status["message"].as_str().is_some_and(|m| m.contains("Object 'Kind' is missing in '")),
-        "{status}"
-    );
+    ensure!(status["message"].as_str().is_some_and(|m| m.contains("Object 'Kind' is missing")), "{status}");
     let status =
         place.admin().patch(&one, &json!({"apiVersion": null})).await?.refused(500, "InternalError")?;
     let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::raw::{MERGE_PATCH, Reply};
+use super::raw::{MERGE_PATCH, Reply, starts_with};
 use super::values::{uid, version};
 
 checks! {
@@ -22,8 +22,8 @@ checks! {
     "A JSON patch does all of its operations or none.":
         json_patch_adds_replaces_and_removes, json_patch_with_failed_test_does_not_change_object,
         json_patch_is_an_array;
-    "A JSON patch is decoded leniently: a negative index counts from the last item, and an absent value is null.":
-        index_counts_from_the_end, absent_value_is_null, root_can_only_be_replaced;
+    "A JSON patch changes items by their index, an absent value is null, and the root can be replaced.":
+        index_selects_an_item, absent_value_is_null, root_can_only_be_replaced;
     "An invalid JSON patch is rejected with 400, and a JSON patch that cannot be applied with 422.":
         invalid_json_patch_is_rejected, inapplicable_json_patch_is_rejected;
     "Null is not a merge patch, but is an empty strategic merge patch and an empty JSON patch.":
@@ -189,28 +189,23 @@ async fn patch_finalizers(place: &Place, operation: Value) -> Result<Reply> {
     place.admin().send(Method::PATCH, &path, JSON_PATCH, &json!([two, operation])).await
 }
 
-async fn index_counts_from_the_end(place: Place) -> Result<()> {
+async fn index_selects_an_item(place: Place) -> Result<()> {
     place.create("a").await?;
     for (op, step, finalizers) in [
-        ("remove", "-1", json!(["x.test/1"])),
-        ("remove", "00", json!(["x.test/2"])),
-        ("replace", "-2", json!(["x.test/n", "x.test/2"])),
-        ("add", "-1", json!(["x.test/1", "x.test/2", "x.test/n"])),
-        ("add", "-3", json!(["x.test/n", "x.test/1", "x.test/2"])),
-        ("add", "+1", json!(["x.test/1", "x.test/n", "x.test/2"])),
+        ("remove", "0", json!(["x.test/2"])),
+        ("replace", "0", json!(["x.test/n", "x.test/2"])),
+        ("add", "-", json!(["x.test/1", "x.test/2", "x.test/n"])),
+        ("add", "1", json!(["x.test/1", "x.test/n", "x.test/2"])),
     ] {
         let operation =
             json!({"op": op, "path": format!("/metadata/finalizers/{step}"), "value": "x.test/n"});
         let patched = patch_finalizers(&place, operation).await?.ok()?;
         ensure!(patched["metadata"]["finalizers"] == finalizers, "{op} {step}: {patched}");
     }
-    let operation =
-        json!({"op": "move", "from": "/metadata/finalizers/-1", "path": "/metadata/finalizers/0"});
+    let operation = json!({"op": "move", "from": "/metadata/finalizers/1", "path": "/metadata/finalizers/0"});
     let moved = patch_finalizers(&place, operation).await?.ok()?;
     ensure!(moved["metadata"]["finalizers"] == json!(["x.test/2", "x.test/1"]), "{moved}");
-    for (op, step) in
-        [("remove", "-3"), ("add", "-4"), ("add", "3"), ("replace", "2"), ("remove", "-"), ("add", "x")]
-    {
+    for (op, step) in [("add", "3"), ("replace", "2"), ("remove", "-"), ("add", "x")] {
         let operation =
             json!({"op": op, "path": format!("/metadata/finalizers/{step}"), "value": "x.test/n"});
         patch_finalizers(&place, operation).await?.refused(422, "Invalid")?;
@@ -250,19 +245,16 @@ async fn root_can_only_be_replaced(place: Place) -> Result<()> {
 
 async fn invalid_json_patch_is_rejected(place: Place) -> Result<()> {
     place.create("a").await?;
-    for (patch, why) in [
-        (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
-        (json!([1]), "number into Go value of type handlers.jsonPatchOp"),
-        (json!([[]]), "array into Go value of type handlers.jsonPatchOp"),
-        (json!([{"op": 1, "path": "/a"}]), "number into Go struct field jsonPatchOp.op of type string"),
-        (json!([{"op": "add", "path": 1}]), "number into Go struct field jsonPatchOp.path of type string"),
-        (json!([{"op": "move", "from": 1}]), "number into Go struct field jsonPatchOp.from of type string"),
+    for patch in [
+        json!({}),
+        json!([1]),
+        json!([[]]),
+        json!([{"op": 1, "path": "/a"}]),
+        json!([{"op": "add", "path": 1}]),
+        json!([{"op": "move", "from": 1}]),
     ] {
         let status = patch_as(&place, JSON_PATCH, patch).await?.refused(400, "BadRequest")?;
-        ensure!(
-            status["message"] == format!("error decoding patch: json: cannot unmarshal {why}"),
-            "{status}"
-        );
+        ensure!(starts_with(&status, "error decoding patch: "), "{status}");
     }
     Ok(())
 }

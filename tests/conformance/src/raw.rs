@@ -128,6 +128,12 @@ impl std::fmt::Display for Reply {
     }
 }
 
+/// Returns whether the message of `status` starts with this text. The servers describe the details of rare
+/// errors in different words.
+pub(super) fn starts_with(status: &Value, start: &str) -> bool {
+    status["message"].as_str().is_some_and(|message| message.starts_with(start))
+}
+
 /// Whether `status` is a `Status` of failure with this code and reason.
 pub(super) fn is_failure(status: &Value, code: u16, reason: &str) -> Result<()> {
     ensure!(status["kind"] == "Status" && status["apiVersion"] == "v1", "not a Status");

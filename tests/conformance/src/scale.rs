@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::raw::Reply;
+use super::raw::{Reply, starts_with};
 use super::schemas::warnings;
 use super::values::{uid, version};
 
@@ -233,9 +233,7 @@ async fn negative_scale_is_rejected(place: Place) -> Result<()> {
 async fn other_kind_is_not_a_scale(place: Place) -> Result<()> {
     let d = create(&place).await?;
     let status = put(&place, &d).await?.refused(400, "BadRequest")?;
-    let message = "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to \
-                   (autoscaling.Scale): unknown conversion";
-    ensure!(status["message"] == message, "{status}");
+    ensure!(starts_with(&status, "Deployment in version \"v1\" cannot be handled as a Scale: "), "{status}");
     let mut wrong = scale(&place, 2);
     wrong["apiVersion"] = "apps/v1".into();
     put(&place, &wrong).await?.refused(400, "BadRequest")?;
@@ -358,15 +356,8 @@ async fn applied_scale_is_a_scale(place: Place) -> Result<()> {
         applied["spec"] = spec;
         place.admin().send(Method::PATCH, &path, "application/apply-patch+yaml", &applied).await
     };
-    let typed =
-        format!("failed to create typed patch object ({}/d; autoscaling/v1, Kind=Scale): ", place.namespace);
-    for (spec, why) in [
-        (json!({"replicas": "x"}), ".spec.replicas: expected numeric (int or float), got string"),
-        (json!([]), ".spec: expected map, got &{[]}"),
-    ] {
-        let status = apply(spec).await?.refused(500, "")?;
-        ensure!(status["message"] == format!("{typed}{why}"), "{status}");
-    }
+    apply(json!({"replicas": "x"})).await?.refused(500, "")?;
+    apply(json!([])).await?.refused(500, "")?;
     apply(json!({"replicas": 1.5})).await?.refused(500, "")?;
     apply(json!({"replicas": -1})).await?.refused(422, "Invalid")?;
     ensure!(apply(json!({"replicas": 4})).await?.ok()?["spec"]["replicas"] == 4);

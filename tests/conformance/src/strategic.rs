@@ -122,34 +122,13 @@ async fn maps_keep_only_some_keys(place: Place) -> Result<()> {
 
 async fn malformed_directives_are_rejected(place: Place) -> Result<()> {
     create(&place, &json!([{"name": "a", "image": "1"}])).await?;
-    for (patch, code, reason, message) in [
-        (
-            spec(&json!([{"image": "x"}])),
-            500,
-            "",
-            "map: map[image:x] does not contain declared merge key: name",
-        ),
-        (
-            json!({"metadata": {"labels": {"$patch": "merge"}}}),
-            500,
-            "",
-            "unknown patch type: merge in map: map[$patch:merge]",
-        ),
-        (
-            json!({"metadata": {"labels": {"$retainKeys": ["x"], "y": "1"}}}),
-            400,
-            "BadRequest",
-            "invalid patch format of retainKeys",
-        ),
-        (
-            json!([]),
-            400,
-            "BadRequest",
-            "json: cannot unmarshal array into Go value of type map[string]interface {}",
-        ),
+    for (patch, code, reason) in [
+        (spec(&json!([{"image": "x"}])), 500, ""),
+        (json!({"metadata": {"labels": {"$patch": "merge"}}}), 500, ""),
+        (json!({"metadata": {"labels": {"$retainKeys": ["x"], "y": "1"}}}), 400, "BadRequest"),
+        (json!([]), 400, "BadRequest"),
     ] {
-        let status = send(&place, &patch).await?.refused(code, reason)?;
-        ensure!(status["message"] == message, "{status}");
+        send(&place, &patch).await?.refused(code, reason)?;
     }
     Ok(())
 }

@@ -4,12 +4,14 @@
 use serde_json::Value;
 
 use crate::schema::PatchStrategy;
-use crate::strategic::{PatchError, go_format, no_key};
+use crate::strategic::PatchError;
 
 /// Returns the identity of an item: the value of its key, or the item itself.
 fn known<'a>(strategy: &PatchStrategy, item: &'a Value) -> Result<&'a Value, PatchError> {
     match strategy {
-        PatchStrategy::MergeByKey(key) => item.get(&**key).ok_or_else(|| no_key(item, key)),
+        PatchStrategy::MergeByKey(key) => {
+            item.get(&**key).ok_or_else(|| PatchError::MissingKey(key.to_string()))
+        }
         PatchStrategy::Default | PatchStrategy::Replace | PatchStrategy::Merge => Ok(item),
     }
 }
@@ -65,11 +67,7 @@ pub(crate) fn check(strategy: &PatchStrategy, patch: &[Value], wanted: &[Value])
             left.next();
         }
     }
-    if left.peek().is_none() {
-        return Ok(());
-    }
-    let shown = |list: &[Value]| go_format(&Value::Array(list.to_vec()));
-    Err(PatchError::Order { patch: shown(patch), order: shown(wanted) })
+    if left.peek().is_none() { Ok(()) } else { Err(PatchError::Order) }
 }
 
 #[cfg(test)]
@@ -97,10 +95,6 @@ mod tests {
         let check =
             |patch: Value, wanted: Value| check(&PatchStrategy::Merge, &values(&patch), &values(&wanted));
         assert!(check(json!(["a", "b"]), json!(["a", "x", "b"])).is_ok());
-        let message = check(json!(["b", "a"]), json!(["a", "b"])).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "The order in patch list:\n[b a]\n doesn't match $setElementOrder list:\n[a b]\n"
-        );
+        assert_eq!(check(json!(["b", "a"]), json!(["a", "b"])), Err(PatchError::Order));
     }
 }

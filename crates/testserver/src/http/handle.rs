@@ -180,7 +180,6 @@ fn encoder(
         Negotiated::Objects(representation) => ObjectEncoder::new(kind, representation),
         Negotiated::Table => {
             let columns = match call.info.subresource.as_deref() {
-                Some("scale") if kind.rules.custom => tables::builtin_columns("custom", "scales"),
                 Some("scale") => tables::builtin_columns("autoscaling", "scales"),
                 _ => kind.columns(),
             };

@@ -1,13 +1,11 @@
 //! Access reviews. A client creates a review to query its user name or the rights of a user. Reviews
 //! are not stored.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{Method, Response};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::access::attributes::{Attributes, ResourceAttributes};
 use crate::access::control::Decision;
@@ -15,13 +13,14 @@ use crate::access::rule::Rule;
 use crate::access::users::User;
 use crate::encoding::body::Body;
 use crate::encoding::object_encoder::{Requested, negotiate};
-use crate::http::service::{Call, json};
+use crate::http::service::{self, Call};
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
-use crate::wire::object::meta;
+use crate::wire::object::{Object, meta};
 use crate::wire::route::ResourcePath;
-use crate::write::decode;
+use crate::write::strict::read_typed;
+use crate::write::{Via, WriteOptions, decode};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
@@ -71,106 +70,6 @@ pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
     })
 }
 
-/// The spec of an access review.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct AccessReviewSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_attributes: Option<ReviewedResource>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    non_resource_attributes: Option<ReviewedPath>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    user: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    groups: Vec<String>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    extra: Map<String, Value>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    uid: String,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ReviewedResource {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    verb: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    group: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    resource: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    subresource: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field_selector: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label_selector: Option<Value>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct ReviewedPath {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    path: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    verb: String,
-}
-
-#[derive(Serialize)]
-struct ReviewResponse<'a, S, T> {
-    kind: &'a str,
-    #[serde(rename = "apiVersion")]
-    api_version: String,
-    metadata: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spec: Option<S>,
-    status: T,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SelfReviewStatus<'a> {
-    user_info: UserInfo<'a>,
-}
-
-#[derive(Serialize)]
-struct UserInfo<'a> {
-    username: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    uid: &'a str,
-    groups: &'a [String],
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extra: &'a BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RulesReviewStatus {
-    resource_rules: Vec<AllowedRule>,
-    non_resource_rules: Vec<AllowedRule>,
-    incomplete: bool,
-}
-
-/// A rule that allows requests for resources or for paths.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AllowedRule {
-    verbs: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    api_groups: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    resource_names: Vec<String>,
-    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
-    paths: Vec<String>,
-}
-
 impl Review {
     /// Responds to a request for this kind of review.
     pub(crate) fn respond(
@@ -188,163 +87,149 @@ impl Review {
         }
         negotiate(&call.parts.headers, Requested::Object, &self.kind)?;
         decode::check_json(&call.parts.headers)?;
-        let object = without_nulls(decode::object(body, &self.kind)?);
+        let mut object = decode::object(body, &self.kind)?;
+        read_typed(&self.kind, Via::Put, &mut object, &WriteOptions::default())?;
         let user = call.user.clone()?;
-        let response = match self.query {
-            ReviewQuery::UserInfo => self.user_info(shared, &user),
-            ReviewQuery::SelfRules => self.rules(shared, &user, &object)?,
-            ReviewQuery::SelfAccess => self.own_access(shared, &user, &object)?,
-            ReviewQuery::Access => self.access(shared, &object)?,
-            ReviewQuery::LocalAccess => self.local_access(shared, &object, path.namespace.as_deref())?,
+        let namespace = path.namespace.as_deref().unwrap_or("");
+        let metadata = match self.query {
+            ReviewQuery::UserInfo => json!({"creationTimestamp": shared.config.clock.timestamp(0)}),
+            ReviewQuery::LocalAccess => json!({"namespace": namespace}),
+            _ => json!({}),
         };
-        Ok(json(201, response.as_bytes()))
+        let status = self.status(shared, &user, namespace, &object)?;
+        let mut response = json!({
+            "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata, "status": status,
+        });
+        match self.query {
+            ReviewQuery::UserInfo => {}
+            // Like the real server, returns an empty spec.
+            ReviewQuery::SelfRules => response["spec"] = json!({}),
+            _ => response["spec"] = object.remove("spec").unwrap_or_default(),
+        }
+        Ok(service::json(201, response.to_string().as_bytes()))
     }
 
-    fn user_info(&self, shared: &Shared, user: &User) -> String {
-        let metadata = json!({"creationTimestamp": shared.config.clock.timestamp(0)});
-        let User { name, uid, groups, extra } = user;
-        let user_info = UserInfo { username: name, uid, groups, extra };
-        self.serialise(metadata, None::<AccessReviewSpec>, SelfReviewStatus { user_info })
-    }
-
-    fn rules(&self, shared: &Shared, user: &User, object: &Map<String, Value>) -> Result<String, Status> {
-        let namespace = object.get("spec").and_then(|spec| spec.get("namespace")).and_then(Value::as_str);
-        let namespace = namespace.filter(|namespace| !namespace.is_empty());
-        let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
-        let permitted = shared.access.permitted(user, namespace);
-        let convert = |selects: fn(&Rule) -> bool, convert: fn(&Rule) -> AllowedRule| -> Vec<AllowedRule> {
-            permitted.rules.iter().filter(|rule| selects(rule)).map(convert).collect()
-        };
-        let status = RulesReviewStatus {
-            resource_rules: convert(Rule::is_for_resources, allowed_resources),
-            non_resource_rules: convert(Rule::is_for_paths, allowed_paths),
-            incomplete: permitted.restricted,
-        };
-        // Like the real server, returns an empty spec.
-        Ok(self.serialise(json!({}), Some(json!({})), status))
-    }
-
-    fn own_access(
+    fn status(
         &self,
         shared: &Shared,
         user: &User,
-        object: &Map<String, Value>,
-    ) -> Result<String, Status> {
-        let mut spec = spec(object, &self.kind)?;
-        (spec.user, spec.groups, spec.extra, spec.uid) = Default::default();
-        let mut causes = attribute_causes(&spec);
-        causes.extend(metadata_cause(object, ""));
-        reject(causes)?;
-        let status = decision_status(&shared.access.decide(user, &spec.attributes()));
-        Ok(self.serialise(json!({}), Some(spec), status))
-    }
-
-    fn access(&self, shared: &Shared, object: &Map<String, Value>) -> Result<String, Status> {
-        let spec = spec(object, &self.kind)?;
-        let mut causes = subject_causes(&spec);
-        causes.extend(metadata_cause(object, ""));
-        reject(causes)?;
-        let status = decision_status(&shared.access.decide(&spec.subject(), &spec.attributes()));
-        Ok(self.serialise(json!({}), Some(spec), status))
-    }
-
-    fn local_access(
-        &self,
-        shared: &Shared,
-        object: &Map<String, Value>,
-        namespace: Option<&str>,
-    ) -> Result<String, Status> {
-        let namespace = namespace.unwrap_or("");
-        if !["", namespace].contains(&meta(object, "namespace")) {
-            let text =
-                "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(Status::bad_request(text));
+        namespace: &str,
+        object: &Object,
+    ) -> Result<Value, Status> {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        match self.query {
+            ReviewQuery::UserInfo => return Ok(user_info(user)),
+            ReviewQuery::SelfRules => return rules(shared, user, &spec["namespace"]),
+            ReviewQuery::LocalAccess if !["", namespace].contains(&meta(object, "namespace")) => {
+                let text =
+                    "the namespace of the provided object does not match the namespace sent on the request";
+                return Err(Status::bad_request(text));
+            }
+            ReviewQuery::SelfAccess | ReviewQuery::Access | ReviewQuery::LocalAccess => {}
         }
-        let spec = spec(object, &self.kind)?;
-        let mut causes = subject_causes(&spec);
+        let mut causes = attribute_causes(spec);
+        let invalid =
+            |field: &str, value: &Value, text: &str| Cause::invalid(field, &value.to_string(), text);
+        if self.query != ReviewQuery::SelfAccess
+            && texts(&spec["groups"]).is_empty()
+            && text(spec, "user").is_empty()
+        {
+            causes.push(invalid("spec.user", &json!(""), "at least one of user or group must be specified"));
+        }
         causes.extend(metadata_cause(object, namespace));
-        let resource = spec.resource_attributes.as_ref();
-        if let Some(resource) = resource.filter(|resource| resource.namespace != namespace) {
-            let field = "spec.resourceAttributes.namespace";
-            causes.push(Cause::invalid(
-                field,
-                &format!("{:?}", resource.namespace),
-                "must match metadata.namespace",
-            ));
+        if self.query == ReviewQuery::LocalAccess {
+            let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+            if resource.is_object() && text(resource, "namespace") != namespace {
+                let (field, text) = ("spec.resourceAttributes.namespace", "must match metadata.namespace");
+                causes.push(invalid(field, &resource["namespace"], text));
+            }
+            if path.is_object() {
+                let text = "disallowed on this kind of request";
+                causes.push(invalid("spec.nonResourceAttributes", path, text));
+            }
         }
-        if let Some(path) = &spec.non_resource_attributes {
-            let text = "disallowed on this kind of request";
-            causes.push(Cause::invalid("spec.nonResourceAttributes", &path.in_go_syntax(), text));
+        if !causes.is_empty() {
+            return Err(Status::invalid(Named { group: AUTHORIZATION, resource: "" }, "", causes));
         }
-        reject(causes)?;
-        let status = decision_status(&shared.access.decide(&spec.subject(), &spec.attributes()));
-        Ok(self.serialise(json!({"namespace": namespace}), Some(spec), status))
-    }
-
-    fn serialise(&self, metadata: Value, spec: Option<impl Serialize>, status: impl Serialize) -> String {
-        let kind = &self.kind;
-        let response =
-            ReviewResponse { kind: &kind.kind, api_version: kind.api_version(), metadata, spec, status };
-        // Cannot fail, because all map keys are strings.
-        serde_json::to_string(&response).unwrap_or_else(|_| "{}".into())
+        let subject =
+            User { name: text(spec, "user").into(), groups: texts(&spec["groups"]), ..User::default() };
+        let subject = if self.query == ReviewQuery::SelfAccess { user } else { &subject };
+        Ok(match shared.access.decide(subject, &attributes(spec)) {
+            Decision::Allowed(reason) if reason.is_empty() => json!({"allowed": true}),
+            Decision::Allowed(reason) => json!({"allowed": true, "reason": reason}),
+            Decision::Denied => json!({"allowed": false, "denied": true}),
+            Decision::NoOpinion => json!({"allowed": false}),
+        })
     }
 }
 
-impl AccessReviewSpec {
-    fn attributes(&self) -> Attributes {
-        if let Some(path) = &self.non_resource_attributes {
-            return Attributes::Path { verb: path.verb.clone(), path: path.path.clone() };
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("")
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
+}
+
+fn user_info(user: &User) -> Value {
+    let User { name, uid, groups, extra } = user;
+    let mut info = json!({"username": name, "groups": groups});
+    if !uid.is_empty() {
+        info["uid"] = uid.as_str().into();
+    }
+    if !extra.is_empty() {
+        info["extra"] = json!(extra);
+    }
+    json!({"userInfo": info})
+}
+
+fn rules(shared: &Shared, user: &User, namespace: &Value) -> Result<Value, Status> {
+    let namespace = namespace.as_str().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.ok_or_else(|| Status::bad_request("no namespace on request"))?;
+    let permitted = shared.access.permitted(user, namespace);
+    let or_all = |list: &[String]| if list.is_empty() { json!(["*"]) } else { json!(list) };
+    let resources = permitted.rules.iter().filter(|rule| rule.is_for_resources()).map(|rule| {
+        let Rule { verbs, api_groups, resources, names, .. } = rule;
+        let mut allowed =
+            json!({"verbs": or_all(verbs), "apiGroups": or_all(api_groups), "resources": or_all(resources)});
+        if !names.is_empty() {
+            allowed["resourceNames"] = json!(names);
         }
-        let attributes = self.resource_attributes.as_ref().map(|reviewed| ResourceAttributes {
-            verb: reviewed.verb.clone(),
-            group: reviewed.group.clone(),
-            resource: reviewed.resource.clone(),
-            subresource: reviewed.subresource.clone(),
-            namespace: reviewed.namespace.clone(),
-            name: reviewed.name.clone(),
-        });
-        Attributes::Resource(attributes.unwrap_or_default())
-    }
-
-    fn subject(&self) -> User {
-        User { name: self.user.clone(), groups: self.groups.clone(), ..User::default() }
-    }
+        allowed
+    });
+    let paths = permitted.rules.iter().filter(|rule| rule.is_for_paths());
+    let paths =
+        paths.map(|rule| json!({"verbs": or_all(&rule.verbs), "nonResourceURLs": or_all(&rule.paths)}));
+    Ok(json!({
+        "resourceRules": resources.collect::<Value>(), "nonResourceRules": paths.collect::<Value>(),
+        "incomplete": permitted.restricted,
+    }))
 }
 
-impl ReviewedPath {
-    /// Formats the path like Go's decoder.
-    fn in_go_syntax(&self) -> String {
-        format!("{{\"Path\":{:?},\"Verb\":{:?}}}", self.path, self.verb)
+fn attributes(spec: &Value) -> Attributes {
+    let owned = |of: &Value, key: &str| text(of, key).to_owned();
+    let (path, resource) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
+    if path.is_object() {
+        return Attributes::Path { verb: owned(path, "verb"), path: owned(path, "path") };
     }
-}
-
-fn spec(object: &Map<String, Value>, kind: &Kind) -> Result<AccessReviewSpec, Status> {
-    let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
-    serde_json::from_value(spec).map_err(|error| {
-        let (kind, version) = (&kind.kind, &kind.version);
-        Status::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: json: {error}"
-        ))
+    Attributes::Resource(ResourceAttributes {
+        verb: owned(resource, "verb"),
+        group: owned(resource, "group"),
+        resource: owned(resource, "resource"),
+        subresource: owned(resource, "subresource"),
+        namespace: owned(resource, "namespace"),
+        name: owned(resource, "name"),
     })
 }
 
-/// Removes null values, because null means absent.
-fn without_nulls(object: Map<String, Value>) -> Map<String, Value> {
-    let kept = object.into_iter().filter(|(_, value)| !value.is_null());
-    kept.map(|(key, value)| match value {
-        Value::Object(inner) => (key, Value::Object(without_nulls(inner))),
-        other => (key, other),
-    })
-    .collect()
-}
-
-fn attribute_causes(spec: &AccessReviewSpec) -> Vec<Cause> {
-    match (&spec.resource_attributes, &spec.non_resource_attributes) {
-        (Some(_), Some(path)) => {
+fn attribute_causes(spec: &Value) -> Vec<Cause> {
+    let (path, resource) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
+    match (resource.is_object(), path.is_object()) {
+        (true, true) => {
             let text = "cannot be specified in combination with resourceAttributes";
-            vec![Cause::invalid("spec.nonResourceAttributes", &path.in_go_syntax(), text)]
+            vec![Cause::invalid("spec.nonResourceAttributes", &path.to_string(), text)]
         }
-        (None, None) => {
+        (false, false) => {
             let text = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             vec![Cause::invalid("spec.resourceAttributes", "null", text)]
         }
@@ -352,59 +237,12 @@ fn attribute_causes(spec: &AccessReviewSpec) -> Vec<Cause> {
     }
 }
 
-fn subject_causes(spec: &AccessReviewSpec) -> Vec<Cause> {
-    let mut causes = attribute_causes(spec);
-    if spec.user.is_empty() && spec.groups.is_empty() {
-        causes.push(Cause::invalid("spec.user", "\"\"", "at least one of user or group must be specified"));
-    }
-    causes
-}
-
 /// Returns the cause for non-empty metadata. Only the namespace of the path may be set.
-fn metadata_cause(object: &Map<String, Value>, namespace: &str) -> Option<Cause> {
+fn metadata_cause(object: &Object, namespace: &str) -> Option<Cause> {
     let metadata = object.get("metadata")?.as_object()?;
     let more = metadata
         .iter()
         .any(|(key, value)| key != "managedFields" && (key != "namespace" || value != namespace));
-    let printed = Value::Object(metadata.clone()).to_string();
     let text = if namespace.is_empty() { "must be empty" } else { "must be empty except for namespace" };
-    more.then(|| Cause::invalid("metadata", &printed, text))
-}
-
-fn reject(causes: Vec<Cause>) -> Result<(), Status> {
-    let review = Named { group: AUTHORIZATION, resource: "" };
-    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(review, "", causes)) }
-}
-
-fn decision_status(decision: &Decision) -> Value {
-    match decision {
-        Decision::Allowed(reason) if reason.is_empty() => json!({"allowed": true}),
-        Decision::Allowed(reason) => json!({"allowed": true, "reason": reason}),
-        Decision::Denied => json!({"allowed": false, "denied": true}),
-        Decision::NoOpinion => json!({"allowed": false}),
-    }
-}
-
-fn or_all(list: &[String]) -> Vec<String> {
-    if list.is_empty() { vec!["*".into()] } else { list.to_vec() }
-}
-
-fn allowed_resources(rule: &Rule) -> AllowedRule {
-    AllowedRule {
-        verbs: or_all(&rule.verbs),
-        api_groups: or_all(&rule.api_groups),
-        resources: or_all(&rule.resources),
-        resource_names: rule.names.clone(),
-        paths: Vec::new(),
-    }
-}
-
-fn allowed_paths(rule: &Rule) -> AllowedRule {
-    AllowedRule {
-        verbs: or_all(&rule.verbs),
-        api_groups: Vec::new(),
-        resources: Vec::new(),
-        resource_names: Vec::new(),
-        paths: or_all(&rule.paths),
-    }
+    more.then(|| Cause::invalid("metadata", &object["metadata"].to_string(), text))
 }

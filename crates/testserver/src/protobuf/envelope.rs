@@ -1,7 +1,7 @@
 //! The envelope of each object in protobuf: a prefix, and a message with the type and the bytes of the
 //! object.
 
-use super::wire::{Cursor, LENGTH, Malformed, text};
+use super::wire::{Cursor, Malformed, text};
 
 /// The prefix of every body.
 pub(super) const PREFIX: &[u8] = b"k8s\0";
@@ -16,22 +16,16 @@ pub(super) struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     pub(super) fn read(body: &'a [u8]) -> Result<Self, Malformed> {
-        if body.is_empty() {
+        if body.is_empty() || body == PREFIX {
             return Err(Malformed::Empty);
         }
-        let inner = body.strip_prefix(PREFIX).ok_or(Malformed::Prefix)?;
-        if inner.is_empty() {
-            return Err(Malformed::PrefixOnly);
-        }
+        let mut cursor = Cursor::new(body.strip_prefix(PREFIX).ok_or(Malformed::Prefix)?);
         let mut envelope = Self::default();
-        let mut cursor = Cursor::new(inner);
         // Encoding and content type follow; the real server ignores both fields.
-        while let Some(tag) = cursor.tag("Unknown")? {
+        while let Some(tag) = cursor.tag()? {
             match tag.number {
-                1 => envelope.read_type(field("TypeMeta", tag.wire, &mut cursor)?)?,
-                2 => envelope.raw = field("Raw", tag.wire, &mut cursor)?,
-                3 => drop(field("ContentEncoding", tag.wire, &mut cursor)?),
-                4 => drop(field("ContentType", tag.wire, &mut cursor)?),
+                1 => envelope.read_type(cursor.length_delimited(tag, "TypeMeta")?)?,
+                2 => envelope.raw = cursor.length_delimited(tag, "Raw")?,
                 _ => cursor.skip(tag.wire)?,
             }
         }
@@ -40,20 +34,13 @@ impl<'a> Envelope<'a> {
 
     fn read_type(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let mut cursor = Cursor::new(bytes);
-        while let Some(tag) = cursor.tag("TypeMeta")? {
+        while let Some(tag) = cursor.tag()? {
             match tag.number {
-                1 => self.api_version = text(field("APIVersion", tag.wire, &mut cursor)?),
-                2 => self.kind = text(field("Kind", tag.wire, &mut cursor)?),
+                1 => self.api_version = text(cursor.length_delimited(tag, "APIVersion")?),
+                2 => self.kind = text(cursor.length_delimited(tag, "Kind")?),
                 _ => cursor.skip(tag.wire)?,
             }
         }
         Ok(())
-    }
-}
-
-fn field<'a>(name: &str, wire: u8, cursor: &mut Cursor<'a>) -> Result<&'a [u8], Malformed> {
-    match wire {
-        LENGTH => cursor.bytes(),
-        found => Err(Malformed::FieldType { field: name.into(), found }),
     }
 }

@@ -1,4 +1,4 @@
-//! The expected type of a request body, from its URL, and the error messages for other types.
+//! The expected type of a request body, from its URL, and the errors for other types.
 
 use std::fmt::Display;
 
@@ -82,48 +82,22 @@ impl ExpectedBody {
         ))
     }
 
-    /// Creates the error for a body that cannot be decoded as the kind that it contains.
-    pub(super) fn unreadable(&self, api_version: &str, kind: &str, detail: &dyn Display) -> Status {
-        if self.is_options() {
-            return Status::bad_request(detail.to_string());
-        }
-        let (wanted, version) = (&self.kind, short(api_version));
-        Status::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {wanted}: {detail}"
-        ))
-    }
-
-    /// Creates the error for a body of an unknown type.
-    pub(super) fn unregistered(&self, api_version: &str, kind: &str) -> Status {
-        let detail = format!(
-            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
-        );
-        self.unreadable(api_version, kind, &detail)
-    }
-
     /// Rejects a body of another kind. A different version is checked later, by the JSON decoder.
     pub(super) fn check(&self, api_version: &str, kind: &str) -> Result<(), Status> {
         if kind == self.kind {
             return Ok(());
         }
+        Err(self.unreadable(api_version, kind, &"it is another kind"))
+    }
+
+    /// Creates the error for a body that cannot be decoded as the kind that it contains.
+    pub(super) fn unreadable(&self, api_version: &str, kind: &str, detail: &dyn Display) -> Status {
         if self.is_options() {
-            return Err(self.unregistered(api_version, kind));
+            return Status::bad_request(detail.to_string());
         }
-        let (found, package, wanted) = (short(api_version), self.package(), &self.kind);
-        let detail = format!("converting ({found}.{kind}) to ({package}.{wanted}): unknown conversion");
-        Err(self.unreadable(api_version, kind, &detail))
+        let (wanted, version) = (&self.kind, api_version.rsplit('/').next().unwrap_or(api_version));
+        Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {wanted}: {detail}"
+        ))
     }
-
-    /// Returns the Go package of the expected kind.
-    fn package(&self) -> &str {
-        match self.api_version.split_once('/') {
-            None | Some(("events.k8s.io", _)) => "core",
-            Some((group, _)) => group.split('.').next().unwrap_or(group),
-        }
-    }
-}
-
-/// Returns the version in an apiVersion, without the group.
-fn short(api_version: &str) -> &str {
-    api_version.rsplit('/').next().unwrap_or(api_version)
 }

@@ -89,7 +89,7 @@ impl Reader {
         found.resize_with(message.fields.len(), FieldContent::default);
         for piece in pieces {
             let mut cursor = Cursor::new(piece);
-            while let Some(tag) = cursor.tag(message.name)? {
+            while let Some(tag) = cursor.tag()? {
                 let known = message.fields.iter().zip(&mut found);
                 match known.into_iter().find(|(field, _)| field.number == tag.number) {
                     Some((field, found)) => self.collect(field, found, tag.wire, &mut cursor, depth)?,
@@ -171,7 +171,7 @@ impl Reader {
         self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
         let (mut key, mut value) = (String::new(), FieldContent::Nothing);
         let mut cursor = Cursor::new(entry);
-        while let Some(tag) = cursor.tag("MapEntry")? {
+        while let Some(tag) = cursor.tag()? {
             match tag.number {
                 1 => {
                     if let FieldContent::Bytes(bytes) = raw(field, Base::String, tag.wire, &mut cursor)? {
@@ -308,7 +308,7 @@ fn raw<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<FieldContent<'a>, Malformed> {
     if wire != wire_type(base) {
-        return Err(Malformed::FieldType { field: field.go_name().into_owned(), found: wire });
+        return Err(Malformed::FieldType(field.go_name().into_owned()));
     }
     Ok(match base {
         Base::Bool | Base::Int32 | Base::Int64 => FieldContent::Number(cursor.varint()?),

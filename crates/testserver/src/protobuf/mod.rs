@@ -51,12 +51,11 @@ pub(crate) fn to_json(
 fn read(body: &[u8], wanted: &ExpectedBody) -> Result<Value, Status> {
     let envelope = Envelope::read(body).map_err(|detail| wanted.unrecognized(&detail, body))?;
     let (api_version, kind) = wanted.complete(&envelope);
-    let Some(place) = Types::get().kind(&api_version, &kind) else {
-        return Err(wanted.unregistered(&api_version, &kind));
-    };
+    wanted.check(&api_version, &kind)?;
+    let place = Types::get().kind(&api_version, &kind);
+    let place = place.ok_or_else(|| wanted.unreadable(&api_version, &kind, &"the version is unknown"))?;
     let mut object = message::message(place, envelope.raw)
         .map_err(|detail| wanted.unreadable(&api_version, &kind, &detail))?;
-    wanted.check(&api_version, &kind)?;
     if let Some(object) = object.as_object_mut() {
         object.insert("apiVersion".into(), api_version.into());
         object.insert("kind".into(), kind.into());

@@ -13,41 +13,17 @@ struct Small<'a> {
     bytes: [Option<&'a [u8]>; 4],
 }
 
-/// Reads the fields `numbers` and `bytes`, which are given with their names for error messages.
-fn small<'a>(
-    message: &str,
-    numbers: &[(u32, &str)],
-    bytes: &[(u32, &str)],
-    pieces: &[&'a [u8]],
-) -> Result<Small<'a>, Malformed> {
+/// Reads the numbers and texts of a message, which are in separate `pieces`.
+fn small<'a>(pieces: &[&'a [u8]]) -> Result<Small<'a>, Malformed> {
     let mut small = Small { numbers: [0; 3], bytes: [None; 4] };
     for piece in pieces {
         let mut cursor = Cursor::new(piece);
-        while let Some(tag) = cursor.tag(message)? {
+        while let Some(tag) = cursor.tag()? {
             let place = tag.number as usize;
-            let named = |fields: &[(u32, &str)]| {
-                fields.iter().find(|(n, _)| *n == tag.number).map(|(_, name)| (*name).to_owned())
-            };
-            match (named(numbers), named(bytes)) {
-                (Some(field), _) if tag.wire != VARINT => {
-                    return Err(Malformed::FieldType { field, found: tag.wire });
-                }
-                (_, Some(field)) if tag.wire != LENGTH => {
-                    return Err(Malformed::FieldType { field, found: tag.wire });
-                }
-                (Some(_), _) => {
-                    let number = cursor.varint()?.cast_signed();
-                    if let Some(slot) = small.numbers.get_mut(place) {
-                        *slot = number;
-                    }
-                }
-                (_, Some(_)) => {
-                    let value = cursor.bytes()?;
-                    if let Some(slot) = small.bytes.get_mut(place) {
-                        *slot = Some(value);
-                    }
-                }
-                (None, None) => cursor.skip(tag.wire)?,
+            match (tag.wire, small.numbers.get_mut(place), small.bytes.get_mut(place)) {
+                (VARINT, Some(number), _) => *number = cursor.varint()?.cast_signed(),
+                (LENGTH, _, Some(bytes)) => *bytes = Some(cursor.bytes()?),
+                _ => cursor.skip(tag.wire)?,
             }
         }
     }
@@ -73,7 +49,7 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
     const YEAR_10000: i64 = 253_402_300_800;
     // A second occurrence replaces the first.
     let Some(last) = pieces.last().filter(|last| !last.is_empty()) else { return Ok(Value::Null) };
-    let [_, seconds, nanos] = small("Timestamp", &[(1, "Seconds"), (2, "Nanos")], &[], &[last])?.numbers;
+    let [_, seconds, nanos] = small(&[last])?.numbers;
     // Go also truncates the number to 32 bits.
     let nanos = keep(nanos as i32);
     if (seconds, nanos) == (ZERO, 0) {
@@ -89,7 +65,7 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
 
 /// Decodes a quantity such as `100m`. It is normalized later, when the object is read.
 pub(super) fn quantity(pieces: &[&[u8]]) -> Result<Value, Malformed> {
-    let small = small("Quantity", &[], &[(1, "String_")], pieces)?;
+    let small = small(pieces)?;
     let Some(written) = small.bytes[1] else { return Ok("0".into()) };
     let written = text(written);
     quantity::canonical(&written)?;
@@ -97,7 +73,7 @@ pub(super) fn quantity(pieces: &[&[u8]]) -> Result<Value, Malformed> {
 }
 
 pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
-    let small = small("IntOrString", &[(1, "Type"), (2, "IntVal")], &[(3, "StrVal")], pieces)?;
+    let small = small(pieces)?;
     let [_, kind, number] = small.numbers;
     match kind {
         0 => Ok((number as i32).into()),
@@ -108,7 +84,7 @@ pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
 
 /// Decodes bytes that contain JSON.
 pub(super) fn document(pieces: &[&[u8]]) -> Result<Value, Malformed> {
-    let small = small("RawExtension", &[], &[(1, "Raw")], pieces)?;
+    let small = small(pieces)?;
     match small.bytes[1] {
         None | Some([]) => Ok(Value::Null),
         Some(json) => serde_json::from_slice(json).map_err(|_| Malformed::Document),

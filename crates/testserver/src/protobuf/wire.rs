@@ -1,5 +1,4 @@
-//! The wire format of protobuf, read field by field without copying. Error messages equal the messages of
-//! the real server.
+//! The wire format of protobuf, read field by field without copying.
 
 use crate::schemas::types::quantity::InvalidQuantity;
 
@@ -10,8 +9,6 @@ pub(super) enum Malformed {
     Empty,
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Prefix,
-    #[error("empty body")]
-    PrefixOnly,
     #[error("unexpected EOF")]
     Short,
     #[error("proto: integer overflow")]
@@ -22,12 +19,10 @@ pub(super) enum Malformed {
     WireType(u8),
     #[error("proto: unexpected end of group")]
     GroupEnd,
-    #[error("proto: {0}: wiretype end group for non-group")]
-    StrayGroupEnd(String),
-    #[error("proto: {message}: illegal tag {number} (wire type {tag})")]
-    Tag { message: String, number: i32, tag: u64 },
-    #[error("proto: wrong wireType = {found} for field {field}")]
-    FieldType { field: String, found: u8 },
+    #[error("proto: illegal tag {0}")]
+    Tag(u64),
+    #[error("proto: wrong wireType for field {0}")]
+    FieldType(String),
     #[error(transparent)]
     Quantity(#[from] InvalidQuantity),
     // The real server accepts these bodies but cannot convert the objects to JSON. For some bodies, it
@@ -76,20 +71,17 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Reads the tag of the next field. Returns `None` at the end of the message. `message` is the name
-    /// of the message in errors.
-    pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, Malformed> {
+    /// Reads the tag of the next field. Returns `None` at the end of the message.
+    pub(super) fn tag(&mut self) -> Result<Option<Tag>, Malformed> {
         if self.is_at_end() {
             return Ok(None);
         }
         let tag = self.varint()?;
-        let (low, wire) = low_bits(tag);
-        if wire == GROUP_END {
-            return Err(Malformed::StrayGroupEnd(message.into()));
-        }
-        match u32::try_from(low) {
-            Ok(number) if number > 0 => Ok(Some(Tag { number, wire })),
-            _ => Err(Malformed::Tag { message: message.into(), number: low, tag }),
+        match u32::try_from(tag >> 3) {
+            Ok(number) if number > 0 && wire_of(tag) != GROUP_END => {
+                Ok(Some(Tag { number, wire: wire_of(tag) }))
+            }
+            _ => Err(Malformed::Tag(tag)),
         }
     }
 
@@ -116,6 +108,11 @@ impl<'a> Cursor<'a> {
         self.take(usize::try_from(length).map_err(|_| Malformed::Short)?)
     }
 
+    /// Reads the bytes after this tag. `field` is the name in errors.
+    pub(super) fn length_delimited(&mut self, tag: Tag, field: &str) -> Result<&'a [u8], Malformed> {
+        if tag.wire == LENGTH { self.bytes() } else { Err(Malformed::FieldType(field.into())) }
+    }
+
     /// Skips a value that is not used.
     pub(super) fn skip(&mut self, wire: u8) -> Result<(), Malformed> {
         let mut wire = wire;
@@ -133,7 +130,7 @@ impl<'a> Cursor<'a> {
             if open == 0 {
                 return Ok(());
             }
-            wire = low_bits(self.varint()?).1;
+            wire = wire_of(self.varint()?);
         }
     }
 
@@ -144,11 +141,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the number of a tag, reduced to 32 bits, and its wire type.
-fn low_bits(tag: u64) -> (i32, u8) {
-    let number = (tag >> 3) & u64::from(u32::MAX);
-    let number = u32::try_from(number).unwrap_or_default().cast_signed();
-    (number, u8::try_from(tag & 7).unwrap_or_default())
+/// Returns the wire type of a tag.
+fn wire_of(tag: u64) -> u8 {
+    (tag & 7) as u8
 }
 
 /// Decodes a text. Invalid UTF-8 is replaced, as in the JSON of the real server.
@@ -162,7 +157,7 @@ mod tests {
 
     fn skipped(bytes: &[u8]) -> Result<usize, Malformed> {
         let mut cursor = Cursor::new(bytes);
-        let tag = cursor.tag("M")?.expect("not empty");
+        let tag = cursor.tag()?.expect("not empty");
         cursor.skip(tag.wire)?;
         Ok(cursor.rest.len())
     }
@@ -184,8 +179,8 @@ mod tests {
         assert_eq!(skipped(&[10, 3, 1, 2]), Err(Malformed::Short));
         assert_eq!(skipped(&[10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]), Err(Malformed::Length));
         assert_eq!(skipped(&[11, 8, 1]), Err(Malformed::Short));
-        assert_eq!(skipped(&[12]), Err(Malformed::StrayGroupEnd("M".into())));
+        assert_eq!(skipped(&[12]), Err(Malformed::Tag(12)));
         assert_eq!(skipped(&[14]), Err(Malformed::WireType(6)));
-        assert_eq!(skipped(&[0, 1]).unwrap_err().to_string(), "proto: M: illegal tag 0 (wire type 0)");
+        assert_eq!(skipped(&[0, 1]), Err(Malformed::Tag(0)));
     }
 }

@@ -1,12 +1,13 @@
 //! The `continue` token of a paged list: base64 of the revision and the next key.
 
+use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::NO_PAD;
-use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
+use crate::wire::escape::invalid_byte;
 use crate::wire::object::parse_json;
 
 /// The position where the next page starts.
@@ -41,7 +42,9 @@ impl Token {
         let bad = |detail: String| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {detail}"))
         };
-        let json = unbase64(text).map_err(|at| bad(format!("illegal base64 data at input byte {at}")))?;
+        let json = BASE64.decode(text).map_err(|error| {
+            bad(format!("illegal base64 data at input byte {}", invalid_byte(&error, text)))
+        })?;
         let wire: Wire = parse_json(&json).map_err(bad)?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(bad(format!("server does not recognize this encoded version {}", wire.v)));
@@ -62,14 +65,6 @@ impl Token {
 
 /// URL-safe base64 without padding, with Go's tolerance of unused bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
-
-/// Decodes the bytes, or returns the index of the first invalid character.
-fn unbase64(text: &str) -> Result<Vec<u8>, usize> {
-    BASE64.decode(text).map_err(|error| match error {
-        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
-        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -104,7 +99,7 @@ mod tests {
             let text: String = (0..length).map(|_| rng.char('!'..'~')).collect();
             let _ = Token::decode(&text);
             let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
-            assert_eq!(unbase64(&BASE64.encode(&bytes)), Ok(bytes));
+            assert_eq!(BASE64.decode(BASE64.encode(&bytes)), Ok(bytes));
         }
     }
 }

@@ -1,4 +1,20 @@
-//! Percent-encoding.
+//! Percent-encoding, and base64 as Go decodes it.
+
+use base64::DecodeError;
+use base64::alphabet;
+use base64::engine::{GeneralPurpose, general_purpose};
+
+/// Base64 with padding, with Go's tolerance of unused bits.
+pub(crate) const LENIENT_BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, general_purpose::PAD.with_decode_allow_trailing_bits(true));
+
+/// Returns the index of the first invalid character.
+pub(crate) fn invalid_byte(error: &DecodeError, text: &str) -> usize {
+    match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => *at,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
+    }
+}
 
 /// Decodes percent-encoded text. Returns `None` if an escape is invalid. Replaces bytes that are not
 /// UTF-8.

@@ -2,7 +2,6 @@
 //! JSON.
 
 pub(crate) mod accept;
-mod duration;
 pub(crate) mod escape;
 pub(crate) mod names;
 pub(crate) mod object;

@@ -1,9 +1,10 @@
 //! The query of a URL.
 
+use jiff::SignedDuration;
 use tokio::time::Duration;
 
 use crate::status::Status;
-use crate::wire::{duration, escape};
+use crate::wire::escape;
 
 /// The parameters after the `?`. If a parameter is repeated, the first value applies.
 #[derive(Clone, Debug, Default)]
@@ -40,20 +41,22 @@ impl Query {
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
-        let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        let cause = if number { "value out of range" } else { "invalid syntax" };
-        let invalid = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {cause}"));
+        let invalid = |_| Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax"));
         value.parse().map(Some).map_err(invalid)
     }
 
     /// Returns the timeout that the client requests, if any.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         let text = self.text("timeout");
-        let parsed = if text.is_empty() { Ok(None) } else { duration::parse(text) };
-        parsed.map_err(|cause| {
-            Status::bad_request(format!("invalid timeout specified in the request URL - {cause}"))
-        })
+        if matches!(text, "" | "0") {
+            return Ok(None);
+        }
+        let duration: SignedDuration = text.parse().map_err(|_| {
+            Status::bad_request(format!(
+                "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+            ))
+        })?;
+        Ok(Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()))
     }
 
     pub(crate) fn without(&self, names: &[&str]) -> Self {
@@ -73,12 +76,9 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     parse_unsigned(text).map_err(|cause| format!("resourceVersion: Invalid value: {text:?}: {cause}"))
 }
 
-/// Parses a number without a sign. Returns the error message of Go's parser on failure.
+/// Parses a number without a sign. Returns an error message if the text is not such a number.
 pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
-    let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
-    let cause = if digits { "value out of range" } else { "invalid syntax" };
-    text.parse()
-        .ok()
-        .filter(|_| digits)
-        .ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {cause}"))
+    let is_signed = text.starts_with('+');
+    let number = text.parse().ok().filter(|_| !is_signed);
+    number.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
 }

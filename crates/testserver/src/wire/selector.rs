@@ -1,7 +1,5 @@
 //! Label selectors and field selectors: the grammar and the messages of kube-apiserver, and matching.
 
-use std::collections::BTreeSet;
-
 use crate::status::Status;
 use crate::wire::qualified::{name_complaints, value_complaints};
 
@@ -193,16 +191,10 @@ impl Parser {
     /// Reads an integer that is also a label value, so it has no sign.
     fn bound(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value()?;
-        let number = value.parse().map_err(|_| {
-            format!(
-                "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        });
-        match (number, check_values(key, std::slice::from_ref(&value))) {
-            (number, Ok(())) => number,
-            (Ok(_), Err(label)) => Err(label),
-            (Err(number), Err(label)) => Err(format!("[{number}, {label}]")),
-        }
+        check_values(key, std::slice::from_ref(&value))?;
+        let invalid =
+            || format!("values[0]: Invalid value: \"{value}\": must be an integer after '>' or '<'");
+        value.parse().map_err(|_| invalid())
     }
 
     /// Reads one value. A missing value counts as an empty text.
@@ -255,19 +247,15 @@ fn check_key(key: &str) -> Result<(), String> {
     Err(format!("<nil>: Invalid value: \"{key}\": {}", complaints.join("; ")))
 }
 
-/// Checks the values of a requirement, in sorted order.
+/// Checks the values of a requirement.
 fn check_values(key: &str, values: &[String]) -> Result<(), String> {
-    let set: BTreeSet<&String> = values.iter().collect();
-    let wrong = set.iter().enumerate().filter_map(|(place, value)| {
-        let complaints = value_complaints(value);
-        let shown = format!("values[{place}][{key}]: Invalid value: \"{value}\": {}", complaints.join("; "));
-        (!complaints.is_empty()).then_some(shown)
-    });
-    match wrong.collect::<Vec<_>>().as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
+    for (place, value) in values.iter().enumerate() {
+        let complaints = value_complaints(value).join("; ");
+        if !complaints.is_empty() {
+            return Err(format!("values[{place}][{key}]: Invalid value: \"{value}\": {complaints}"));
+        }
     }
+    Ok(())
 }
 
 /// Selects objects by fields. A field is identified by its index among the selectable fields of the kind.

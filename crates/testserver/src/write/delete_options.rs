@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::status::{Cause, Status};
 use crate::wire::query::Query;
 use crate::write::decode::{check_json, fields};
 use crate::write::options::check_dry_run;
+
+const KIND: &str = "DeleteOptions";
 
 /// The options of a DELETE. If there is a body, the query is ignored.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +94,7 @@ impl RawDeleteOptions {
         let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
         causes.extend(check_dry_run(&dry_run));
         if !causes.is_empty() {
-            return Err(Status::invalid_options("DeleteOptions", causes));
+            return Err(Status::invalid_options(KIND, causes));
         }
         let dependents = match (policy, self.orphan) {
             (Some(policy), _) => Dependents::Policy(policy),
@@ -121,117 +123,30 @@ fn from_query(query: &Query) -> Result<RawDeleteOptions, Status> {
     })
 }
 
-/// Returns the name by which Go's decoder refers to an unexpected value.
-fn found(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(_) => "bool".into(),
-        Value::Number(number) if number.is_f64() => format!("number {number}"),
-        Value::Number(_) => "number".into(),
-        Value::String(_) => "string".into(),
-        Value::Array(_) => "array".into(),
-        Value::Object(_) => "object".into(),
-    }
-}
-
-fn wrong(value: &Value, field: &str, wanted: &str) -> Status {
-    let found = found(value);
-    Status::bad_request(format!(
-        "json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"
-    ))
-}
-
-/// Returns the value of a key; null counts as absent.
-fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
-    map.get(key).filter(|value| !value.is_null())
-}
-
-fn text(map: &Map<String, Value>, key: &str, field: &str, wanted: &str) -> Result<Option<String>, Status> {
-    match get(map, key) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(wrong(other, field, wanted)),
-    }
-}
-
 fn from_json(value: &Value) -> Result<RawDeleteOptions, Status> {
-    let map = match value {
+    let mut options = match value {
         Value::Null => return Ok(RawDeleteOptions::default()),
-        Value::Object(map) => map,
-        other => {
-            let (found, tag) = (found(other), |name: &str| format!("\"json:\\\"{name},omitempty\\\"\""));
-            return Err(Status::bad_request(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type \
-                 struct {{ APIVersion string {}; Kind string {} }}",
-                tag("apiVersion"),
-                tag("kind")
-            )));
-        }
+        Value::Object(options) => options.clone(),
+        _ => return Err(Status::bad_request("couldn't get version/kind; the options are not an object")),
     };
-    check_kind(map)?;
-    let empty = Map::new();
-    let conditions = match get(map, "preconditions") {
-        None => &empty,
-        Some(Value::Object(conditions)) => conditions,
-        Some(other) => return Err(wrong(other, "DeleteOptions.preconditions", "v1.Preconditions")),
-    };
-    let (uid, version) = ("Preconditions.preconditions.uid", "Preconditions.preconditions.resourceVersion");
+    match options.get("kind").filter(|kind| !kind.is_null() && *kind != "") {
+        None => {}
+        Some(kind) if kind == KIND => {}
+        Some(other) => return Err(Status::bad_request(format!("expected the kind {KIND:?}, got {other}"))),
+    }
+    crate::schemas::types::read("v1", KIND, &mut options)
+        .map_err(|detail| Status::bad_request(detail.to_string()))?;
+    let conditions = options.get("preconditions").unwrap_or(&Value::Null);
+    let owned = |text: &str| text.to_owned();
+    let dry_run = options.get("dryRun").and_then(Value::as_array).into_iter().flatten();
     Ok(RawDeleteOptions {
-        grace: match get(map, "gracePeriodSeconds") {
-            None => None,
-            Some(value) => {
-                let seconds = value.as_i64();
-                Some(seconds.ok_or_else(|| wrong(value, "DeleteOptions.gracePeriodSeconds", "int64"))?)
-            }
-        },
-        uid: text(conditions, "uid", uid, "types.UID")?,
-        resource_version: text(conditions, "resourceVersion", version, "string")?,
-        orphan: match get(map, "orphanDependents") {
-            None => None,
-            Some(Value::Bool(orphan)) => Some(*orphan),
-            Some(other) => return Err(wrong(other, "DeleteOptions.orphanDependents", "bool")),
-        },
-        policy: text(map, "propagationPolicy", "DeleteOptions.propagationPolicy", "v1.DeletionPropagation")?,
-        dry_run: dry_run(map)?,
+        grace: options.get("gracePeriodSeconds").and_then(Value::as_i64),
+        uid: conditions["uid"].as_str().map(owned),
+        resource_version: conditions["resourceVersion"].as_str().map(owned),
+        orphan: options.get("orphanDependents").and_then(Value::as_bool),
+        policy: options.get("propagationPolicy").and_then(Value::as_str).map(owned),
+        dry_run: dry_run.filter_map(Value::as_str).map(owned).collect(),
     })
-}
-
-fn check_kind(map: &Map<String, Value>) -> Result<(), Status> {
-    let unread = |key: &str, value: &Value| {
-        let found = found(value);
-        Status::bad_request(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{key} \
-             of type string"
-        ))
-    };
-    for key in ["apiVersion", "kind"] {
-        if let Some(value) = get(map, key).filter(|value| !value.is_string()) {
-            return Err(unread(key, value));
-        }
-    }
-    let said = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or("");
-    match said("kind") {
-        "" | "DeleteOptions" => Ok(()),
-        other => {
-            let version = if said("apiVersion").is_empty() { "meta.k8s.io/v1" } else { said("apiVersion") };
-            Err(Status::bad_request(format!(
-                "no kind \"{other}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
-            )))
-        }
-    }
-}
-
-fn dry_run(map: &Map<String, Value>) -> Result<Vec<String>, Status> {
-    let values = match get(map, "dryRun") {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(values)) => values,
-        Some(other) => return Err(wrong(other, "DeleteOptions.dryRun", "[]string")),
-    };
-    let text = |value: &Value| {
-        let text = value.as_str().map(Into::into);
-        text.ok_or_else(|| wrong(value, "DeleteOptions.dryRun", "string"))
-    };
-    values.iter().map(text).collect()
 }
 
 #[cfg(test)]
@@ -261,20 +176,36 @@ mod tests {
     #[test]
     fn invalid_delete_option_errors_equal_real_server() {
         let invalid = "DeleteOptions.meta.k8s.io \"\" is invalid: ";
+        for body in [
+            "{",
+            "[]",
+            r#"{"kind":"Pod","apiVersion":"v1"}"#,
+            r#"{"gracePeriodSeconds":1.5}"#,
+            r#"{"preconditions":{"uid":5}}"#,
+            r#"{"dryRun":"All"}"#,
+        ] {
+            assert_eq!(refused(body, "").0, 400);
+        }
         for (body, query, code, message) in [
-            ("{", "", 400, "couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1".into()),
-            (r#"{"kind":"Pod","apiVersion":"v1"}"#, "", 400, "no kind \"Pod\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"".into()),
-            (r#"{"gracePeriodSeconds":1.5}"#, "", 400, "json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64".into()),
-            (r#"{"preconditions":{"uid":5}}"#, "", 400, "json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID".into()),
-            (r#"{"dryRun":"All"}"#, "", 400, "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string".into()),
             ("", "gracePeriodSeconds=", 400, "strconv.ParseInt: parsing \"\": invalid syntax".into()),
-            ("", "propagationPolicy=", 422, format!("{invalid}propagationPolicy: Unsupported value: \"\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"")),
-            (r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#, "", 422, format!("{invalid}propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set")),
+            (
+                "",
+                "propagationPolicy=",
+                422,
+                format!(
+                    "{invalid}propagationPolicy: Unsupported value: \"\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+                ),
+            ),
+            (
+                r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#,
+                "",
+                422,
+                format!(
+                    "{invalid}propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set"
+                ),
+            ),
         ] {
             assert_eq!(refused(body, query), (code, message));
         }
-        assert!(refused("[]", "").1.ends_with(
-            r#"array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#
-        ));
     }
 }

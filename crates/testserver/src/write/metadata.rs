@@ -91,18 +91,6 @@ fn annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Formats an owner for messages, with the fields in the order of the Go type.
-fn shown(owner: &Value) -> String {
-    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-    let parts: Vec<String> = fields
-        .iter()
-        .filter_map(|key| {
-            owner.get(key).filter(|value| !value.is_null()).map(|value| format!("\"{key}\":{value}"))
-        })
-        .collect();
-    format!("{{{}}}", parts.join(","))
-}
-
 fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let owners = metadata.get("ownerReferences").and_then(Value::as_array);
     let owners: &[Value] = owners.map_or(&[], Vec::as_slice);
@@ -122,33 +110,30 @@ fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
         }
         if (version, kind) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid("metadata.ownerReferences", &shown(owner), detail));
+            causes.push(Cause::invalid("metadata.ownerReferences", &owner.to_string(), detail));
         }
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
             continue;
         }
         match controller {
             Some(first) if first.get("uid") != owner.get("uid") => {
-                causes.push(two_controllers(owners, first, owner));
+                let text = |owner: &Value, key: &str| owner[key].as_str().unwrap_or("").to_owned();
+                let [one, other] =
+                    [first, owner].map(|of| format!("{}/{}", text(of, "kind"), text(of, "name")));
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for \
+                     {one} and {other}"
+                );
+                causes.push(Cause::invalid(
+                    "metadata.ownerReferences",
+                    &Value::from(owners).to_string(),
+                    &detail,
+                ));
             }
             Some(_) => {}
             None => controller = Some(owner),
         }
     }
-}
-
-fn two_controllers(owners: &[Value], one: &Value, other: &Value) -> Cause {
-    let called = |owner: &Value| {
-        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
-        format!("{}/{}", text("kind"), text("name"))
-    };
-    let all: Vec<String> = owners.iter().map(shown).collect();
-    let detail = format!(
-        "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-        called(one),
-        called(other)
-    );
-    Cause::invalid("metadata.ownerReferences", &format!("[{}]", all.join(",")), &detail)
 }
 
 fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
@@ -206,8 +191,7 @@ mod tests {
             |uid: &str| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid, "controller": true});
         assert_eq!(refused(&json!({"name": "a", "ownerReferences": [owner("1"), owner("1")]})), "");
         assert!(refused(&json!({"name": "a", "ownerReferences": [owner("1"), owner("2")]})).ends_with(
-            "\"name\":\"2\",\"uid\":\"2\",\"controller\":true}]: Only one reference can have Controller set to true. \
-             Found \"true\" in references for K/1 and K/2"
+            "Only one reference can have Controller set to true. Found \"true\" in references for K/1 and K/2"
         ));
         assert_eq!(
             refused(&json!({"name": "a", "ownerReferences": [{}]})).matches("must not be empty").count(),

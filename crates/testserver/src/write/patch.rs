@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::schemas::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::wire::object::{meta, metadata_mut, parse_json, type_name};
+use crate::wire::object::{meta, metadata_mut, parse_json};
 use crate::write::apply;
 use crate::write::apply::server_side::Applied;
 use crate::write::apply::track::Write;
@@ -195,10 +195,7 @@ fn merge(body: &Bytes) -> Result<Option<Object>, String> {
     match parse_json(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
-        other => {
-            let found = type_name(&other);
-            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
-        }
+        _ => Err("the patch is not an object".into()),
     }
 }
 

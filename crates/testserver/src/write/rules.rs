@@ -160,36 +160,6 @@ fn changed(before: &Object, after: &Object) -> Vec<Cause> {
         ("reportingInstance", "reportingInstance"),
     ];
     let differ = fields.iter().filter(|(key, _)| before.get(*key) != after.get(*key));
-    differ
-        .map(|(key, name)| Cause::invalid(name, &shown(key, after.get(*key)), "field is immutable"))
-        .collect()
-}
-
-/// Formats a value as the real server prints it.
-fn shown(key: &str, value: Option<&Value>) -> String {
-    let struct_of = |fields: &[(&str, &str)]| {
-        let parts: Vec<String> = fields
-            .iter()
-            .map(|(shown, key)| {
-                format!("{shown:?}:{:?}", value.and_then(|value| value[key].as_str()).unwrap_or(""))
-            })
-            .collect();
-        format!("{{{}}}", parts.join(","))
-    };
-    match (key, value) {
-        ("involvedObject" | "related", Some(_)) => struct_of(&[
-            ("Kind", "kind"),
-            ("Namespace", "namespace"),
-            ("Name", "name"),
-            ("UID", "uid"),
-            ("APIVersion", "apiVersion"),
-            ("ResourceVersion", "resourceVersion"),
-            ("FieldPath", "fieldPath"),
-        ]),
-        ("source", _) => struct_of(&[("Component", "component"), ("Host", "host")]),
-        ("count", None) => "0".into(),
-        ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", None) => "null".into(),
-        (_, None) => "\"\"".into(),
-        (_, Some(value)) => value.to_string(),
-    }
+    let shown = |key: &str| after.get(key).unwrap_or(&Value::Null).to_string();
+    differ.map(|(key, name)| Cause::invalid(name, &shown(key), "field is immutable")).collect()
 }

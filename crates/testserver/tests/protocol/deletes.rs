@@ -20,11 +20,10 @@ async fn delete_returns_a_status_and_checks_preconditions() {
     let wrong = delete(&server, &c1, r#"{"preconditions":{"uid":"x"}}"#).await;
     assert_eq!((wrong.code, wrong.json()["details"]["kind"].as_str()), (409, Some("ConfigMap")));
     let done = delete(&server, &c1, "").await;
+    let details = json!({"name": "c1", "kind": "configmaps", "uid": uid});
     assert_eq!(
-        done.text,
-        format!(
-            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Success\",\"details\":{{\"name\":\"c1\",\"kind\":\"configmaps\",\"uid\":\"{uid}\"}}}}\n"
-        )
+        done.json(),
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
     );
     let again = delete(&server, &c1, "").await;
     assert_eq!((again.code, again.message().as_str()), (404, "configmaps \"c1\" not found"));

@@ -32,16 +32,19 @@ async fn discovery_lists_crd_versions_by_priority_until_deletion() {
     let listed: Vec<_> = group["versions"].as_array().unwrap().iter().map(|v| v["version"].clone()).collect();
     assert_eq!(listed, ["v2", "v1", "v1beta1", "v2alpha1", "foo"]);
     assert_eq!(group["preferredVersion"]["groupVersion"], "acc.example.com/v2");
-    let resources = get(&server, "/apis/acc.example.com/v1").await;
+    let resources = get(&server, "/apis/acc.example.com/v1").await.json();
+    assert_eq!((&resources["kind"], &resources["apiVersion"]), (&json!("APIResourceList"), &json!("v1")));
     assert_eq!(
-        resources.text,
-        "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"acc.example.com/v1\",\"resources\":[\
-         {\"name\":\"gears\",\"singularName\":\"gear\",\"namespaced\":true,\"kind\":\"Gear\",\"verbs\":[\"delete\",\
-         \"deletecollection\",\"get\",\"list\",\"patch\",\"create\",\"update\",\"watch\"],\"shortNames\":[\"ge\"],\
-         \"categories\":[\"machines\"],\"storageVersionHash\":\"A3Ddb6GjTfk=\"},{\"name\":\"gears/status\",\
-         \"singularName\":\"\",\"namespaced\":true,\"kind\":\"Gear\",\"verbs\":[\"get\",\"patch\",\"update\"]},\
-         {\"name\":\"gears/scale\",\"singularName\":\"\",\"namespaced\":true,\"group\":\"autoscaling\",\
-         \"version\":\"v1\",\"kind\":\"Scale\",\"verbs\":[\"get\",\"patch\",\"update\"]}]}\n"
+        resources["resources"],
+        json!([
+            {"name": "gears", "singularName": "gear", "namespaced": true, "kind": "Gear",
+             "verbs": ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+             "shortNames": ["ge"], "categories": ["machines"], "storageVersionHash": "A3Ddb6GjTfk="},
+            {"name": "gears/status", "singularName": "", "namespaced": true, "kind": "Gear",
+             "verbs": ["get", "patch", "update"]},
+            {"name": "gears/scale", "singularName": "", "namespaced": true, "group": "autoscaling",
+             "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]},
+        ])
     );
     let all = get(&server, "/apis").await.json();
     assert_eq!(all["groups"].as_array().unwrap().last().unwrap()["name"], "acc.example.com");

@@ -1,8 +1,9 @@
 //! Aggregated discovery: everything under `/api` or `/apis` in one document.
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::http::discovery::catalog::{Group, catalog, parts, verbs};
+use crate::http::discovery::documents::{add_names, bytes};
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Registry;
 
@@ -18,76 +19,14 @@ pub(crate) enum Half {
     Named,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct List<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    metadata: Metadata<'a>,
-    items: Vec<Item<'a>>,
-}
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct Item<'a> {
-    metadata: Metadata<'a>,
-    versions: Vec<Version<'a>>,
-}
-
-#[derive(Serialize)]
-struct Version<'a> {
-    version: &'a str,
-    resources: Vec<Resource<'a>>,
-    freshness: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource<'a> {
-    resource: &'a str,
-    response_kind: ResponseKind<'a>,
-    scope: &'static str,
-    singular_resource: &'a str,
-    verbs: &'a [&'a str],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    short_names: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    categories: &'a [String],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    subresources: Vec<Subresource<'a>>,
-}
-
-/// Group and version are set for custom resources, and if they differ from the enclosing document.
-#[derive(Serialize)]
-struct ResponseKind<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Subresource<'a> {
-    subresource: &'a str,
-    response_kind: ResponseKind<'a>,
-    verbs: &'a [&'a str],
-}
-
 /// Builds the document.
 pub(crate) fn document(registry: &Registry, half: Half) -> Vec<u8> {
     let all = catalog(registry);
     let wanted = |group: &&Group<'_>| group.name.is_empty() == (half == Half::Core);
-    super::documents::bytes(&List {
-        kind: "APIGroupDiscoveryList",
-        api_version: "apidiscovery.k8s.io/v2",
-        metadata: Metadata { name: "" },
-        items: all.iter().filter(wanted).map(item).collect(),
-    })
+    let items: Value = all.iter().filter(wanted).map(item).collect();
+    bytes(&json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    }))
 }
 
 /// Returns the ETag, which changes with the document.
@@ -97,35 +36,35 @@ pub(crate) fn etag(document: &[u8]) -> String {
     format!("\"{hex}\"")
 }
 
-fn item<'a>(group: &Group<'a>) -> Item<'a> {
-    let version = |(version, kinds): &(&'a str, Vec<&'a Kind>)| Version {
-        version,
-        resources: kinds.iter().map(|kind| resource(kind)).collect(),
-        freshness: "Current",
-    };
-    Item { metadata: Metadata { name: group.name }, versions: group.versions.iter().map(version).collect() }
+fn item(group: &Group<'_>) -> Value {
+    let versions = group.versions.iter().map(|(version, kinds)| {
+        let resources: Value = kinds.iter().map(|kind| resource(kind)).collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    });
+    let metadata = if group.name.is_empty() { json!({}) } else { json!({"name": group.name}) };
+    json!({"metadata": metadata, "versions": versions.collect::<Value>()})
 }
 
-fn resource(kind: &Kind) -> Resource<'_> {
+fn resource(kind: &Kind) -> Value {
+    // Group and version are set for custom resources, and if they differ from the enclosing document.
     let (group, version) =
         if kind.rules.custom { (kind.group.as_str(), kind.version.as_str()) } else { ("", "") };
-    let own = || ResponseKind { group, version, kind: &kind.kind };
-    let subresources = parts(kind).into_iter().map(|part| Subresource {
-        subresource: part.name,
-        response_kind: match part.kind {
-            Some(kind) => ResponseKind { group: part.group, version: part.version, kind },
-            None => own(),
-        },
-        verbs: part.verbs,
+    let own = json!({"group": group, "version": version, "kind": kind.kind});
+    let subresources = parts(kind).into_iter().map(|part| {
+        let response = match part.kind {
+            Some(kind) => json!({"group": part.group, "version": part.version, "kind": kind}),
+            None => own.clone(),
+        };
+        json!({"subresource": part.name, "responseKind": response, "verbs": part.verbs})
     });
-    Resource {
-        resource: &kind.plural,
-        response_kind: own(),
-        scope: if kind.rules.namespaced { "Namespaced" } else { "Cluster" },
-        singular_resource: &kind.singular,
-        verbs: verbs(kind),
-        short_names: &kind.short_names,
-        categories: &kind.categories,
-        subresources: subresources.collect(),
+    let subresources: Vec<Value> = subresources.collect();
+    let mut resource = json!({
+        "resource": kind.plural, "responseKind": own, "singularResource": kind.singular, "verbs": verbs(kind),
+        "scope": if kind.rules.namespaced { "Namespaced" } else { "Cluster" },
+    });
+    add_names(&mut resource, kind);
+    if !subresources.is_empty() {
+        resource["subresources"] = subresources.into();
     }
+    resource
 }

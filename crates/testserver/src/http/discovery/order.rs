@@ -4,40 +4,22 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::schemas::kinds::kind::Kind;
 
-/// The groups of the real server by priority. All other groups belong to CRDs and follow, ordered by
+/// The groups of the real server by priority. The first is the core group, which has no name. All other groups belong to CRDs and follow, ordered by
 /// name.
-const RANKED: [&str; 21] = [
-    "",
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-];
+const RANKED: &str = " apiregistration.k8s.io apps events.k8s.io authentication.k8s.io authorization.k8s.io \
+                      autoscaling batch certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io \
+                      storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io \
+                      coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io \
+                      flowcontrol.apiserver.k8s.io";
 
 /// Returns whether the real server has this group without any CRD.
 pub(crate) fn is_builtin(group: &str) -> bool {
-    RANKED.contains(&group)
+    RANKED.split(' ').any(|ranked| ranked == group)
 }
 
 /// Returns the rank of a group. Groups of equal rank are ordered by name.
 pub(crate) fn group_rank(name: &str) -> usize {
-    RANKED.iter().position(|ranked| *ranked == name).unwrap_or(RANKED.len())
+    RANKED.split(' ').position(|ranked| ranked == name).unwrap_or(usize::MAX)
 }
 
 /// The maturity of a version.

@@ -17,19 +17,12 @@ const PATCH_TYPES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-const SELECT: [&str; 8] = [
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-];
-const LIST: [&str; 2] = ["allowWatchBookmarks", "watch"];
-const WRITE: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
-const DELETE: [&str; 4] = ["dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"];
+/// The query parameters, separated by spaces.
+const SELECT: &str = "continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch \
+                      sendInitialEvents timeoutSeconds";
+const LIST: &str = "allowWatchBookmarks watch";
+const WRITE: &str = "dryRun fieldManager fieldValidation";
+const DELETE: &str = "dryRun gracePeriodSeconds orphanDependents propagationPolicy";
 
 /// The schemas of a kind, as references.
 pub(super) struct Schemas {
@@ -111,14 +104,15 @@ fn operation(
         "delete" if !kind.rules.returns_deleted => models.meta("Status"),
         _ => object,
     };
-    let parameters = match verb {
-        "list" => [&SELECT[..], &LIST].concat(),
-        "deletecollection" => [&SELECT[..], &DELETE].concat(),
-        "delete" => DELETE.to_vec(),
-        "create" | "update" => WRITE.to_vec(),
-        "patch" => [&WRITE[..], &["force"]].concat(),
-        _ => Vec::new(),
+    let groups: &[&str] = match verb {
+        "list" => &[SELECT, LIST],
+        "deletecollection" => &[SELECT, DELETE],
+        "delete" => &[DELETE],
+        "create" | "update" => &[WRITE],
+        "patch" => &[WRITE, "force"],
+        _ => &[],
     };
+    let parameters: Vec<&str> = groups.iter().flat_map(|group| group.split(' ')).collect();
     let consumes = match verb {
         "patch" if kind.rules.custom => &PATCH_TYPES[..3],
         "patch" => &PATCH_TYPES[..],

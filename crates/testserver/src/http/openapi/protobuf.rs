@@ -1,5 +1,6 @@
 //! The protobuf encoding of a document of version 2, from its JSON. The messages are those of the package
-//! `openapi.v2` of gnostic. kubectl reads only the definitions, so the document has no paths.
+//! `openapi.v2` of gnostic. kubectl reads only the definitions and their types, so the document has no paths
+//! and no limits of values.
 
 use serde_json::Value;
 
@@ -33,17 +34,6 @@ impl Fields {
             Value::Array(list) => list.iter().for_each(|item| self.plain(number, item)),
             Value::Null | Value::Number(_) | Value::Object(_) => {}
         }
-    }
-
-    fn integer(&mut self, number: u64, value: &Value) {
-        let value = value.as_i64().or_else(|| value.as_f64().map(|float| float as i64));
-        self.varint(number << 3);
-        self.varint(value.unwrap_or_default() as u64);
-    }
-
-    fn double(&mut self, number: u64, value: &Value) {
-        self.varint(number << 3 | 1);
-        self.0.extend_from_slice(&value.as_f64().unwrap_or_default().to_le_bytes());
     }
 
     /// Adds the extensions of an object, whose names start with `x-`.
@@ -104,19 +94,7 @@ fn schema(schema: &Value) -> Vec<u8> {
             "format" => fields.plain(2, value),
             "title" => fields.plain(3, value),
             "description" => fields.plain(4, value),
-            "multipleOf" => fields.double(6, value),
-            "maximum" => fields.double(7, value),
-            "exclusiveMaximum" => fields.plain(8, value),
-            "minimum" => fields.double(9, value),
-            "exclusiveMinimum" => fields.plain(10, value),
-            "maxLength" => fields.integer(11, value),
-            "minLength" => fields.integer(12, value),
             "pattern" => fields.plain(13, value),
-            "maxItems" => fields.integer(14, value),
-            "minItems" => fields.integer(15, value),
-            "uniqueItems" => fields.plain(16, value),
-            "maxProperties" => fields.integer(17, value),
-            "minProperties" => fields.integer(18, value),
             "required" => fields.plain(19, value),
             "enum" => value.as_array().into_iter().flatten().for_each(|one| fields.bytes(20, &any(one))),
             "additionalProperties" if value.is_object() => {
@@ -145,8 +123,8 @@ mod tests {
     #[test]
     fn document_is_encoded_with_the_numbers_of_gnostic() {
         let document = json!({"swagger": "2.0", "info": {"title": "T", "version": "1"}, "definitions": {
-            "A": {"type": "object", "minProperties": 300, "x-a": 1}}});
-        let schema = b"\x90\x01\xac\x02\xb2\x01\x08\x0a\x06object\xfa\x01\x0a\x0a\x03x-a\x12\x03\x12\x011";
+            "A": {"type": "object", "x-a": 1}}});
+        let schema = b"\xb2\x01\x08\x0a\x06object\xfa\x01\x0a\x0a\x03x-a\x12\x03\x12\x011";
         let mut expected = b"\x0a\x032.0\x12\x06\x0a\x01T\x12\x011\x42\x00".to_vec();
         let named = [&b"\x0a\x01A\x12"[..], &[schema.len() as u8], schema].concat();
         expected.extend([&b"\x4a"[..], &[named.len() as u8 + 2, 10, named.len() as u8], &named].concat());
@@ -154,11 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_flags_and_lists_have_the_types_of_their_fields() {
+    fn texts_flags_and_lists_have_the_types_of_their_fields() {
         let encoded = |value: Value| super::schema(&value);
-        assert_eq!(encoded(json!({"maximum": 1})), [&[7 << 3 | 1][..], &1.0_f64.to_le_bytes()].concat());
-        assert_eq!(encoded(json!({"maxItems": 2.0})), [14 << 3, 2]);
-        assert_eq!(encoded(json!({"exclusiveMaximum": true})), [8 << 3, 1]);
+        assert_eq!(encoded(json!({"pattern": "a"})), [13 << 3 | 2, 1, b'a']);
         assert_eq!(encoded(json!({"required": ["a", "b"]})), [0x9a, 1, 1, b'a', 0x9a, 1, 1, b'b']);
         assert_eq!(encoded(json!({"additionalProperties": true})), [0xaa, 1, 2, 2 << 3, 1]);
         assert_eq!(encoded(json!({"enum": ["a"]})), [0xa2, 1, 5, 18, 3, b'"', b'a', b'"']);

@@ -98,11 +98,7 @@ fn short_names(wanted: &Value, had: &Value, taken: &BTreeSet<String>) -> Option<
     let own: Vec<&str> = texts(had, "shortNames").collect();
     let others = texts(wanted, "shortNames").filter(|name| !own.contains(name));
     let lost: Vec<String> = others.filter(|name| taken.contains(*name)).map(in_use).collect();
-    match lost.as_slice() {
-        [] => None,
-        [one] => Some(one.clone()),
-        several => Some(format!("[{}]", several.join(", "))),
-    }
+    (!lost.is_empty()).then(|| lost.join(", "))
 }
 
 #[cfg(test)]

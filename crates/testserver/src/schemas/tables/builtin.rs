@@ -21,14 +21,13 @@ use serde_json::Value;
 
 use crate::schemas::tables::jsonpath::Path;
 use crate::schemas::tables::{Cell, Column, Columns, age, cluster, network, pods, values, workloads};
+use crate::wire::selector_text::selector_text;
 
 const TABLE: &str = include_str!("columns.txt");
 
 static COLUMNS: LazyLock<HashMap<&str, Arc<Columns>>> = LazyLock::new(|| {
     let entries = entries().map(|(key, text)| {
-        let repeats_headers = key == "apiregistration.k8s.io/apiservices";
-        let columns = Columns::new(text.split(" | ").filter_map(Column::parse).collect());
-        (key, Arc::new(Columns { repeats_headers, completes: key == "/pods", ..columns }))
+        (key, Arc::new(Columns::new(text.split(" | ").filter_map(Column::parse).collect())))
     });
     entries.collect()
 });
@@ -42,7 +41,7 @@ static DEFAULT: LazyLock<Arc<Columns>> = LazyLock::new(|| {
         cell: Cell::BuiltIn(source),
         ..Column::name()
     };
-    Arc::new(Columns { null_rows: true, ..Columns::new(vec![Column::name(), created]) })
+    Arc::new(Columns { columns: vec![Column::name(), created], null_rows: true })
 });
 
 /// Returns the columns of a built-in resource.
@@ -152,7 +151,7 @@ impl Source {
     }
 
     pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let find = |path: &Path| path.find(object).unwrap_or_default().into_iter().cloned().collect();
+        let find = |path: &Path| path.find(object).into_iter().cloned().collect();
         let first = |path: &Path| -> Option<Value> { Vec::<Value>::into_iter(find(path)).next() };
         let default = |text: &str| self.default.clone().unwrap_or_else(|| text.to_owned());
         match &self.print {
@@ -180,7 +179,7 @@ impl Source {
                 none if none.is_empty() => default("<none>").into(),
                 labels => labels.into(),
             },
-            Print::Selector(path) => match values::selector(&first(path).unwrap_or_default()) {
+            Print::Selector(path) => match selector_text(&first(path).unwrap_or_default()) {
                 none if none.is_empty() => default("<none>").into(),
                 selector => selector.into(),
             },

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::schemas::tables::age;
 use crate::schemas::tables::builtin::Function;
-use crate::schemas::tables::values::{annotation, condition, default_name, items, joined, or, plain, text};
+use crate::schemas::tables::values::{annotation, condition, default_name, items, joined, or, text};
 
 /// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("binding_param", |object, _| binding_param(object).into()),
     ("claim_capacity", |object, _| match text(object, "/spec/volumeName") {
         "" => "".into(),
         _ => or(text(object, "/status/capacity/storage"), "0").into(),
@@ -20,22 +17,8 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         "" => "".into(),
         _ => modes(object, "/status/accessModes").into(),
     }),
-    ("claim_state", |object, _| claim_state(object).into()),
-    ("csr_condition", |object, _| csr_condition(object).into()),
-    ("csr_duration", |object, _| match object.pointer("/spec/expirationSeconds").and_then(Value::as_i64) {
-        Some(seconds) => age::short(SignedDuration::from_secs(seconds)).into(),
-        None => "<none>".into(),
-    }),
-    ("node_kernel", |node, _| {
-        let kernel = or(text(node, "/status/nodeInfo/kernelVersion"), "<unknown>");
-        match text(node, "/status/nodeInfo/architecture") {
-            "" => kernel.into(),
-            architecture => format!("{kernel} ({architecture})").into(),
-        }
-    }),
     ("node_roles", |node, _| node_roles(node).into()),
     ("node_status", |node, _| node_status(node).into()),
-    ("service_available", |service, _| service_available(service).into()),
     ("storage_class", |object, _| {
         let class = annotation(object, "volume.beta.kubernetes.io/storage-class");
         class.unwrap_or_else(|| text(object, "/spec/storageClassName")).into()
@@ -56,58 +39,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         None => text(object, "/status/phase").into(),
     }),
 ];
-
-fn binding_param(binding: &Value) -> String {
-    let Some(param) = binding.pointer("/spec/paramRef") else { return "<unset>".into() };
-    match (text(param, "/namespace"), text(param, "/name")) {
-        (_, "") if param.get("selector").is_none() => "<unset>".into(),
-        (_, "") => go_selector(&param["selector"]),
-        (namespace, name) => format!("{}/{name}", or(namespace, "*")),
-    }
-}
-
-/// Prints a selector like the generated method of its Go type.
-fn go_selector(selector: &Value) -> String {
-    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let labels: String = labels.map(|(key, value)| format!("{key}: {},", plain(value))).collect();
-    let requirements = items(selector, "/matchExpressions").iter().map(|of| {
-        let values: Vec<String> = items(of, "/values").iter().map(plain).collect();
-        let (key, operator) = (text(of, "/key"), text(of, "/operator"));
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
-    });
-    let requirements: String = requirements.collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
-         MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
-    )
-}
-
-fn claim_state(claim: &Value) -> String {
-    let deleted = claim.pointer("/metadata/deletionTimestamp").is_some();
-    let allocated = claim.pointer("/status/allocation").is_some();
-    let reserved = allocated && !items(claim, "/status/reservedFor").is_empty();
-    joined(
-        [
-            if deleted { "deleted" } else { "" },
-            if allocated { "allocated" } else { "" },
-            if !allocated && !deleted { "pending" } else { "" },
-            if reserved { "reserved" } else { "" },
-        ],
-        ",",
-    )
-}
-
-fn csr_condition(csr: &Value) -> String {
-    let has = |kind| condition(csr, kind).is_some();
-    let decision = match (has("Denied"), has("Approved")) {
-        (true, _) => "Denied",
-        (false, true) => "Approved",
-        (false, false) => "Pending",
-    };
-    let failed = if has("Failed") { "Failed" } else { "" };
-    let issued = if text(csr, "/status/certificate").is_empty() { "" } else { "Issued" };
-    joined([decision, failed, issued], ",")
-}
 
 fn modes(object: &Value, pointer: &str) -> String {
     let modes = items(object, pointer);
@@ -139,12 +70,4 @@ fn node_status(node: &Value) -> String {
     };
     let disabled = if node["spec"]["unschedulable"] == true { "SchedulingDisabled" } else { "" };
     joined([ready, disabled], ",")
-}
-
-fn service_available(service: &Value) -> String {
-    let Some(available) = condition(service, "Available") else { return "Unknown".into() };
-    match (text(available, "/status"), text(available, "/reason")) {
-        (status @ "True", _) | (status, "") => status.into(),
-        (status, reason) => format!("{status} ({reason})"),
-    }
 }

@@ -28,10 +28,6 @@ pub(crate) struct Columns {
     columns: Vec<Column>,
     /// True if a list without objects has null instead of rows.
     null_rows: bool,
-    /// True if each event of a watch contains the column definitions, instead of only the first event.
-    repeats_headers: bool,
-    /// True if a row has a condition after the object has completed.
-    completes: bool,
 }
 
 #[derive(Debug)]
@@ -97,7 +93,7 @@ impl TableFormat {
 
     /// Omits the column definitions of the next tables. Only the first event of a watch contains them.
     pub(crate) fn omit_headers(&mut self) {
-        self.headers = self.columns.repeats_headers;
+        self.headers = false;
     }
 
     /// Returns whether the rows of a table are null.
@@ -116,23 +112,14 @@ impl TableFormat {
     pub(crate) fn row(&self, object: &Value, included: &[u8], now: Timestamp) -> Vec<u8> {
         let columns = self.columns.columns.iter();
         let cells: Value = columns.map(|column| column.cell(object, now)).collect();
-        let mut row = format!("{{\"cells\":{cells}");
-        if self.columns.completes
-            && let Some((reason, message)) = pods::completed(object)
-        {
-            row.push_str(&format!(
-                ",\"conditions\":[{{\"type\":\"Completed\",\"status\":\"True\",\"reason\":\"{reason}\",\
-                 \"message\":\"{message}\"}}]"
-            ));
-        }
-        row.push_str(",\"object\":");
+        let row = format!("{{\"cells\":{cells},\"object\":");
         [row.as_bytes(), included, b"}"].concat()
     }
 }
 
 impl Columns {
     fn new(columns: Vec<Column>) -> Self {
-        Self { columns, null_rows: false, repeats_headers: false, completes: false }
+        Self { columns, null_rows: false }
     }
 
     fn definitions(&self) -> String {

@@ -9,17 +9,9 @@ use crate::schemas::tables::values::{default_name, first_three, int, items, join
 
 /// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("address_parent", |object, _| address_parent(object).into()),
     ("endpoints", |object, _| endpoints(object).into()),
     ("ingress_class_name", {
         |class, _| default_name(class, &["ingressclass.kubernetes.io/is-default-class"]).into()
-    }),
-    ("ingress_class_parameters", |class, _| match class.pointer("/spec/parameters") {
-        Some(of) => {
-            let kind = joined([text(of, "/kind"), text(of, "/apiGroup")], ".");
-            format!("{kind}/{}", text(of, "/name")).into()
-        }
-        None => "<none>".into(),
     }),
     ("ingress_hosts", |ingress, _| ingress_hosts(ingress).into()),
     ("ingress_ports", {
@@ -39,12 +31,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         or(&first_three(&ports.collect::<Vec<_>>()), "<unset>").into()
     }),
 ];
-
-fn address_parent(address: &Value) -> String {
-    let Some(parent) = address.pointer("/spec/parentRef") else { return "<none>".into() };
-    let resource = joined([text(parent, "/resource"), text(parent, "/group")], ".").to_lowercase();
-    joined([&resource, text(parent, "/namespace"), text(parent, "/name")], "/")
-}
 
 fn endpoints(endpoints: &Value) -> String {
     let subsets = items(endpoints, "/subsets");

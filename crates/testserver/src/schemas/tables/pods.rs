@@ -9,7 +9,6 @@ use crate::schemas::tables::values::{condition, int, items, text};
 
 /// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("pod_gates", gates),
     ("pod_ready", |pod, _| {
         let summary = Summary::of(pod);
         format!("{}/{}", summary.ready, summary.total).into()
@@ -17,26 +16,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("pod_restarts", |pod, now| Summary::of(pod).restarts(now).into()),
     ("pod_status", |pod, _| Summary::of(pod).reason.into()),
 ];
-
-/// Returns the reason and the message of the row condition, if a Pod has completed.
-pub(super) fn completed(pod: &Value) -> Option<(&'static str, &'static str)> {
-    match text(pod, "/status/phase") {
-        "Succeeded" => Some(("Succeeded", "The pod has completed successfully.")),
-        "Failed" => Some(("Failed", "The pod failed.")),
-        _ => None,
-    }
-}
-
-fn gates(pod: &Value, _: Timestamp) -> Value {
-    let gates = items(pod, "/spec/readinessGates");
-    if gates.is_empty() {
-        return "<none>".into();
-    }
-    let met = gates.iter().filter(|gate| {
-        condition(pod, text(gate, "/conditionType")).is_some_and(|condition| condition["status"] == "True")
-    });
-    format!("{}/{}", met.count(), gates.len()).into()
-}
 
 /// The containers that restarted.
 #[derive(Clone, Default)]
@@ -155,7 +134,7 @@ impl Summary {
         }
         if text(pod, "/status/reason") == "NodeLost" {
             self.reason = "Unknown".into();
-        } else if completed(pod).is_none() {
+        } else if !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed") {
             self.reason = "Terminating".into();
         }
     }

@@ -35,31 +35,6 @@ fn unknown_part_of_object_is_an_error() {
 }
 
 #[test]
-fn state_of_certificate_request_lists_its_conditions() {
-    let condition = |kinds: &[&str], certificate: &str| {
-        let conditions: Vec<Value> = kinds.iter().map(|kind| json!({"type": kind})).collect();
-        let csr = json!({"status": {"conditions": conditions, "certificate": certificate}});
-        cell(("certificates.k8s.io", "certificatesigningrequests"), "Condition", &csr)
-    };
-    assert_eq!(condition(&[], ""), "Pending");
-    assert_eq!(condition(&["Approved"], "QQ=="), "Approved,Issued");
-    assert_eq!(condition(&["Approved", "Denied"], ""), "Denied");
-    assert_eq!(condition(&["Approved", "Failed"], ""), "Approved,Failed");
-}
-
-#[test]
-fn unavailable_service_has_a_reason() {
-    let available = |condition: Value| {
-        let service = json!({"status": {"conditions": [condition]}});
-        cell(("apiregistration.k8s.io", "apiservices"), "Available", &service)
-    };
-    assert_eq!(available(json!({"type": "Available", "status": "True", "reason": "Passed"})), "True");
-    assert_eq!(available(json!({"type": "Available", "status": "False", "reason": "No"})), "False (No)");
-    assert_eq!(available(json!({"type": "Available", "status": "False"})), "False");
-    assert_eq!(available(json!({"type": "Other", "status": "True"})), "Unknown");
-}
-
-#[test]
 fn object_that_is_being_deleted_has_its_own_status() {
     let deleted = |kind: (&str, &str), column, mut object: Value| {
         object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
@@ -73,19 +48,6 @@ fn object_that_is_being_deleted_has_its_own_status() {
     assert_eq!(deleted(("", "pods"), "Status", lost), "Unknown");
     assert_eq!(deleted(("", "persistentvolumes"), "Status", phase("Bound")), "Terminating");
     assert_eq!(deleted(("batch", "jobs"), "Status", json!({})), "Terminating");
-    let claims = ("resource.k8s.io", "resourceclaims");
-    assert_eq!(deleted(claims, "State", json!({})), "deleted");
-    assert_eq!(deleted(claims, "State", json!({"status": {"allocation": {}}})), "deleted,allocated");
-}
-
-#[test]
-fn invalid_selectors_and_unknown_metrics_are_marked() {
-    let selector = json!({"spec": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}});
-    assert_eq!(cell(("networking.k8s.io", "networkpolicies"), "Pod-Selector", &selector), "<error>");
-    let metrics = json!({"spec": {"metrics": [{"type": "New"}]}});
-    let autoscalers = ("autoscaling", "horizontalpodautoscalers");
-    assert_eq!(cell(autoscalers, "Targets", &metrics), "<unknown type>");
-    assert_eq!(cell(autoscalers, "Targets", &json!({})), "<none>");
 }
 
 #[test]
@@ -103,58 +65,21 @@ fn objects_of_wrong_types_have_cells() {
 #[test]
 fn paths_are_parsed_like_in_kubernetes() {
     use jsonpath::Path;
-    for good in [
-        ".a",
-        "a",
-        "$.a",
-        "@.a",
-        ".a[0]",
-        ".a[:2]",
-        ".a[::2]",
-        ".a['b']",
-        ".a[0,1]",
-        "..a",
-        ".a[?(@.b)]",
-        "'x'",
-        "-1.5",
-        ".a[?(@.b==\"(]\")]",
-        "",
-        ".a}x",
-        "true",
-        "end",
-    ] {
+    for good in [".a", "$.a", "@.a", ".a[0]", ".a[1:]", ".a['b']", ".a[?(@.b)]", "'x'", "-1.5", "true", ""] {
         assert!(Path::parse(good).is_some(), "{good}");
     }
-    for bad in [
-        ".a[",
-        ".a[x]",
-        ".a[1:2:3:4]",
-        ".a[?(@.b]",
-        ".a[?(@.b) ]",
-        "....a",
-        "'x",
-        "#",
-        ".a[+1]",
-        "1.2.3",
-        ".a(b)c,",
-        ".a[-]",
-    ] {
+    for bad in [".a[", ".a[x]", ".a[?(@.b]", ".a[?(@.b) ]", "..a", "'x", "#", "1.2.3", ".a[-]", "a"] {
         assert!(Path::parse(bad).is_none(), "{bad}");
     }
     let object = json!({"a": [{"b": 1, "c": "x"}, {"b": 2.5}, {"b": null}], "d": {"e": true}});
-    let find = |path: &str| {
-        let path = Path::parse(path).unwrap();
-        path.find(&object).map(|found| json!(found))
-    };
-    assert_eq!(find(".a[*].b"), Ok(json!([1, 2.5, null])));
-    assert_eq!(find(".a[-2:].b"), Ok(json!([2.5, null])));
-    assert_eq!(find(".a[1:1].b"), Ok(json!([])));
-    assert_eq!(find(".a[0].c.x"), Ok(json!([])));
-    assert_eq!(find(".a[::0]"), Err(jsonpath::Failed));
-    assert_eq!(find(".a[?(@.b<2)].c"), Err(jsonpath::Failed), "a float and an integer are not comparable");
-    assert_eq!(find(".a[?(@.c==\"x\")].b"), Ok(json!([1])));
-    assert_eq!(find(".d.*"), Ok(json!([true])));
-    assert_eq!(find("..e"), Ok(json!([true])));
-    assert_eq!(find("range"), Err(jsonpath::Failed));
-    assert_eq!(find("'x'"), Ok(json!(["x"])));
+    let find = |path: &str| json!(Path::parse(path).unwrap().find(&object));
+    assert_eq!(find(".a[*].b"), json!([1, 2.5, null]));
+    assert_eq!(find(".a[-2:].b"), json!([2.5, null]));
+    assert_eq!(find(".a[-1].b"), json!([null]));
+    assert_eq!((find(".a[9].b"), find(".a[-9].b"), find(".d[0]")), (json!([]), json!([]), json!([])));
+    assert_eq!(find(".a[0].c.x"), json!([]));
+    assert_eq!(find(".a[?(@.b<2)].c"), json!(["x"]));
+    assert_eq!(find(".a[?(@.c==\"x\")].b"), json!([1]));
+    assert_eq!(find(".d.*"), json!([true]));
+    assert_eq!(find("'x'"), json!(["x"]));
 }

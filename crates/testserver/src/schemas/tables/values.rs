@@ -36,28 +36,6 @@ pub(super) fn labels(labels: &Value) -> String {
     sorted.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// Returns a label selector in the form of a query parameter, sorted by key.
-pub(super) fn selector(selector: &Value) -> String {
-    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let mut parts: Vec<(&str, String)> =
-        labels.map(|(key, value)| (key.as_str(), format!("{key}={}", plain(value)))).collect();
-    for requirement in items(selector, "/matchExpressions") {
-        let key = text(requirement, "/key");
-        let values: BTreeSet<String> = items(requirement, "/values").iter().map(plain).collect();
-        let values = Vec::from_iter(values).join(",");
-        let part = match text(requirement, "/operator") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_owned(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => return "<error>".into(),
-        };
-        parts.push((key, part));
-    }
-    parts.sort_by_key(|(key, _)| *key);
-    parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(",")
-}
-
 pub(super) fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }

@@ -69,12 +69,9 @@ fn selector_errors_equal_real_server() {
         error("a gt 1"),
         "unable to parse requirement: found 'gt', expected: in, notin, =, ==, !=, gt, lt"
     );
-    assert_eq!(
-        error("a>b"),
-        "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer"
-    );
+    assert!(error("a>b").starts_with("unable to parse requirement: values[0]: Invalid value: \"b\": "));
     assert!(error("a>-1").starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-1\": "));
-    assert!(error("a>-b").starts_with("unable to parse requirement: [values[0]: Invalid value: \"-b\": "));
+    assert!(error("a>-b").starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-b\": "));
     assert!(error("a\u{a0}=b").starts_with("unable to parse requirement: <nil>: Invalid value: "));
     assert!(error("a/b/c=1").starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\""));
 }

@@ -1,7 +1,7 @@
 //! Compiles the rules of a schema, with the errors of kube-apiserver for a CRD.
 
 use kube_cel::cel::common::ast::IdedExpr;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::schemas::crd::cel::check::check;
 use crate::schemas::crd::cel::names::escape;
@@ -99,7 +99,7 @@ fn compile_rule(
         }
     };
     let mut reject = |field: &str, detail: &str| {
-        causes.push(Cause::invalid(&format!("{at}.{field}"), &shown(rule), detail));
+        causes.push(Cause::invalid(&format!("{at}.{field}"), &rule.to_string(), detail));
     };
     let program = expression(source, "bool", "", "cel expression must evaluate to a bool");
     let program = program.map_err(|detail| reject("rule", &detail)).ok();
@@ -142,22 +142,4 @@ fn typed(tree: IdedExpr, kind: &Type, optional_old_self: bool) -> Result<(IdedEx
 
 fn uses_old_self(tree: &IdedExpr) -> bool {
     tree.references().has_variable("oldSelf")
-}
-
-/// Formats a rule like Go: all fields, with escaped characters of HTML.
-fn shown(rule: &Json) -> String {
-    let fields = [
-        ("Rule", "rule", json!("")),
-        ("Message", "message", json!("")),
-        ("MessageExpression", "messageExpression", json!("")),
-        ("Reason", "reason", Json::Null),
-        ("FieldPath", "fieldPath", json!("")),
-        ("OptionalOldSelf", "optionalOldSelf", Json::Null),
-    ];
-    let field = |(name, key, default): (&str, &str, Json)| {
-        let value = rule.get(key).filter(|value| !value.is_null()).unwrap_or(&default).to_string();
-        let value = value.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-        format!("\"{name}\":{value}")
-    };
-    format!("{{{}}}", fields.map(field).join(","))
 }

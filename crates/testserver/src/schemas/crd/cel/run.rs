@@ -190,15 +190,10 @@ impl Run {
             },
             Err(failure) => {
                 let (detail, result) = match failure {
-                    Failure::OverBudget if self.budget == 0 => (
-                        "validation failed due to running out of cost budget, no further validation rules will be run"
-                            .into(),
-                        Err(Exhausted),
-                    ),
                     Failure::OverBudget => (
                         format!(
-                            "'operation cancelled: actual cost limit exceeded': no further validation rules will be \
-                             run due to call cost exceeds limit for rule: {}",
+                            "validation failed: the cost budget is spent, no further validation rules will be run after \
+                             rule: {}",
                             rule.label
                         ),
                         Err(Exhausted),

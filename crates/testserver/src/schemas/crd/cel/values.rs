@@ -69,45 +69,11 @@ fn convert_text(string: &str, schema: &Json) -> Value {
     match text(schema, "format") {
         "date-time" => parsed("timestamp", string.to_uppercase()),
         "date" => parsed("timestamp", format!("{string}T00:00:00Z")),
-        "duration" => match parsed("duration", string.into()) {
-            Value::String(_) => parsed("duration", format!("{}ns", long_duration(string))),
-            duration => duration,
-        },
+        "duration" => parsed("duration", string.into()),
         "byte" => {
             let bytes = base64::engine::general_purpose::STANDARD.decode(string);
             bytes.map_or_else(|_| plain(), |bytes| Value::Bytes(Arc::new(bytes)))
         }
         _ => plain(),
     }
-}
-
-/// Returns the nanoseconds of a duration with names of units, such as `2 days`. Ignores other parts.
-fn long_duration(text: &str) -> i64 {
-    const UNITS: [(&str, &str, i64); 8] = [
-        ("ns", "nano", 1),
-        ("us", "micro", 1_000),
-        ("ms", "milli", 1_000_000),
-        ("s", "sec", 1_000_000_000),
-        ("m", "min", 60_000_000_000),
-        ("h", "hour", 3_600_000_000_000),
-        ("d", "day", 86_400_000_000_000),
-        ("w", "week", 604_800_000_000_000),
-    ];
-    let lower = text.to_lowercase();
-    let mut parts: Vec<(i64, String)> = Vec::new();
-    for c in lower.chars().filter(|c| !c.is_whitespace()) {
-        match (c.to_digit(10), parts.last_mut()) {
-            (Some(digit), Some((number, unit))) if unit.is_empty() => {
-                *number = number.saturating_mul(10).saturating_add(i64::from(digit));
-            }
-            (Some(digit), _) => parts.push((i64::from(digit), String::new())),
-            (None, Some((_, unit))) => unit.push(c),
-            (None, None) => {}
-        }
-    }
-    let nanoseconds = |(number, unit): (i64, String)| {
-        let known = UNITS.iter().find(|(short, long, _)| unit == *short || unit.starts_with(long));
-        known.map_or(0, |(_, _, factor)| number.saturating_mul(*factor))
-    };
-    parts.into_iter().map(nanoseconds).fold(0, i64::saturating_add)
 }

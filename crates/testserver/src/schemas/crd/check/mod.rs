@@ -105,12 +105,8 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
         if versions(crd).any(|version| node::text(version, "name") == *name) {
             continue;
         }
-        let text = format!(
-            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
-             until a storage migration ensures no data remains persisted in {name} and removes {name} from \
-             status.storedVersions"
-        );
-        causes.push(Cause::invalid(&format!("{FIELD}[{index}]"), &format!("{name:?}"), &text));
+        let text = "missing from spec.versions; a stored version must remain in spec.versions";
+        causes.push(Cause::invalid(&format!("{FIELD}[{index}]"), &format!("{name:?}"), text));
     }
     causes
 }
@@ -127,19 +123,17 @@ fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
     let own = ["k8s.io", "kubernetes.io"];
     let protected = own.iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
     let value = annotation(crd);
-    if !protected || before.is_some_and(|before| annotation(before) == value) {
+    let is_unchanged = before.is_some_and(|before| annotation(before) == value);
+    if !protected || is_unchanged || value.starts_with("unapproved") || value.contains("://") {
         return None;
     }
     let field = format!("metadata.annotations[{APPROVED}]");
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let text = format!("protected groups must have approval annotation \"{APPROVED}\"");
-    if value.is_empty() {
-        return Some(Cause::required(&field, &format!("{text}, {see}")));
-    }
-    let good =
-        value.starts_with("unapproved") || value.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
-    let text = format!("{text} with either a URL or a reason starting with \"unapproved\", {see}");
-    (!good).then(|| Cause::invalid(&field, &format!("{value:?}"), &text))
+    let text =
+        format!("protected groups must have approval annotation \"{APPROVED}\" with a URL or \"unapproved\"");
+    Some(match value.as_str() {
+        "" => Cause::required(&field, &text),
+        value => Cause::invalid(&field, &format!("{value:?}"), &text),
+    })
 }
 
 fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {

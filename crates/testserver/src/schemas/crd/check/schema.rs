@@ -6,32 +6,10 @@ use crate::schemas::crd::check::{default_values, rules, structural};
 use crate::schemas::crd::schema::node::{self, Additional, flag, properties, text, texts};
 use crate::status::Cause;
 
-/// The keywords that are permitted at the root if the status subresource is enabled, as in the message
-/// of the real server.
-const AT_ROOT: [&str; 22] = [
-    "Description",
-    "Type",
-    "Format",
-    "Title",
-    "Maximum",
-    "ExclusiveMaximum",
-    "Minimum",
-    "ExclusiveMinimum",
-    "MaxLength",
-    "MinLength",
-    "Pattern",
-    "MaxItems",
-    "MinItems",
-    "UniqueItems",
-    "MultipleOf",
-    "Required",
-    "Items",
-    "Properties",
-    "ExternalDocs",
-    "Example",
-    "XPreserveUnknownFields",
-    "XValidations",
-];
+/// The keywords that are permitted at the root if the status subresource is enabled.
+const AT_ROOT: &str = "description type format title maximum exclusiveMaximum minimum exclusiveMinimum maxLength \
+    minLength pattern maxItems minItems uniqueItems multipleOf required items properties externalDocs example \
+    x-kubernetes-preserve-unknown-fields x-kubernetes-validations";
 
 /// Validates the schema at the field `at`. `status` is true if the status subresource is enabled.
 pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause> {
@@ -76,16 +54,12 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         return Some(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), detail));
     }
-    let lost = |key: &String| {
-        let plain = key.replace("x-kubernetes-", "x-").replace('-', "");
-        !AT_ROOT.iter().any(|allowed| allowed.eq_ignore_ascii_case(&plain))
-    };
-    let lost = schema.as_object().into_iter().flatten().any(|(key, value)| !value.is_null() && lost(key));
-    let list = AT_ROOT.join(" ");
+    let keywords = schema.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let lost = keywords.map(|(key, _)| key).find(|key| !AT_ROOT.split(' ').any(|allowed| allowed == *key))?;
     let detail = format!(
-        "only [{list}] fields are allowed at the root of the schema if the status subresource is enabled"
+        "only [{AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
     );
-    lost.then(|| Cause::invalid(at, &schema.to_string(), &detail))
+    Some(Cause::invalid(at, lost, &detail))
 }
 
 /// The context of a node in the schema.
@@ -94,29 +68,22 @@ struct NodeContext {
     root: bool,
     /// True if the node is in the metadata, kind or apiVersion of an object.
     meta: bool,
-    /// The reason why defaults are forbidden. Empty if defaults are permitted.
-    no_defaults: &'static str,
+    no_defaults: bool,
 }
 
 fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>) {
     unsupported(schema, at, context, causes);
     let below = NodeContext { root: false, ..context };
     if let Additional::Schema(additional) = node::additional(schema) {
-        let no_defaults = if context.meta {
-            " inside additionalProperties applying to object metadata"
-        } else {
-            context.no_defaults
-        };
+        let no_defaults = context.meta || context.no_defaults;
         walk(additional, &format!("{at}.additionalProperties"), NodeContext { no_defaults, ..below }, causes);
     }
     for (name, property) in properties(schema) {
         let of_object = context.root || node::is_embedded(schema);
         let below = match name.as_str() {
-            "metadata" | "kind" | "apiVersion" if of_object => NodeContext {
-                meta: true,
-                no_defaults: if context.root { in_top_level(name) } else { context.no_defaults },
-                ..below
-            },
+            "metadata" | "kind" | "apiVersion" if of_object => {
+                NodeContext { meta: true, no_defaults: context.root || context.no_defaults, ..below }
+            }
             _ => below,
         };
         walk(property, &format!("{at}.properties[{name}]"), below, causes);
@@ -136,14 +103,6 @@ fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>)
     causes.extend(rules::check(schema, at));
 }
 
-fn in_top_level(name: &str) -> &'static str {
-    match name {
-        "metadata" => " in top-level metadata",
-        "kind" => " in top-level kind",
-        _ => " in top-level apiVersion",
-    }
-}
-
 /// Rejects keywords of OpenAPI that CRDs do not support.
 fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -151,163 +110,119 @@ fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<
     if !kind.is_empty() && !TYPES.contains(&kind) {
         causes.push(Cause::unsupported(&format!("{at}.type"), kind, &TYPES));
     }
-    if node::default(schema).is_some() && !context.no_defaults.is_empty() {
-        causes.push(Cause::forbidden(
-            &format!("{at}.default"),
-            &format!("must not be set{}", context.no_defaults),
-        ));
+    if node::default(schema).is_some() && context.no_defaults {
+        causes.push(Cause::forbidden(&format!("{at}.default"), "must not be set in object metadata"));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
         if schema.get(key).is_some_and(|value| !value.is_null()) {
             causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("{key} is not supported")));
         }
     }
-    if kind == "null" {
-        let detail = "type cannot be set to null, use nullable as an alternative";
-        causes.push(Cause::forbidden(&format!("{at}.type"), detail));
-    }
-    if schema.get("items").is_some_and(Value::is_array) {
-        causes
-            .push(Cause::forbidden(&format!("{at}.items"), "items must be a schema object and not an array"));
-    }
-    if context.meta && node::is_embedded(schema) {
-        let field = format!("{at}.x-kubernetes-embedded-resource");
-        causes.push(Cause::forbidden(&field, "must not be used inside of resource meta"));
-    }
-    if flag(schema, "uniqueItems") {
-        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        causes.push(Cause::forbidden(&format!("{at}.uniqueItems"), detail));
-    }
     let additional = schema.get("additionalProperties").filter(|value| !value.is_null());
-    if additional.is_some_and(|value| *value != true) && properties(schema).next().is_some() {
-        let detail = "additionalProperties and properties are mutual exclusive";
-        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), detail));
+    let both = additional.is_some_and(|value| *value != true) && properties(schema).next().is_some();
+    let items_are_list = schema.get("items").is_some_and(Value::is_array);
+    for (is_wrong, key, detail) in [
+        (kind == "null", "type", "type cannot be set to null, use nullable as an alternative"),
+        (items_are_list, "items", "items must be a schema object and not an array"),
+        (
+            context.meta && node::is_embedded(schema),
+            "x-kubernetes-embedded-resource",
+            "must not be used inside of resource meta",
+        ),
+        (
+            flag(schema, "uniqueItems"),
+            "uniqueItems",
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        ),
+        (both, "additionalProperties", "additionalProperties and properties are mutual exclusive"),
+    ] {
+        if is_wrong {
+            causes.push(Cause::forbidden(&format!("{at}.{key}"), detail));
+        }
     }
 }
 
 /// Validates the extensions for lists and maps.
 fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
-    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        let field = format!("{at}.x-kubernetes-preserve-unknown-fields");
-        causes.push(Cause::invalid(&field, "false", "must be true or undefined"));
-    }
-    let (map_type, list_type) =
-        (text(schema, "x-kubernetes-map-type"), text(schema, "x-kubernetes-list-type"));
-    if !map_type.is_empty() {
-        causes.extend(needs_type(schema, at, "object", "x-kubernetes-map-type"));
-        if !["atomic", "granular"].contains(&map_type) {
-            let field = format!("{at}.x-kubernetes-map-type");
-            causes.push(Cause::unsupported(&field, map_type, &["atomic", "granular"]));
+    let (map_key, list_key) = ("x-kubernetes-map-type", "x-kubernetes-list-type");
+    let (map_type, list_type) = (text(schema, map_key), text(schema, list_key));
+    for (key, value, wanted, supported) in [
+        (map_key, map_type, "object", ["atomic", "granular"].as_slice()),
+        (list_key, list_type, "array", &["atomic", "set", "map"]),
+    ] {
+        if value.is_empty() {
+            continue;
+        }
+        let (field, detail) = (format!("{at}.type"), format!("must be {wanted} if {key} is specified"));
+        match text(schema, "type") {
+            kind if kind == wanted => {}
+            "" => causes.push(Cause::required(&field, &detail)),
+            other => causes.push(Cause::invalid(&field, &format!("{other:?}"), &detail)),
+        }
+        if !supported.contains(&value) {
+            causes.push(Cause::unsupported(&format!("{at}.{key}"), value, supported));
         }
     }
-    if !list_type.is_empty() {
-        let wrong = needs_type(schema, at, "array", "x-kubernetes-list-type");
-        if wrong.is_none() && list_type == "set" {
-            causes.extend(items_of_set(schema, at));
-        }
-        causes.extend(wrong);
-        if !["atomic", "set", "map"].contains(&list_type) {
-            let field = format!("{at}.x-kubernetes-list-type");
-            causes.push(Cause::unsupported(&field, list_type, &["atomic", "set", "map"]));
-        }
-    }
-    let has_keys = texts(schema, "x-kubernetes-list-map-keys").next().is_some();
+    let has_keys = texts(schema, MAP_KEYS).next().is_some();
     if has_keys && list_type != "map" {
-        let field = format!("{at}.x-kubernetes-list-type");
-        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        let (field, detail) = (format!("{at}.{list_key}"), format!("must be map if {MAP_KEYS} is non-empty"));
         causes.push(match list_type {
-            "" => Cause::required(&field, detail),
-            other => Cause::invalid(&field, &format!("{other:?}"), detail),
+            "" => Cause::required(&field, &detail),
+            other => Cause::invalid(&field, &format!("{other:?}"), &detail),
         });
     }
+    let items = node::items(schema).unwrap_or(&Value::Null);
+    let is_list = matches!((list_type, text(schema, "type")), ("set", "array"));
+    if is_list && text(items, "type") == "object" && text(items, map_key) != "atomic" {
+        let (field, detail) = (format!("{at}.items.{map_key}"), "must be atomic as item of a set");
+        causes.push(Cause::invalid(&field, &items[map_key].to_string(), detail));
+    }
+    if ["set", "map"].contains(&list_type) && flag(items, "nullable") {
+        let detail = format!("cannot be nullable when {list_key} is {list_type}");
+        causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &detail));
+    }
     if list_type == "map" {
-        keys_of_map(schema, at, has_keys, causes);
-    }
-    if ["set", "map"].contains(&list_type) {
-        check_item_presence(schema, at, list_type, causes);
+        keys_of_map(schema, items, at, causes);
     }
 }
 
-fn needs_type(schema: &Value, at: &str, wanted: &str, extension: &str) -> Option<Cause> {
-    let detail = format!("must be {wanted} if {extension} is specified");
-    let field = format!("{at}.type");
-    match text(schema, "type") {
-        kind if kind == wanted => None,
-        "" => Some(Cause::required(&field, &detail)),
-        other => Some(Cause::invalid(&field, &format!("{other:?}"), &detail)),
-    }
-}
+const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-fn items_of_set(schema: &Value, at: &str) -> Option<Cause> {
-    let items = node::items(schema)?;
-    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    let list_type = text(items, "x-kubernetes-list-type");
-    let shown = if list_type.is_empty() { "null".into() } else { format!("{list_type:?}") };
-    let key = match text(items, "type") {
-        "array" if !["", "atomic"].contains(&list_type) => "x-kubernetes-list-type",
-        "object" if text(items, "x-kubernetes-map-type") != "atomic" => "x-kubernetes-map-type",
-        _ => return None,
-    };
-    Some(Cause::invalid(&format!("{at}.items.{key}"), &shown, detail))
-}
-
-fn keys_of_map(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>) {
-    let field = format!("{at}.x-kubernetes-list-map-keys");
-    if !has_keys {
+/// Validates the keys of a list with keys. They must be scalar fields that are always present.
+fn keys_of_map(schema: &Value, items: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let field = format!("{at}.{MAP_KEYS}");
+    if texts(schema, MAP_KEYS).next().is_none() {
         causes.push(Cause::required(&field, "must not be empty if x-kubernetes-list-type is map"));
     }
-    let Some(items) = node::items(schema) else {
-        let detail = "must have a schema if x-kubernetes-list-type is map";
-        causes.push(Cause::required(&format!("{at}.items"), detail));
-        return;
-    };
     let kind = text(items, "type");
     if kind != "object" {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), detail));
+        causes.push(match items {
+            Value::Null => Cause::required(&format!("{at}.items"), detail),
+            _ => Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), detail),
+        });
         return;
     }
-    let shown = schema.get("x-kubernetes-list-map-keys").map(Value::to_string).unwrap_or_default();
-    let mut seen = Vec::new();
-    for key in texts(schema, "x-kubernetes-list-map-keys") {
-        match node::property(items, key).map(|property| text(property, "type")) {
-            None => {
-                causes.push(Cause::invalid(&field, &shown, "entries must all be names of item properties"));
-            }
-            Some("array" | "object") => {
-                let field = format!("{at}.items.properties[{key}].type");
-                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                causes.push(Cause::invalid(&field, &format!("{kind:?}"), detail));
-            }
-            Some(_) => {}
+    for key in texts(schema, MAP_KEYS) {
+        let Some(property) = node::property(items, key) else {
+            let detail = "entries must all be names of item properties";
+            causes.push(Cause::invalid(&field, &schema[MAP_KEYS].to_string(), detail));
+            continue;
+        };
+        let item_field = format!("{at}.items.properties[{key}]");
+        if let kind @ ("array" | "object") = text(property, "type") {
+            let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            causes.push(Cause::invalid(&format!("{item_field}.type"), &format!("{kind:?}"), detail));
         }
-        if seen.contains(&key) {
-            causes.push(Cause::invalid(&field, &shown, "must not contain duplicate entries"));
-        }
-        seen.push(key);
-    }
-}
-
-/// Checks that items of sets and maps are not nullable, and that the keys of maps are always present.
-fn check_item_presence(schema: &Value, at: &str, list_type: &str, causes: &mut Vec<Cause>) {
-    let Some(items) = node::items(schema) else { return };
-    if flag(items, "nullable") {
-        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        causes.push(Cause::forbidden(&format!("{at}.items.nullable"), &detail));
-    }
-    if list_type != "map" {
-        return;
-    }
-    for key in texts(schema, "x-kubernetes-list-map-keys") {
-        let Some(property) = node::property(items, key) else { continue };
-        let field = format!("{at}.items.properties[{key}]");
         if !texts(items, "required").any(|required| required == key) && node::default(property).is_none() {
-            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            causes.push(Cause::required(&format!("{field}.default"), detail));
+            let detail = format!(
+                "this property is in {MAP_KEYS}, so it must have a default or be a required property"
+            );
+            causes.push(Cause::required(&format!("{item_field}.default"), &detail));
         }
         if flag(property, "nullable") {
-            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            causes.push(Cause::forbidden(&format!("{field}.nullable"), detail));
+            let detail = format!("this property is in {MAP_KEYS}, so it cannot be nullable");
+            causes.push(Cause::forbidden(&format!("{item_field}.nullable"), &detail));
         }
     }
 }

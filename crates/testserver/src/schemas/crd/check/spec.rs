@@ -1,5 +1,7 @@
 //! Validation of the spec of a CRD.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::schemas::crd::check::{conversion, features, is_shared, names, schema};
@@ -21,15 +23,9 @@ pub(super) fn check(crd: &Object) -> Vec<Cause> {
         "Cluster" | "Namespaced" => {}
         other => causes.push(Cause::unsupported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    for (index, version) in versions(crd).enumerate() {
-        if !version.pointer(SCHEMA).is_some_and(Value::is_object) {
-            causes.push(Cause::required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
-        }
-    }
     causes.extend(each_version(crd));
-    causes.extend(all_versions(crd, spec));
+    causes.extend(all_versions(crd));
     causes.extend(names::check(spec));
-    causes.extend(shared(crd));
     causes.extend(conversion::check(spec));
     causes
 }
@@ -46,7 +42,17 @@ fn group(group: &str) -> Option<Cause> {
     }
 }
 
-/// Validates each version separately.
+/// Returns the versions whose values at `pointer` are validated, with the fields of these values. If all
+/// versions have the same value, the real server stores it once and reports its errors in `spec`.
+fn places<'a>(crd: &'a Object, pointer: &str, shared: &str) -> Vec<(&'a Value, String)> {
+    if is_shared(crd, pointer) {
+        return versions(crd).take(1).map(|version| (version, format!("spec.{shared}"))).collect();
+    }
+    let own = pointer.replace('/', ".");
+    let field = |index| format!("spec.versions[{index}]{own}");
+    versions(crd).enumerate().map(|(index, version)| (version, field(index))).collect()
+}
+
 fn each_version(crd: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (index, version) in versions(crd).enumerate() {
@@ -55,101 +61,44 @@ fn each_version(crd: &Object) -> Vec<Cause> {
         if !is_label_1035(name) {
             causes.push(Cause::invalid(&format!("{at}.name"), &format!("{name:?}"), LABEL_1035));
         }
+        if !version.pointer(SCHEMA).is_some_and(Value::is_object) {
+            causes.push(Cause::required(&format!("{at}.schema.openAPIV3Schema"), ""));
+        }
         causes.extend(deprecation(version, &at));
-        if !is_shared(crd, SCHEMA) {
-            let status = has_status(version);
-            causes.extend(schema::check(
-                version.pointer(SCHEMA),
-                &format!("{at}.schema.openAPIV3Schema"),
-                status,
-            ));
-        }
-        if !is_shared(crd, "/subresources") {
-            causes.extend(features::subresources(version, &format!("{at}.subresources")));
-        }
-        if !is_shared(crd, "/additionalPrinterColumns") {
-            causes.extend(features::columns(version, &format!("{at}.additionalPrinterColumns")));
-        }
-        if !is_shared(crd, "/selectableFields") {
-            causes.extend(features::selectable_fields(version, &format!("{at}.selectableFields")));
-        }
+    }
+    for (version, at) in places(crd, SCHEMA, "validation.openAPIV3Schema") {
+        let status = version.pointer("/subresources/status").is_some_and(|status| !status.is_null());
+        causes.extend(schema::check(version.pointer(SCHEMA), &at, status));
+    }
+    for (version, at) in places(crd, "/subresources", "subresources") {
+        causes.extend(features::subresources(version, &at));
+    }
+    for (version, at) in places(crd, "/additionalPrinterColumns", "additionalPrinterColumns") {
+        causes.extend(features::columns(version, &at));
+    }
+    for (version, at) in places(crd, "/selectableFields", "selectableFields") {
+        causes.extend(features::selectable_fields(version, &at));
     }
     causes
-}
-
-fn has_status(version: &Value) -> bool {
-    version.pointer("/subresources/status").is_some_and(|status| !status.is_null())
 }
 
 fn deprecation(version: &Value, at: &str) -> Option<Cause> {
     let warning = version.get("deprecationWarning").and_then(Value::as_str)?;
-    let detail = match warning {
-        _ if !flag(version, "deprecated") => "can only be set for deprecated versions",
-        "" => "must not be an empty string",
-        long if long.len() > 256 => "must be <= 256 characters long",
-        _ => return None,
-    };
-    Some(Cause::invalid(&format!("{at}.deprecationWarning"), &format!("{warning:?}"), detail))
+    let detail = "can only be set for deprecated versions";
+    let field = format!("{at}.deprecationWarning");
+    (!flag(version, "deprecated")).then(|| Cause::invalid(&field, &format!("{warning:?}"), detail))
 }
 
 /// Validates the versions as a list.
-fn all_versions(crd: &Object, spec: &Value) -> Vec<Cause> {
-    let names: Vec<&str> = versions(crd).map(|version| node::text(version, "name")).collect();
-    let mut unique = names.clone();
-    unique.sort_unstable();
-    unique.dedup();
-    let mut causes = Vec::new();
-    let mut add_cause = |text: &str| causes.push(Cause::invalid("spec.versions", &shown(crd, spec), text));
-    if unique.len() != names.len() {
-        add_cause("must contain unique version names");
-    }
-    if versions(crd).filter(|version| flag(version, "storage")).count() != 1 {
-        add_cause("must have exactly one version marked as storage version");
-    }
-    if let Some(first) = names.first().filter(|first| !first.is_empty() && !is_label_1035(first)) {
-        causes.push(Cause::invalid("spec.version", &format!("{first:?}"), LABEL_1035));
-    }
-    causes
-}
-
-/// Formats the versions like the real server, with Go field names and without shared fields.
-fn shown(crd: &Object, spec: &Value) -> String {
-    if !spec.get("versions").is_some_and(Value::is_array) {
-        return "null".into();
-    }
-    let show = |version: &Value| {
-        let text = |key: &str| Value::from(node::text(version, key)).to_string();
-        let warning = version.get("deprecationWarning").unwrap_or(&Value::Null);
-        format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
-             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            text("name"),
-            flag(version, "served"),
-            flag(version, "storage"),
-            flag(version, "deprecated"),
-        )
-    };
-    let all: Vec<String> = versions(crd).map(show).collect();
-    format!("[{}]", all.join(","))
-}
-
-/// Validates the fields that all versions share.
-fn shared(crd: &Object) -> Vec<Cause> {
-    let null = json!({});
-    let first = versions(crd).next().unwrap_or(&null);
-    let mut causes = Vec::new();
-    if is_shared(crd, SCHEMA) {
-        let status = versions(crd).any(has_status);
-        causes.extend(schema::check(first.pointer(SCHEMA), "spec.validation.openAPIV3Schema", status));
-    }
-    if is_shared(crd, "/subresources") {
-        causes.extend(features::subresources(first, "spec.subresources"));
-    }
-    if is_shared(crd, "/additionalPrinterColumns") {
-        causes.extend(features::columns(first, "spec.additionalPrinterColumns"));
-    }
-    if is_shared(crd, "/selectableFields") {
-        causes.extend(features::selectable_fields(first, "spec.selectableFields"));
-    }
-    causes
+fn all_versions(crd: &Object) -> Vec<Cause> {
+    let names: BTreeSet<&str> = versions(crd).map(|version| node::text(version, "name")).collect();
+    let unique = names.len() == versions(crd).count();
+    let stored = versions(crd).filter(|version| flag(version, "storage")).count();
+    let wrong = [
+        (!unique, "must contain unique version names"),
+        (stored != 1, "must have exactly one version marked as storage version"),
+    ];
+    let shown = json!(names).to_string();
+    let wrong = wrong.iter().filter(|(is, _)| *is);
+    wrong.map(|(_, text)| Cause::invalid("spec.versions", &shown, text)).collect()
 }

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use crate::schemas::crd::schema::node::{self, Additional};
-use crate::schemas::crd::schema::path::Path;
+use crate::schemas::crd::schema::path::{Path, visit};
 use crate::schemas::kinds::labels::labels;
 use crate::status::Cause;
-use crate::wire::names::{LABEL_1035, is_label_1035};
+use crate::wire::names::is_label_1035;
 
 /// Removes unknown metadata fields of all embedded objects. Returns their paths in sorted order.
 ///
@@ -75,37 +75,14 @@ fn tidy_own(key: &str, value: &mut Value, path: &Path, unknown: &mut Vec<String>
 }
 
 /// Validates type and metadata of all embedded objects.
-pub(crate) fn check(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
+pub(crate) fn check(object: &Value, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    check_map(object, schema, &mut Path::default(), &mut causes);
+    visit(object, schema, &mut Path::default(), &mut |value, schema, path| {
+        if let (Value::Object(map), true) = (value, node::is_embedded(schema)) {
+            check_own(map, path, &mut causes);
+        }
+    });
     causes
-}
-
-fn check_map(map: &Map<String, Value>, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    if node::is_embedded(schema) {
-        check_own(map, path, causes);
-    }
-    for (key, value) in map {
-        match (node::property(schema, key), node::additional(schema)) {
-            (Some(property), _) => path.enter(key, |path| check_any(value, property, path, causes)),
-            (None, Additional::Schema(schema)) => {
-                path.enter_key(key, |path| check_any(value, schema, path, causes));
-            }
-            (None, Additional::Unknown | Additional::Unspecified) => {}
-        }
-    }
-}
-
-fn check_any(value: &Value, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    match (value, node::items(schema)) {
-        (Value::Object(map), _) => check_map(map, schema, path, causes),
-        (Value::Array(list), Some(items)) => {
-            for (index, item) in list.iter().enumerate() {
-                path.enter_item(index, |path| check_any(item, items, path, causes));
-            }
-        }
-        _ => {}
-    }
 }
 
 fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
@@ -114,25 +91,19 @@ fn check_own(map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
             causes.push(Cause::required(&path.child(key), ""));
         }
     }
-    if let Some(version) = map.get("apiVersion").and_then(Value::as_str) {
-        let detail = match version.matches('/').count() {
-            _ if version.is_empty() => Some("must not be empty".to_owned()),
-            0 | 1 => None,
-            _ => Some(format!("unexpected GroupVersion string: {version}")),
-        };
-        causes.extend(
-            detail.map(|detail| Cause::invalid(&path.child("apiVersion"), &format!("{version:?}"), &detail)),
-        );
-    }
-    if let Some(kind) = map.get("kind").and_then(Value::as_str) {
-        let good = is_label_1035(&kind.to_lowercase());
-        let detail = match kind {
-            "" => Some("must not be empty".to_owned()),
-            _ if good => None,
-            _ => Some(format!("may have mixed case, but should otherwise match: {LABEL_1035}")),
-        };
-        causes
-            .extend(detail.map(|detail| Cause::invalid(&path.child("kind"), &format!("{kind:?}"), &detail)));
+    let text = |key: &str| map.get(key).and_then(Value::as_str);
+    let is_kind = |kind: &str| is_label_1035(&kind.to_lowercase());
+    for (key, is_wrong) in [
+        (
+            "apiVersion",
+            text("apiVersion").is_some_and(|text| text.is_empty() || text.matches('/').count() > 1),
+        ),
+        ("kind", text("kind").is_some_and(|kind| !is_kind(kind))),
+    ] {
+        if is_wrong {
+            let shown = map.get(key).map(Value::to_string).unwrap_or_default();
+            causes.push(Cause::invalid(&path.child(key), &shown, "must be a valid type"));
+        }
     }
     let mut wrong = Vec::new();
     if let Some(Value::Object(metadata)) = map.get("metadata") {

@@ -4,45 +4,22 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::schemas::crd::schema::node::{self, Additional};
-use crate::schemas::crd::schema::path::Path;
+use crate::schemas::crd::schema::node;
+use crate::schemas::crd::schema::path::{Path, visit};
 use crate::status::Cause;
 
 /// Returns a cause for each repeated item in all sets and maps of an object.
-pub(crate) fn duplicates(object: &Map<String, Value>, schema: &Value) -> Vec<Cause> {
+pub(crate) fn duplicates(object: &Value, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    map(object, schema, &mut Path::default(), &mut causes);
-    causes
-}
-
-fn map(object: &Map<String, Value>, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    for (key, value) in object {
-        match (node::property(schema, key), node::additional(schema)) {
-            (Some(property), _) => path.enter(key, |path| walk(value, property, path, causes)),
-            (None, Additional::Schema(schema)) => {
-                path.enter_key(key, |path| walk(value, schema, path, causes));
-            }
-            (None, Additional::Unknown | Additional::Unspecified) => {}
-        }
-    }
-}
-
-fn walk(value: &Value, schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
-    match value {
-        Value::Object(object) => map(object, schema, path, causes),
-        Value::Array(list) => {
-            match node::text(schema, "x-kubernetes-list-type") {
-                "set" => repeated(list.iter().cloned(), path, causes),
-                "map" => keyed(list, schema, path, causes),
-                _ => {}
-            }
-            let Some(items) = node::items(schema) else { return };
-            for (index, item) in list.iter().enumerate() {
-                path.enter_item(index, |path| walk(item, items, path, causes));
-            }
-        }
+    visit(object, schema, &mut Path::default(), &mut |value, schema, path| match (
+        value,
+        node::text(schema, "x-kubernetes-list-type"),
+    ) {
+        (Value::Array(list), "set") => repeated(list.iter().cloned(), path, &mut causes),
+        (Value::Array(list), "map") => keyed(list, schema, path, &mut causes),
         _ => {}
-    }
+    });
+    causes
 }
 
 fn keyed(list: &[Value], schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {

@@ -87,8 +87,14 @@ impl Schema {
         before: Option<&Object>,
         warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
+        let object = &Value::Object(object.clone());
+        let before = before.map(|before| Value::Object(before.clone()));
+        let before = before.as_ref();
         let mut causes = match scope {
-            Scope::Object => self.validate_object(object, before),
+            Scope::Object => {
+                let before = before.map(|value| Before { value, schema: &self.root });
+                self.validator().validate(&self.root, object, "", before)
+            }
             Scope::Status => self.validate_status(object, before),
         };
         if scope == Scope::Object {
@@ -112,32 +118,25 @@ impl Schema {
     #[cfg(feature = "cel")]
     fn evaluate_rules(
         &self,
-        object: &Object,
-        before: Option<&Object>,
+        object: &Value,
+        before: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
         let rules = self.rules.get_or_init(|| cel::compile(&self.root, "").0);
-        let before = before.map(|before| Value::Object(before.clone()));
-        let outcome = rules.validate(&self.root, &Value::Object(object.clone()), before.as_ref());
+        let outcome = rules.validate(&self.root, object, before);
         warnings.extend(outcome.tolerated.iter().map(Cause::line));
         outcome.causes
     }
 
     /// Without the feature `cel`, only a restored CRD has rules. Each object of such a CRD is rejected.
     #[cfg(not(feature = "cel"))]
-    fn evaluate_rules(&self, _: &Object, _: Option<&Object>, _: &mut Vec<String>) -> Vec<Cause> {
+    fn evaluate_rules(&self, _: &Value, _: Option<&Value>, _: &mut Vec<String>) -> Vec<Cause> {
         let detail =
             "kube-testserver was built without its feature `cel`, so it cannot evaluate the rules of the CRD";
         vec![Cause::forbidden(NO_FIELD, detail)]
     }
 
-    fn validate_object(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
-        let before = before.map(|before| Value::Object(before.clone()));
-        let before = before.as_ref().map(|value| Before { value, schema: &self.root });
-        self.validator().validate(&self.root, &Value::Object(object.clone()), "", before)
-    }
-
-    fn validate_status(&self, object: &Object, before: Option<&Object>) -> Vec<Cause> {
+    fn validate_status(&self, object: &Value, before: Option<&Value>) -> Vec<Cause> {
         let (Some(value), Some(schema)) = (object.get("status"), node::property(&self.root, "status")) else {
             return Vec::new();
         };

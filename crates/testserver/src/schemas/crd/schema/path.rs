@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
+use crate::schemas::crd::schema::node::{self, Additional};
+
 /// The current path during a walk through an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path(String);
@@ -65,5 +69,34 @@ impl Path {
         let result = walk(self);
         self.0.truncate(length);
         result
+    }
+}
+
+/// Calls `each` for a value and for all values below it that have a schema.
+pub(crate) fn visit(
+    value: &Value,
+    schema: &Value,
+    path: &mut Path,
+    each: &mut dyn FnMut(&Value, &Value, &mut Path),
+) {
+    each(value, schema, path);
+    match (value, node::items(schema)) {
+        (Value::Object(map), _) => {
+            for (key, value) in map {
+                match (node::property(schema, key), node::additional(schema)) {
+                    (Some(property), _) => path.enter(key, |path| visit(value, property, path, each)),
+                    (None, Additional::Schema(schema)) => {
+                        path.enter_key(key, |path| visit(value, schema, path, each));
+                    }
+                    (None, Additional::Unknown | Additional::Unspecified) => {}
+                }
+            }
+        }
+        (Value::Array(list), Some(items)) => {
+            for (index, item) in list.iter().enumerate() {
+                path.enter_item(index, |path| visit(item, items, path, each));
+            }
+        }
+        _ => {}
     }
 }

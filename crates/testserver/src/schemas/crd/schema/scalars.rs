@@ -27,33 +27,26 @@ fn format(schema: &Value) -> Option<&str> {
     is_known.then_some(format)
 }
 
-/// Returns the type of a value, and the format of its Go type.
-fn type_of(value: &Value) -> (&'static str, &'static str) {
+fn type_of(value: &Value) -> &'static str {
     match value {
-        Value::Null => ("null", ""),
-        Value::Bool(_) => ("boolean", ""),
-        Value::Number(number) if number.is_f64() => ("number", "float64"),
-        Value::Number(_) => ("integer", "int64"),
-        Value::String(_) => ("string", ""),
-        Value::Array(_) => ("array", ""),
-        Value::Object(_) => ("object", ""),
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
 pub(super) fn wrong_type(schema: &Value, value: &Value, name: &str, at: &str) -> Option<Cause> {
-    let types = types(schema);
-    let (found, go_format) = type_of(value);
+    let (types, found) = (types(schema), type_of(value));
     let is_integer_for_number = found == "integer" && types.contains(&"number");
     let is_nullable = value.is_null() && node::flag(schema, "nullable");
     if types.is_empty() || types.contains(&found) || is_integer_for_number || is_nullable {
         return None;
     }
-    let by_format = format(schema).filter(|_| matches!(found, "boolean" | "number" | "integer" | "object"));
-    let (expected, found) = match by_format {
-        Some(format) => (format.to_owned(), go_format),
-        None => (types.join(","), found),
-    };
-    let text = format!("{name} in body must be of type {expected}: \"{found}\"");
+    let text = format!("{name} in body must be of type {}: \"{found}\"", types.join(","));
     Some(Cause::wrong_type(at, &format!("\"{found}\""), &text))
 }
 
@@ -96,28 +89,20 @@ pub(super) fn number(schema: &Value, value: &Value, name: &str, at: &str) -> Vec
     let number = value.as_f64().unwrap_or(f64::NAN);
     let factor = schema.get("multipleOf").and_then(Value::as_f64);
     if let Some(factor) = factor.filter(|factor| !is_multiple(number, *factor)) {
-        causes.push(invalid(format!("should be a multiple of {}", go_float(factor))));
+        causes.push(invalid(format!("should be a multiple of {}", factor)));
     }
     if let Some(limit) = limit("minimum") {
-        match is_exclusive("exclusiveMinimum") {
-            false if number < limit => {
-                causes.push(invalid(format!("should be greater than or equal to {}", go_float(limit))));
-            }
-            true if number <= limit => {
-                causes.push(invalid(format!("should be greater than {}", go_float(limit))));
-            }
-            _ => {}
+        if is_exclusive("exclusiveMinimum") && number <= limit {
+            causes.push(invalid(format!("should be greater than {limit}")));
+        } else if number < limit {
+            causes.push(invalid(format!("should be greater than or equal to {limit}")));
         }
     }
     if let Some(limit) = limit("maximum") {
-        match is_exclusive("exclusiveMaximum") {
-            false if number > limit => {
-                causes.push(invalid(format!("should be less than or equal to {}", go_float(limit))));
-            }
-            true if number >= limit => {
-                causes.push(invalid(format!("should be less than {}", go_float(limit))));
-            }
-            _ => {}
+        if is_exclusive("exclusiveMaximum") && number >= limit {
+            causes.push(invalid(format!("should be less than {limit}")));
+        } else if number > limit {
+            causes.push(invalid(format!("should be less than or equal to {limit}")));
         }
     }
     causes
@@ -149,18 +134,6 @@ fn is_multiple(number: f64, factor: f64) -> bool {
 /// Returns the limit that applies to a value. For an integer, the limit is an integer.
 fn bound(value: &Value, limit: f64) -> f64 {
     if value.is_f64() { limit } else { limit.trunc() }
-}
-
-/// Formats a number like Go's `%v` for a float64.
-fn go_float(number: f64) -> String {
-    let size = number.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
-        let text = format!("{number:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, power) = exponent.strip_prefix('-').map_or(('+', exponent), |power| ('-', power));
-        return format!("{digits}e{sign}{power:0>2}");
-    }
-    number.to_string()
 }
 
 pub(super) fn not_in_enum(schema: &Value, value: &Value, at: &str) -> Option<Cause> {

@@ -105,7 +105,8 @@ fn type_errors_equal_go() {
         ),
         (
             container("resources", json!({"requests": {"cpu": "1K"}})),
-            "unable to parse quantity's suffix".into(),
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                .into(),
         ),
     ] {
         assert_eq!(read_as("Pod", object), Err(detail));

@@ -99,7 +99,7 @@ fn type_errors_equal_the_real_server() {
         ),
         (
             json!({"ip": 5}),
-            r#"TypeInvalid spec.ip: Invalid value: "int64": spec.ip in body must be of type ipv4: "int64""#,
+            r#"TypeInvalid spec.ip: Invalid value: "integer": spec.ip in body must be of type string: "integer""#,
         ),
         (
             json!({"props": {"a": "x"}}),
