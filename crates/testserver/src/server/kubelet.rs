@@ -269,7 +269,7 @@ impl KubeletState {
                     .report(&target, &uid, |pod, now| status::with_goal(pod, &Goal::Unschedulable, now));
             };
             let body = json!({"metadata": {"name": target.name}, "target": {"name": node}}).to_string();
-            write::binding::bind(shared, &target, &body.into(), options("kube-scheduler"))?;
+            write::now(write::binding::bind(shared, &target, &body.into(), options("kube-scheduler")))?;
             return Ok(None);
         }
         let Some(number) = self.config.nodes.iter().position(|own| own == node) else { return Ok(None) };
@@ -281,7 +281,7 @@ impl KubeletState {
                 return Ok(end.filter(|_| grace > 0));
             }
             let options = DeleteOptions { grace: Some(0), uid: Some(uid), ..DeleteOptions::default() };
-            write::delete::delete(shared, &target, &options)?;
+            write::now(write::delete::delete(shared, &target, &options, None))?;
         } else if !matches!(status::phase(&pod), "Succeeded" | "Failed") {
             let goal = self.goal(memory, times, entry, &pod, now);
             memory.addresses += 1;
@@ -337,14 +337,14 @@ impl KubeletState {
         &self,
         target: &Target,
         uid: &str,
-        edit: impl Fn(&Object, &str) -> Object,
+        edit: impl Fn(&Object, &str) -> Object + Send + Sync,
     ) -> Result<Option<Instant>, Status> {
         let shared = &self.config.server.shared;
         let now = shared.config.clock.timestamp(0);
         let mode = Mode { via: Via::Put, part: Part::Status, options: options("kubelet") };
-        write::update(shared, target, &mode, |target, pod| {
+        write::now(write::update(shared, target, &mode, |target, pod| {
             if meta(pod, "uid") == uid { Ok(edit(pod, &now)) } else { Err(target.not_found()) }
-        })?;
+        }))?;
         Ok(None)
     }
 

@@ -143,7 +143,7 @@ async fn deleted_pods_stay_for_their_grace_period() {
     let began = Instant::now();
     for name in ["held", "web"] {
         let target = server.target("v1", "Pod", None, name).unwrap();
-        write::delete::delete(&server.shared, &target, &DeleteOptions::default()).unwrap();
+        write::delete::delete(&server.shared, &target, &DeleteOptions::default(), None).await.unwrap();
     }
     server.wait_until(|server| get(server, "web").is_none().then_some(())).await;
     assert_eq!(began.elapsed().as_secs(), 30);
