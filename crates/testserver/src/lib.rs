@@ -8,6 +8,7 @@
 //! - Writes with conflicts, `/status`, `metadata.generation` and finalizers.
 //! - The usual built-in kinds, and the kinds of CRDs as soon as a CRD is created.
 //! - Tables for kubectl, with the columns of kube-apiserver and the printer columns of CRDs.
+//! - Admission webhooks and conversion webhooks, over HTTPS or in the process of the test.
 //! - The exact error responses of kube-apiserver.
 //!
 //! The server validates, defaults and prunes custom resources by their schemas. It does not validate the

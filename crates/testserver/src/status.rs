@@ -2,9 +2,10 @@
 //!
 //! Each kind of error has one constructor. Each message is therefore written once.
 
+mod webhook;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Holds an error response of the API server: code, reason, message, details and causes.
 ///
@@ -267,15 +268,6 @@ impl Status {
     pub fn internal_error(detail: &str) -> Self {
         let details = Details { causes: vec![Cause::new("", detail, "")], ..Details::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {detail}")).with(details)
-    }
-
-    /// Creates the rejection of a webhook. The code, the reason and the details are those of its status.
-    pub(crate) fn of_webhook(status: &Value, message: String) -> Self {
-        let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let reason = status.get("reason").and_then(Value::as_str).unwrap_or_default();
-        let mut created = Self::new(code.unwrap_or_default().max(400), reason, message);
-        created.0.details = status.get("details").and_then(|details| Details::deserialize(details).ok());
-        created
     }
 
     /// Rejects an eviction that the disruption budget does not allow now.

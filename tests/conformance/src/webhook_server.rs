@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use base64::Engine as _;
@@ -18,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, crypto, pki_types::PrivateKeyDer};
 
@@ -30,7 +29,7 @@ use super::raw::Reply;
 const PROBE: &str = "webhook-probe";
 
 /// Returns the response to a request. The path selects the webhook.
-type Answer = dyn Fn(&str, &Value) -> Value + Send + Sync;
+type Respond = dyn Fn(&str, &Value) -> Value + Send + Sync;
 
 pub(super) struct WebhookServer<'a> {
     pub(super) place: &'a Place,
@@ -46,14 +45,13 @@ impl<'a> WebhookServer<'a> {
     /// waits for a socket.
     pub(super) async fn start(
         place: &'a Place,
-        answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static,
+        respond: impl Fn(&str, &Value) -> Value + Send + Sync + 'static,
     ) -> Result<Option<Self>> {
-        let before = tokio::time::Instant::now();
-        std::thread::sleep(Duration::from_millis(1));
+        let before = Instant::now();
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         if before.elapsed().is_zero() {
             return Ok(None);
         }
-        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
         let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -64,7 +62,7 @@ impl<'a> WebhookServer<'a> {
         let received = Arc::new(Mutex::default());
         let mut task = JoinSet::new();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        task.spawn(accept(listener, acceptor, Arc::new(answer), Arc::clone(&received)));
+        task.spawn(accept(listener, acceptor, Arc::new(respond), Arc::clone(&received)));
         let bundle = BASE64_STANDARD.encode(certified.cert.pem());
         Ok(Some(Self { place, url, bundle, received, _task: task }))
     }
@@ -133,30 +131,30 @@ impl<'a> WebhookServer<'a> {
 async fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    answer: Arc<Answer>,
+    responder: Arc<Respond>,
     received: Arc<Mutex<Vec<Value>>>,
 ) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&answer), Arc::clone(&received)));
+        connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&responder), Arc::clone(&received)));
     }
 }
 
 async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    answer: Arc<Answer>,
+    responder: Arc<Respond>,
     received: Arc<Mutex<Vec<Value>>>,
 ) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
-    let service = service_fn(|request| respond(request, Arc::clone(&answer), Arc::clone(&received)));
+    let service = service_fn(|request| respond(request, Arc::clone(&responder), Arc::clone(&received)));
     // The server under test may close the connection at any time.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
 async fn respond(
     request: Request<Incoming>,
-    answer: Arc<Answer>,
+    responder: Arc<Respond>,
     received: Arc<Mutex<Vec<Value>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().trim_start_matches('/').to_owned();
@@ -166,7 +164,7 @@ async fn respond(
     let mut response = if path == "probe" {
         json!({"allowed": false, "status": {"code": 418}})
     } else {
-        answer(&path, &request)
+        responder(&path, &request)
     };
     if response["hang"] == true {
         std::future::pending::<()>().await;

@@ -144,7 +144,7 @@ async fn webhook_reviews_deletes_of_a_collection(place: Place) -> Result<()> {
 }
 
 async fn webhook_rejection_has_a_status(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| {
+    let respond = |_: &str, request: &Value| {
         let status = match request["name"].as_str() {
             Some("message") => json!({"message": "no", "code": 409, "reason": "Conflict"}),
             Some("reason") => json!({"reason": "Gone", "code": 200}),
@@ -153,7 +153,7 @@ async fn webhook_rejection_has_a_status(place: Place) -> Result<()> {
         };
         json!({"allowed": false, "status": status})
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     hooks.install("Validating", vec![hooks.webhook("v", json!({}))]).await?;
     for (name, code, reason, end) in [
         ("message", 409, "Conflict", ": no"),
@@ -170,11 +170,11 @@ async fn webhook_rejection_has_a_status(place: Place) -> Result<()> {
 }
 
 async fn webhook_rejection_on_each_verb_keeps_the_object(place: Place) -> Result<()> {
-    let answer = |path: &str, request: &Value| {
+    let respond = |path: &str, request: &Value| {
         let patch = patch(&json!([{"op": "add", "path": "/data", "value": {"b": "2"}}]));
         if path == "m" && request["operation"] != "DELETE" { patch } else { json!({"allowed": path == "m"}) }
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     let created = place.create("a").await?;
     hooks.install("Mutating", vec![hooks.webhook("m", json!({}))]).await?;
     hooks.install("Validating", vec![hooks.webhook("v", json!({}))]).await?;
@@ -189,11 +189,11 @@ async fn webhook_rejection_on_each_verb_keeps_the_object(place: Place) -> Result
 }
 
 async fn webhook_patch_changes_objects(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| match &request["operation"] {
+    let respond = |_: &str, request: &Value| match &request["operation"] {
         delete if delete == "DELETE" => json!({"allowed": true}),
         operation => patch(&json!([{"op": "add", "path": "/data/hook", "value": operation}])),
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     hooks.install("Mutating", vec![hooks.webhook("m", json!({}))]).await?;
     let created = hooks.post("a").await?.expect(201)?;
     ensure!(created["data"] == json!({"a": "1", "hook": "CREATE"}), "{created}");
@@ -213,14 +213,14 @@ async fn webhook_patch_changes_objects(place: Place) -> Result<()> {
 }
 
 async fn webhook_patch_is_validated(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| match request["name"].as_str() {
+    let respond = |_: &str, request: &Value| match request["name"].as_str() {
         Some("label") => {
             patch(&json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "not valid"}}]))
         }
         Some("path") => patch(&json!([{"op": "add", "path": "/x/y", "value": 1}])),
         _ => json!({"allowed": true, "patchType": "JSONPatch", "patch": "e30="}),
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     hooks.install("Mutating", vec![hooks.webhook("m", json!({}))]).await?;
     hooks.post("label").await?.refused(422, "Invalid")?;
     hooks.post("path").await?.refused(500, "InternalError")?;
@@ -232,8 +232,8 @@ async fn webhook_patch_is_validated(place: Place) -> Result<()> {
 }
 
 async fn webhook_cannot_change_a_deleted_object(place: Place) -> Result<()> {
-    let answer = |_: &str, _: &Value| patch(&json!([{"op": "add", "path": "/a", "value": 1}]));
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let respond = |_: &str, _: &Value| patch(&json!([{"op": "add", "path": "/a", "value": 1}]));
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     place.create("a").await?;
     hooks.install("Mutating", vec![hooks.webhook("m", json!({}))]).await?;
     let status = place.admin().delete(&place.one("a")).await?.refused(500, "InternalError")?;
@@ -244,7 +244,7 @@ async fn webhook_cannot_change_a_deleted_object(place: Place) -> Result<()> {
 }
 
 async fn webhook_is_reinvoked_if_needed(place: Place) -> Result<()> {
-    let answer = |path: &str, request: &Value| {
+    let respond = |path: &str, request: &Value| {
         let seen = request["object"]["data"].as_object().map_or(0, serde_json::Map::len);
         let key = format!("/data/{path}-{seen}");
         if seen > 2 && path == "a" {
@@ -253,7 +253,7 @@ async fn webhook_is_reinvoked_if_needed(place: Place) -> Result<()> {
             patch(&json!([{"op": "add", "path": key, "value": ""}]))
         }
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     let webhooks = [("a", "IfNeeded"), ("b", "Never"), ("c", "IfNeeded")];
     let webhooks = webhooks.map(|(name, policy)| hooks.webhook(name, json!({"reinvocationPolicy": policy})));
     hooks.install("Mutating", webhooks.into()).await?;
@@ -266,12 +266,12 @@ async fn webhook_is_reinvoked_if_needed(place: Place) -> Result<()> {
 }
 
 async fn webhook_failure_rejects_the_write(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| match request["name"].as_str() {
+    let respond = |_: &str, request: &Value| match request["name"].as_str() {
         Some("uid") => json!({"allowed": true, "uid": "x"}),
         Some("patch") => patch(&json!([{"op": "add", "path": "/a", "value": 1}])),
         _ => json!({"allowed": true}),
     };
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     let closed = json!({"clientConfig": {"url": "https://127.0.0.1:1/x"}, "objectSelector": {"matchLabels": {"a": "b"}}});
     let untrusted = json!({
         "clientConfig": {"url": hooks.client_config("x")["url"]}, "objectSelector": {"matchLabels": {"a": "c"}},
@@ -304,8 +304,8 @@ async fn webhook_failure_rejects_the_write(place: Place) -> Result<()> {
 }
 
 async fn webhook_failure_is_ignored_by_policy(place: Place) -> Result<()> {
-    let answer = |path: &str, _: &Value| json!({"allowed": path == "x", "uid": "x"});
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let respond = |path: &str, _: &Value| json!({"allowed": path == "x", "uid": "x"});
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     let ignored = json!({"failurePolicy": "Ignore"});
     hooks.install("Mutating", vec![hooks.webhook("m", ignored.clone())]).await?;
     hooks.install("Validating", vec![hooks.webhook("v", ignored)]).await?;
@@ -416,8 +416,8 @@ async fn webhook_reviews_dry_runs(place: Place) -> Result<()> {
 }
 
 async fn webhook_warnings_are_sent(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| json!({"allowed": request["name"] == "a", "warnings": ["be careful", "twice", "twice"]});
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let respond = |_: &str, request: &Value| json!({"allowed": request["name"] == "a", "warnings": ["be careful", "twice", "twice"]});
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     hooks.install("Validating", vec![hooks.webhook("v", json!({}))]).await?;
     for (name, code) in [("a", 201), ("b", 400)] {
         let reply = hooks.post(name).await?;
@@ -432,8 +432,8 @@ async fn webhook_warnings_are_sent(place: Place) -> Result<()> {
 }
 
 async fn webhook_does_not_review_configurations(place: Place) -> Result<()> {
-    let answer = |_: &str, request: &Value| json!({"allowed": request["resource"]["group"] != "admissionregistration.k8s.io"});
-    let Some(hooks) = WebhookServer::start(&place, answer).await? else { return Ok(()) };
+    let respond = |_: &str, request: &Value| json!({"allowed": request["resource"]["group"] != "admissionregistration.k8s.io"});
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
     let rules = json!([{
         "apiGroups": ["admissionregistration.k8s.io"], "apiVersions": ["*"], "operations": ["*"],
         "resources": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],

@@ -102,13 +102,12 @@ fn read(mut review: Value, uid: &str) -> Result<Vec<Object>, String> {
 fn restore(before: &Object, mut after: Object, wanted: &str) -> Result<Object, String> {
     let text =
         |object: &Object, key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let version = text(&after, "apiVersion");
-    if version != wanted {
-        return Err(format!("invalid groupVersion (expected {wanted}, received {version})"));
-    }
-    let (expected, found) = (text(before, "kind"), text(&after, "kind"));
-    if expected != found {
-        return Err(format!("invalid kind (expected {expected}, received {found})"));
+    let kind = text(before, "kind");
+    for (key, shown, expected) in [("apiVersion", "groupVersion", wanted), ("kind", "kind", &kind)] {
+        let found = text(&after, key);
+        if found != expected {
+            return Err(format!("invalid {shown} (expected {expected}, received {found})"));
+        }
     }
     for (key, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let (expected, found) = (meta(before, key), meta(&after, key));

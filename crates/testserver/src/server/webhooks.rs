@@ -11,21 +11,34 @@ use crate::server::Server;
 /// # Webhooks
 ///
 /// The server calls the webhooks of each ValidatingWebhookConfiguration and MutatingWebhookConfiguration,
-/// like kube-apiserver. It calls a webhook over HTTPS, or calls a handler in this process. Calls over HTTPS
-/// need the feature `tls`.
+/// and the conversion webhooks of CRDs. It calls a handler in this process, if there is one. Otherwise, it
+/// sends the review over HTTPS, which needs the feature `tls`.
 impl Server {
-    /// Answers the reviews of a webhook in this process, without HTTPS. `name` is the `name` of a webhook in
-    /// a stored configuration. The rules, the selectors and the other fields of the configuration apply, but
-    /// not its `clientConfig`.
+    /// Sets the handler that responds to the reviews of a webhook in this process, without HTTPS. `name` is the `name` of an admission
+    /// webhook in a stored configuration, or the name of a CRD with a conversion webhook. Everything in the
+    /// configuration applies, except its `clientConfig`.
     ///
-    /// `handler` receives an AdmissionReview with a request, and returns an AdmissionReview with a response.
-    /// The types can be those of `kube::core::admission`, or [`serde_json::Value`]. A later handler with the
-    /// same name replaces the handler.
+    /// `handler` receives an AdmissionReview or ConversionReview with a request, and returns it with a
+    /// response. Use the types of `kube::core`, or [`serde_json::Value`]. A later handler with the same name
+    /// replaces the handler.
     ///
     /// ```
+    /// use kube::core::DynamicObject;
+    /// use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use serde_json::{Value, json};
+    /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///
+    /// async fn review(review: AdmissionReview<DynamicObject>) -> AdmissionReview<DynamicObject> {
+    ///     let request: AdmissionRequest<DynamicObject> = match review.try_into() {
+    ///         Ok(request) => request,
+    ///         Err(error) => return AdmissionResponse::invalid(error).into_review(),
+    ///     };
+    ///     let response = AdmissionResponse::from(&request);
+    ///     let is_allowed = request.name != "forbidden";
+    ///     if is_allowed { response } else { response.deny("this name is reserved") }.into_review()
+    /// }
+    ///
     /// let server = kube_testserver::Server::new();
     /// server.create(&json!({
     ///     "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -33,20 +46,16 @@ impl Server {
     ///     "webhooks": [{
     ///         "name": "names.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
     ///         "clientConfig": {"service": {"namespace": "default", "name": "names"}},
-    ///         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}],
+    ///         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}],
     ///     }],
     /// }))?;
-    /// server.webhook_handler("names.example.com", async |review: Value| {
-    ///     let allowed = review["request"]["name"] != "forbidden";
-    ///     let response = json!({"uid": review["request"]["uid"], "allowed": allowed});
-    ///     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-    /// });
+    /// server.webhook_handler("names.example.com", review);
     ///
-    /// let client = kube::Client::new(server.service(), "default");
+    /// let client = kube_client::Client::new(server.service(), "default");
     /// let mut config = ConfigMap::default();
     /// config.metadata.name = Some("forbidden".into());
-    /// let created = kube::Api::default_namespaced(client).create(&Default::default(), &config).await;
-    /// assert!(created.unwrap_err().to_string().contains("names.example.com"));
+    /// let created = kube_client::Api::default_namespaced(client).create(&Default::default(), &config).await;
+    /// assert!(created.unwrap_err().to_string().contains("this name is reserved"));
     /// # Ok(()) }
     /// ```
     pub fn webhook_handler<Q, R, F>(&self, name: &str, handler: impl Fn(Q) -> F + Send + Sync + 'static)
@@ -56,12 +65,12 @@ impl Server {
         F: Future<Output = R> + Send + 'static,
     {
         let handler = move |review| {
-            let answer = serde_json::from_value(review).map(&handler);
+            let response = serde_json::from_value(review).map(&handler);
             Box::pin(async move {
-                let answer =
-                    answer.map_err(|error| format!("the handler cannot read the review: {error}"))?;
-                let answer = serde_json::to_value(answer.await);
-                answer.map_err(|error| format!("the response of the handler is not JSON: {error}"))
+                let response =
+                    response.map_err(|error| format!("the handler cannot read the review: {error}"))?;
+                let response = serde_json::to_value(response.await);
+                response.map_err(|error| format!("the response of the handler is not JSON: {error}"))
             }) as _
         };
         self.shared.webhooks.handlers.write().insert(name.into(), Arc::new(handler));

@@ -42,14 +42,13 @@ pub(super) async fn post(
         200..=299 => serde_json::from_slice(&body)
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}")),
         404 => Err("the server could not find the requested resource".into()),
-        500.. => {
+        _ => {
             let text = String::from_utf8_lossy(&body);
-            let text = if text.trim().is_empty() { "unknown".into() } else { text.trim().to_owned() };
-            Err(format!("an error on the server ({text:?}) has prevented the request from succeeding"))
+            Err(format!(
+                "an error on the server ({:?}) has prevented the request from succeeding",
+                text.trim()
+            ))
         }
-        code => Err(format!(
-            "the server responded with the status code {code} but did not return more information"
-        )),
     }
 }
 
@@ -103,7 +102,7 @@ async fn exchange(
         .header(header::ACCEPT, "application/json")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(review.to_string())))?;
-    let answer = async {
+    let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await?;
@@ -115,7 +114,7 @@ async fn exchange(
         std::future::pending().await
     };
     tokio::select! {
-        answer = answer => answer,
+        response = exchange => response,
         never = running => never,
     }
 }

@@ -15,10 +15,10 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::{Duration, timeout};
 
-type Answer = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
+type Response = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
 
-/// Answers the reviews of a webhook in this process.
-pub(crate) type Handler = Arc<dyn Fn(Value) -> Answer + Send + Sync>;
+/// Responds to the reviews of a webhook in this process.
+pub(crate) type Handler = Arc<dyn Fn(Value) -> Response + Send + Sync>;
 
 /// The handlers of webhooks by name, and the addresses of Services by `NAME.NAMESPACE`.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Webhooks {
         let url = url(config, seconds);
         let failed = |reason: String| format!("Post \"{url}\": {reason}");
         let handler = self.handlers.read().get(name).cloned();
-        let answer = async {
+        let response = async {
             match handler {
                 Some(handler) => handler(review).await,
                 None => self.post(config, &url, &review).await,
@@ -60,10 +60,10 @@ impl Webhooks {
         };
         if Handle::try_current().is_err() {
             // The methods of `Server` need no runtime, and cannot wait.
-            return answer.await;
+            return response.await;
         }
-        let answer = timeout(Duration::from_secs(seconds), answer).await;
-        answer.unwrap_or_else(|_| Err(failed("context deadline exceeded".into())))
+        let response = timeout(Duration::from_secs(seconds), response).await;
+        response.unwrap_or_else(|_| Err(failed("context deadline exceeded".into())))
     }
 
     #[cfg(feature = "tls")]

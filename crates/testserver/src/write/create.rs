@@ -42,7 +42,8 @@ pub(crate) async fn create(
     let mut admission = Admission::of(shared, target, Operation::Create, "", options.caller.as_deref());
     if let Some(admission) = &mut admission {
         meta(&object, "name").clone_into(&mut admission.name);
-        shared.read(|state| check_namespace(state, target))?;
+        let target = Target { name: admission.name.clone(), ..target.clone() };
+        shared.read(|state| check_namespace(state, &target))?;
         object = mutated(admission, object, options).await?;
     }
     let is_tracked = admission.as_ref().is_some_and(Admission::mutates);

@@ -15,4 +15,5 @@ mod rbac;
 mod resource_release;
 mod tcp;
 mod watches;
+mod webhooks;
 mod writes;

@@ -11,9 +11,6 @@ use crate::write::admission::{Admission, Operation};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The default timeout of a webhook.
-const TIMEOUT_SECONDS: u64 = 10;
-
 /// A webhook of a configuration whose rules match a request.
 pub(super) struct Hook {
     pub spec: Value,
@@ -104,28 +101,9 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 impl Hook {
-    pub(super) fn name(&self) -> &str {
-        text(&self.spec, "name")
-    }
-
-    pub(super) fn config(&self) -> &Value {
-        self.spec.get("clientConfig").unwrap_or(&Value::Null)
-    }
-
-    pub(super) fn timeout_seconds(&self) -> u64 {
-        self.spec.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(TIMEOUT_SECONDS)
-    }
-
-    pub(super) fn ignores_failures(&self) -> bool {
-        text(&self.spec, "failurePolicy") == "Ignore"
-    }
-
-    pub(super) fn supports_dry_run(&self) -> bool {
-        matches!(text(&self.spec, "sideEffects"), "None" | "NoneOnDryRun")
-    }
-
-    pub(super) fn is_reinvoked(&self) -> bool {
-        text(&self.spec, "reinvocationPolicy") == "IfNeeded"
+    /// Returns a text of the configuration. Empty if absent.
+    pub(super) fn text(&self, key: &str) -> &str {
+        text(&self.spec, key)
     }
 
     /// Returns whether the webhook must be called, by its selectors and conditions. `review` contains the
@@ -154,7 +132,7 @@ impl Hook {
             return Ok(false);
         }
         match results.into_iter().find_map(Result::err) {
-            Some(_) if self.ignores_failures() => Ok(false),
+            Some(_) if self.text("failurePolicy") == "Ignore" => Ok(false),
             Some(error) => Err(Status::forbidden(admission.target.kind().named(), &admission.name, &error)),
             None => Ok(true),
         }

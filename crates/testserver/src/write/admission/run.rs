@@ -13,6 +13,9 @@ use crate::write::admission::hook::Hook;
 use crate::write::admission::review::Response;
 use crate::write::json_patch::JsonPatch;
 
+/// The default timeout of a webhook.
+const TIMEOUT_SECONDS: u64 = 10;
+
 impl Admission<'_> {
     /// Calls both kinds of webhooks for an object that the server does not store, such as a Binding.
     ///
@@ -49,7 +52,7 @@ impl Admission<'_> {
                     }
                     object = Some(after);
                 }
-                if hook.is_reinvoked() {
+                if hook.text("reinvocationPolicy") == "IfNeeded" {
                     reinvocable.push(index);
                 }
             }
@@ -66,7 +69,8 @@ impl Admission<'_> {
         join_all(calls).await.into_iter().try_for_each(|response| response.map(drop))
     }
 
-    /// Calls a webhook. Returns `None` if the webhook does not select the write, or if its failure is ignored.
+    /// Calls a webhook. Returns `None` if the webhook does not select the write, or if its failure is
+    /// ignored.
     async fn call(
         &self,
         hook: &Hook,
@@ -78,12 +82,16 @@ impl Admission<'_> {
         if !hook.selects(self, &review)? {
             return Ok(None);
         }
-        let name = hook.name();
-        if self.caller.dry_run && !hook.supports_dry_run() {
+        let name = hook.text("name");
+        let supports_dry_run = matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun");
+        if self.caller.dry_run && !supports_dry_run {
             return Err(Status::bad_request(format!("admission webhook {name:?} does not support dry run")));
         }
         let uid = review["request"]["uid"].clone();
-        let called = self.shared.webhooks.call(name, hook.config(), hook.timeout_seconds(), review).await;
+        let config = hook.spec.get("clientConfig").unwrap_or(&Value::Null);
+        let seconds = hook.spec.get("timeoutSeconds").and_then(Value::as_u64);
+        let called =
+            self.shared.webhooks.call(name, config, seconds.unwrap_or(TIMEOUT_SECONDS), review).await;
         let response = called
             .map_err(|reason| format!("failed to call webhook: {reason}"))
             .and_then(|review| Response::read(review, &uid, mutating));
@@ -92,7 +100,7 @@ impl Admission<'_> {
                 self.caller.warnings.add(response.warnings.iter().cloned());
                 if response.allowed { Ok(Some(response)) } else { Err(denial(name, &response.status)) }
             }
-            Err(reason) if hook.ignores_failures() => {
+            Err(reason) if hook.text("failurePolicy") == "Ignore" => {
                 tracing::warn!(name, reason, "a webhook failed; its failure policy ignores this");
                 Ok(None)
             }
@@ -120,7 +128,7 @@ impl Admission<'_> {
 }
 
 fn unmodifiable(hook: &Hook) -> Status {
-    let name = hook.name();
+    let name = hook.text("name");
     Status::internal_error(&format!(
         "admission webhook {name:?} attempted to modify the object, which is not supported for this operation"
     ))

@@ -1,3 +1,5 @@
+//! Webhooks with handlers in the process of the test.
+
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ async fn send(server: &Server, method: &str, path: &str, body: Value) -> (u16, V
     (code, serde_json::from_slice(&body).unwrap())
 }
 
-fn answer(review: &Value, mut response: Value) -> Value {
+fn respond(review: &Value, mut response: Value) -> Value {
     response["uid"] = review["request"]["uid"].clone();
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 }
@@ -57,7 +59,7 @@ async fn handler_changes_objects_without_owning_the_fields() {
         let patch = json!([{"op": "add", "path": "/data/b", "value": "2"}]).to_string();
         let is_delete = review["request"]["operation"] == "DELETE";
         let patch = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch.into_bytes()});
-        answer(&review, if is_delete { json!({"allowed": true}) } else { patch })
+        respond(&review, if is_delete { json!({"allowed": true}) } else { patch })
     });
     let (code, created) = send(&server, "POST", "?fieldManager=x", config_map("a")).await;
     assert_eq!((code, &created["data"]), (201, &json!({"a": "1", "b": "2"})), "{created}");
@@ -73,7 +75,7 @@ async fn handler_reviews_the_request() {
     let server = server("ValidatingWebhookConfiguration", &[json!({"name": "v.test.io"})]);
     server.webhook_handler("v.test.io", async |review: Value| {
         let message = review["request"].to_string();
-        answer(&review, json!({"allowed": false, "status": {"message": message, "code": 409}}))
+        respond(&review, json!({"allowed": false, "status": {"message": message, "code": 409}}))
     });
     server.create(&config_map("b")).unwrap();
     for (method, path, body, operation) in [
