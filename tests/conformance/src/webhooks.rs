@@ -331,7 +331,8 @@ async fn webhook_rules_select_operations(place: Place) -> Result<()> {
             "apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["*"], "operations": ["*"], "scope": "*",
         });
         rule[key] = value;
-        json!({"rules": [rule]})
+        // Without a selector, the webhooks would receive the cluster-scoped objects of other checks.
+        json!({"rules": [rule], "objectSelector": {"matchLabels": {"check": "rules"}}})
     };
     let webhooks = [
         ("create", rule("operations", json!(["CREATE"]))),
@@ -344,7 +345,7 @@ async fn webhook_rules_select_operations(place: Place) -> Result<()> {
         ("cluster", rule("scope", json!("Cluster"))),
     ];
     hooks.install("Validating", webhooks.map(|(name, changes)| hooks.webhook(name, changes)).into()).await?;
-    hooks.post("a").await?.expect(201)?;
+    place.create_labelled("a", json!({"check": "rules"})).await?;
     let received = hooks.received();
     let mut called: Vec<_> = received.iter().filter_map(|request| request["path"].as_str()).collect();
     called.sort_unstable();

@@ -14,9 +14,9 @@ use crate::server::Server;
 /// and the conversion webhooks of CRDs. It calls a handler in this process, if there is one. Otherwise, it
 /// sends the review over HTTPS, which needs the feature `tls`.
 impl Server {
-    /// Sets the handler that responds to the reviews of a webhook in this process, without HTTPS. `name` is the `name` of an admission
-    /// webhook in a stored configuration, or the name of a CRD with a conversion webhook. Everything in the
-    /// configuration applies, except its `clientConfig`.
+    /// Sets the handler that responds to the reviews of a webhook in this process, without HTTPS. `name` is
+    /// the `name` of an admission webhook in a stored configuration, or the name of a CRD with a conversion
+    /// webhook. Everything in the configuration applies, except its `clientConfig`.
     ///
     /// `handler` receives an AdmissionReview or ConversionReview with a request, and returns it with a
     /// response. Use the types of `kube::core`, or [`serde_json::Value`]. A later handler with the same name
