@@ -63,6 +63,7 @@ mod suite;
 mod tables;
 mod target;
 mod topics;
+pub mod validation;
 mod values;
 mod variant;
 mod watch;
