@@ -129,7 +129,7 @@ impl Workload {
             Stage::Absent => server.create(&app.pod(ordinal)).map(drop),
             Stage::Pending => {
                 let node = NODES[self.rng.usize(..NODES.len())];
-                patch(json!({"spec": {"nodeName": node}}))
+                server.bind_pod(app.namespace, &name, node)
             }
             Stage::Assigned(pod) => server.update_status(&app.running(ordinal, pod)).map(drop),
             Stage::Running if self.rng.bool() => {

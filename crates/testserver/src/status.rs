@@ -104,6 +104,10 @@ impl Cause {
         Self::new("FieldValueDuplicate", format!("Duplicate value: {shown}"), field)
     }
 
+    pub(crate) fn not_found(field: &str, shown: &str) -> Self {
+        Self::new("FieldValueNotFound", format!("Not found: {shown}"), field)
+    }
+
     /// Reports a duplicate without the value.
     #[cfg(feature = "cel")]
     pub(crate) fn duplicate_omitted(field: &str) -> Self {

@@ -15,7 +15,7 @@ use kube_informer_e2e::real::{Options, RealServer, skip_or_fail};
 use kube_testserver::Server;
 
 /// The minimum share of equal answers, in percent.
-const MIN_EQUAL_PERCENT: f64 = 40.0;
+const MIN_EQUAL_PERCENT: f64 = 95.0;
 /// The admission plugins that change or reject objects of the suite. kube-testserver has no such plugins.
 const PLUGINS: &str = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds,\
 StorageObjectInUseProtection,Priority,TaintNodesByCondition,DefaultStorageClass,DefaultIngressClass,\
@@ -27,7 +27,8 @@ fn records() -> bool {
 
 fn differences(expected: &Answers, found: &Answers) -> Vec<String> {
     let cases: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
-    let answer = |answers: &Answers, case: &str| answers.get(case).map_or("absent", String::as_str).to_owned();
+    let answer =
+        |answers: &Answers, case: &str| answers.get(case).map_or("absent", String::as_str).to_owned();
     let answers = cases.into_iter().map(|case| (case, answer(expected, case), answer(found, case)));
     answers
         .filter(|(_, expected, found)| expected != found && expected != NO_RESPONSE)

@@ -58,7 +58,8 @@ pub(super) struct ServerReady {
 /// Dropping the future stops the server.
 pub(crate) async fn run_server(args: &OverheadServerArgs) -> Result<()> {
     allow_open_files(args.namespaces)?;
-    let server = Server::new();
+    // The objects have only metadata.
+    let server = Server::builder().validation(false).build();
     fill(&server, args)?;
     let listener = listen()?;
     let (dir, mut output) = (tempfile::tempdir()?, stdout());

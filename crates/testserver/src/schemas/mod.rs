@@ -2,5 +2,6 @@
 
 pub(crate) mod crd;
 pub(crate) mod kinds;
+pub(crate) mod rules;
 pub(crate) mod tables;
 pub(crate) mod types;

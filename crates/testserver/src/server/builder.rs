@@ -36,6 +36,7 @@ impl Default for ServerBuilder {
             garbage_collector: false,
             max_body_bytes: 0,
             field_ownership: true,
+            validation: true,
             users: Users::default(),
             requires_token: true,
             strict: true,
@@ -176,6 +177,15 @@ impl ServerBuilder {
     /// apply of an object always starts the record, like on kube-apiserver.
     pub fn field_ownership(mut self, on: bool) -> Self {
         self.0.field_ownership = on;
+        self
+    }
+
+    /// Sets whether the server validates the contents of built-in kinds, like kube-apiserver. Default: `true`.
+    ///
+    /// Set `false` for tests that store incomplete objects, for example Pods without containers. Metadata,
+    /// ConfigMaps, Secrets, Leases, Events and custom resources are always validated.
+    pub fn validation(mut self, on: bool) -> Self {
+        self.0.validation = on;
         self
     }
 

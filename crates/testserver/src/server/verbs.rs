@@ -171,6 +171,15 @@ impl Server {
         self.target(text("apiVersion"), text("kind"), namespace, meta(object, "name"))
     }
 
+    /// Assigns a Pod to a node, like a scheduler. [`kubelet`](Self::kubelet) assigns all Pods.
+    ///
+    /// # Errors
+    /// Returns 404 if the Pod does not exist, and 409 if it has a node or is being deleted.
+    pub fn bind_pod(&self, namespace: &str, name: &str, node: &str) -> Result<(), Status> {
+        let target = self.target("v1", "Pod", Some(namespace), name)?;
+        write::now(write::binding::assign(&self.shared, &target, node, WriteOptions::default()))
+    }
+
     /// Finds the target of a write from the object's own fields.
     fn place(&self, mut object: Object) -> Result<(Target, Object), Status> {
         let target = self.target_of(&object)?;

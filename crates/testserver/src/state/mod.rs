@@ -72,6 +72,8 @@ pub(crate) struct Config {
     pub streaming_lists: StreamingLists,
     pub gzip_watches: bool,
     pub field_ownership: bool,
+    /// True if the contents of built-in kinds are validated.
+    pub validation: bool,
     pub sharded_lists: bool,
     pub watch_cache: bool,
     pub garbage_collector: bool,

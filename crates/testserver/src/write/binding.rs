@@ -32,8 +32,18 @@ pub(crate) async fn bind(
         let cause = Cause::required("target.name", "");
         return Err(Status::invalid(BINDING.named_kind(), &target.name, vec![cause]));
     }
-    let now = shared.config.clock.timestamp(0);
     drop(admission);
+    assign(shared, target, node, options).await
+}
+
+/// Assigns the pod `target` to the node.
+pub(crate) async fn assign(
+    shared: &Shared,
+    target: &Target,
+    node: &str,
+    options: WriteOptions,
+) -> Result<(), Status> {
+    let now = shared.config.clock.timestamp(0);
     let mode = Mode { via: Via::Patch, part: Part::Binding, options };
     write::update(shared, target, &mode, |_, pod| place(pod.clone(), &target.name, node, &now)).await?;
     Ok(())

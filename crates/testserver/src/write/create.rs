@@ -56,7 +56,6 @@ pub(crate) async fn create(
         crate::write::metadata::check_new(kind, &object)?;
         crate::schemas::kinds::workloads::select(kind, &mut object);
         crate::schemas::kinds::defaults::spec(kind, &mut object);
-        crate::write::rules::check(kind, &object, None)?;
         crate::write::custom::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
         if !is_tracked {
@@ -65,6 +64,7 @@ pub(crate) async fn create(
         if kind.is_service() {
             crate::schemas::kinds::services::assign(&shared.service_addresses, None, &mut object);
         }
+        crate::write::rules::check(shared, kind, &object, None)?;
         if let Some(admission) = &mut admission {
             admission.name.clone_from(&target.name);
             admission.validate(Some(&object), None).await?;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::schemas::kinds::kind::Kind;
+use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
 use crate::wire::object::meta;
 use crate::wire::qualified::name_complaints;
@@ -13,7 +14,12 @@ const MESSAGE_LIMIT: usize = 1024;
 const TEXT_LIMIT: usize = 128;
 
 /// Validates an object before it is stored.
-pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Result<(), Status> {
+pub(crate) fn check(
+    shared: &Shared,
+    kind: &Kind,
+    object: &Object,
+    before: Option<&Object>,
+) -> Result<(), Status> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("coordination.k8s.io", "leases") => refuse(kind.named_kind(), object, lease(object)),
         ("", "configmaps") => refuse(kind.named_kind(), object, config::config_map(object, before)),
@@ -22,6 +28,7 @@ pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Re
             let causes = event(kind, object, before);
             refuse(Named { group: "", resource: "Event" }, object, causes)
         }
+        _ if shared.config.validation => crate::schemas::rules::check(kind, object, before),
         _ => Ok(()),
     }
 }

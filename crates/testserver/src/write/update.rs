@@ -150,7 +150,9 @@ pub(crate) async fn update(
         if target.kind().is_service() && mode.part == Part::Main {
             crate::schemas::kinds::services::assign(&shared.service_addresses, Some(&before), &mut after);
         }
-        crate::write::rules::check(target.kind(), &after, Some(&before))?;
+        if mode.part == Part::Main {
+            crate::write::rules::check(shared, target.kind(), &after, Some(&before))?;
+        }
         crate::write::custom::admit::check_update(
             target.kind(),
             mode.part,

@@ -37,7 +37,7 @@ async fn new_rules_apply_to_new_requests_but_not_to_open_watches() {
     let mut open = Lines::open_as(&server, &watch, &[("authorization", "Bearer n")]).await;
     assert!(server.access().remove_rule(rule));
     assert_eq!(get_as(&server, "n", &watch).await.code, 403);
-    server.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"}})).unwrap();
+    server.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).unwrap();
     assert_eq!(open.event().await.1, "late");
 }
 

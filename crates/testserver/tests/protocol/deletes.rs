@@ -58,9 +58,10 @@ async fn only_scheduled_pods_have_a_deletion_grace_period() {
     let server = server();
     configmaps(&server, &[]);
     let pods = "/api/v1/namespaces/r/pods";
-    for (name, spec) in
-        [("p1", json!({"containers": []})), ("p4", json!({"containers": [], "nodeName": "n1"}))]
-    {
+    for (name, spec) in [
+        ("p1", json!({"containers": [{"name": "c", "image": "i"}]})),
+        ("p4", json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"})),
+    ] {
         post(&server, pods, json!({"metadata": {"name": name}, "spec": spec})).await;
     }
     let start = server.resource_version();

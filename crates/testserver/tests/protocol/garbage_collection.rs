@@ -165,7 +165,9 @@ async fn owner_must_be_in_the_same_namespace_or_cluster_scoped() {
     assert_eq!(names(&server).await, ["of-an-unknown-kind", "of-the-node"]);
     // A namespaced object cannot own a cluster-scoped object, so the collector does not delete the
     // volume.
-    let volume = json!({"metadata": {"name": "v", "ownerReferences": [reference(&far)]}});
+    let spec =
+        json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/d"}});
+    let volume = json!({"metadata": {"name": "v", "ownerReferences": [reference(&far)]}, "spec": spec});
     post(&server, "/api/v1/persistentvolumes", volume).await;
     assert_eq!(get(&server, "/api/v1/persistentvolumes/v").await.code, 200);
     delete(&server, "/api/v1/nodes/n", "").await;
@@ -205,7 +207,7 @@ async fn collector_respects_the_grace_period_of_pods() {
     let server = server();
     let a = owned(&server, "a", &[]).await;
     let pods = "/api/v1/namespaces/r/pods";
-    let spec = json!({"containers": [], "nodeName": "n"});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "n"});
     let pod = json!({"metadata": {"name": "p", "ownerReferences": [reference(&a)]}, "spec": spec});
     post(&server, pods, pod).await;
     remove(&server, "a", "Foreground").await;

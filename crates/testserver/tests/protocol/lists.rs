@@ -152,7 +152,7 @@ async fn selectors_match_labels_and_fields() {
         [("web-0", "node-1", "web"), ("web-1", "node-2", "web"), ("api-0", "node-1", "api")]
     {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
-            "spec": {"nodeName": node, "containers": []}});
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
         server.create(&pod).unwrap();
     }
     for (query, names) in [

@@ -32,6 +32,7 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
         crate::schemas::kinds::services::spec(object);
     }
     crate::schemas::kinds::workloads::spec(kind, object);
+    crate::schemas::kinds::cluster::spec(kind, object);
     if (kind.group.as_str(), kind.plural.as_str()) == ("coordination.k8s.io", "leases") {
         fill(object, &[("spec", json!({}))]);
     }
@@ -66,6 +67,17 @@ fn pod(object: &mut Map<String, Value>) {
     let Some(spec) = object_mut(object, "spec") else { return };
     fill(spec, &[("enableServiceLinks", json!(true))]);
     pod_spec(spec);
+    for list in ["initContainers", "containers"] {
+        for container in items(spec, list) {
+            let Some(resources) = object_mut(container, "resources") else { continue };
+            // A limit without a request is also the request.
+            let Some(Value::Object(limits)) = resources.get("limits").cloned() else { continue };
+            fill(resources, &[("requests", json!({}))]);
+            if let Some(requests) = object_mut(resources, "requests") {
+                limits.into_iter().for_each(|(name, limit)| fill(requests, &[(&name, limit)]));
+            }
+        }
+    }
 }
 
 /// Sets the defaults of a pod spec, which pod templates share.
@@ -95,9 +107,25 @@ pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
                 fill(source, &[("defaultMode", json!(0o644))]);
             }
         }
+        for item in object_mut(volume, "downwardAPI").into_iter().flat_map(|source| items(source, "items")) {
+            if let Some(field) = object_mut(item, "fieldRef") {
+                fill(field, &[("apiVersion", json!("v1"))]);
+            }
+        }
+        let template = object_mut(volume, "ephemeral").and_then(|of| object_mut(of, "volumeClaimTemplate"));
+        if let Some(claim) = template.and_then(|template| object_mut(template, "spec")) {
+            fill(claim, &[("volumeMode", json!("Filesystem"))]);
+        }
     }
+    let on_host = spec.get("hostNetwork").is_some_and(|on| *on == true);
     for list in ["initContainers", "containers"] {
-        items(spec, list).for_each(container);
+        for container in items(spec, list) {
+            self::container(container);
+            for port in items(container, "ports").filter(|_| on_host) {
+                let number = port.get("containerPort").cloned().unwrap_or_default();
+                fill(port, &[("hostPort", number)]);
+            }
+        }
     }
 }
 
@@ -130,6 +158,17 @@ fn container(container: &mut Map<String, Value>) {
         ],
     );
     items(container, "ports").for_each(|port| fill(port, &[("protocol", json!("TCP"))]));
+    for variable in items(container, "env") {
+        if let Some(field) = object_mut(variable, "valueFrom").and_then(|from| object_mut(from, "fieldRef")) {
+            fill(field, &[("apiVersion", json!("v1"))]);
+        }
+    }
+    for handler in ["postStart", "preStop"] {
+        let handler = object_mut(container, "lifecycle").and_then(|lifecycle| object_mut(lifecycle, handler));
+        if let Some(get) = handler.and_then(|handler| object_mut(handler, "httpGet")) {
+            fill(get, &[("path", json!("/")), ("scheme", json!("HTTP"))]);
+        }
+    }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = object_mut(container, probe) else { continue };
         let numbers =
@@ -141,11 +180,32 @@ fn container(container: &mut Map<String, Value>) {
     }
 }
 
+/// Returns the quality of service of a Pod, which depends on the CPU and memory of its containers.
+fn qos_class(pod: &Map<String, Value>) -> &'static str {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let containers =
+        ["initContainers", "containers"].iter().filter_map(|list| spec[list].as_array()).flatten();
+    let (mut is_guaranteed, mut is_best_effort) = (true, true);
+    for container in containers {
+        for name in ["cpu", "memory"] {
+            let (limit, request) =
+                (&container["resources"]["limits"][name], &container["resources"]["requests"][name]);
+            is_best_effort &= limit.is_null() && request.is_null();
+            is_guaranteed &= !limit.is_null() && (request.is_null() || request == limit);
+        }
+    }
+    match (is_best_effort, is_guaranteed) {
+        (true, _) => "BestEffort",
+        (false, true) => "Guaranteed",
+        (false, false) => "Burstable",
+    }
+}
+
 /// Sets the status of a new object. The status that the client sent is ignored, except for nodes.
 pub(crate) fn status(kind: &Kind, object: &mut Map<String, Value>) {
     let start = match (kind.rules.custom, kind.kind.as_str()) {
         (true, _) => None,
-        (_, "Pod") => Some(json!({"phase": "Pending", "qosClass": "BestEffort"})),
+        (_, "Pod") => Some(json!({"phase": "Pending", "qosClass": qos_class(object)})),
         (_, "Namespace") => Some(json!({"phase": "Active"})),
         (_, "CustomResourceDefinition") => Some(crate::schemas::crd::defaults::status(object)),
         (_, "PersistentVolume" | "PersistentVolumeClaim") => Some(json!({"phase": "Pending"})),

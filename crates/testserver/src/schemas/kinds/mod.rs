@@ -1,6 +1,7 @@
 //! The names and rules of the kinds.
 
 pub(crate) mod builtin;
+pub(crate) mod cluster;
 pub(crate) mod defaults;
 pub(crate) mod events;
 pub(crate) mod kind;

@@ -20,7 +20,17 @@ fn text<'a>(spec: &'a Object, key: &str) -> &'a str {
 pub(crate) fn spec(object: &mut Object) {
     let Some(spec) = object_mut(object, "spec") else { return };
     fill(spec, &[("type", json!("ClusterIP")), ("sessionAffinity", json!("None"))]);
-    let is_external = matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
+    match text(spec, "sessionAffinity") {
+        "None" => drop(spec.remove("sessionAffinityConfig")),
+        "ClientIP" => {
+            fill(spec, &[("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}))]);
+        }
+        _ => {}
+    }
+    let has_external_ips =
+        spec.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
+    let is_external = matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+        || (text(spec, "type") == "ClusterIP" && has_external_ips);
     if is_external {
         fill(spec, &[("externalTrafficPolicy", json!("Cluster"))]);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schemas::kinds::defaults::{fill, object_mut, pod_spec};
+use crate::schemas::kinds::defaults::{fill, items, object_mut, pod_spec};
 use crate::schemas::kinds::kind::Kind;
 use crate::wire::object::{meta, metadata_mut};
 
@@ -28,7 +28,20 @@ pub(crate) fn spec(kind: &Kind, object: &mut Object) {
     };
     if let Some(spec) = object_mut(object, "spec") {
         complete(spec, &defaults);
-        let template = object_mut(spec, "template").and_then(|template| object_mut(template, "spec"));
+        for claim in items(spec, "volumeClaimTemplates") {
+            fill(claim, &[("apiVersion", json!("v1")), ("kind", json!("PersistentVolumeClaim"))]);
+            claim.insert("status".into(), json!({"phase": "Pending"}));
+            if let Some(spec) = object_mut(claim, "spec") {
+                crate::schemas::kinds::cluster::claim(spec);
+            }
+        }
+        let jobs = spec.contains_key("jobTemplate").then_some("jobTemplate");
+        let spec = match jobs {
+            Some(jobs) => object_mut(spec, jobs).and_then(|jobs| object_mut(jobs, "spec")),
+            None => Some(spec),
+        };
+        let template = spec.and_then(|spec| object_mut(spec, "template"));
+        let template = template.and_then(|template| object_mut(template, "spec"));
         if let Some(template) = template {
             pod_spec(template);
         }
@@ -132,9 +145,11 @@ fn job(object: &mut Object) -> Value {
     if let Some(spec) = object_mut(object, "spec").filter(|spec| !spec.contains_key("parallelism")) {
         fill(spec, &[("completions", json!(1))]);
     }
+    let has_policy = object.get("spec").is_some_and(|spec| !spec["podFailurePolicy"].is_null());
+    let replacement = if has_policy { "Failed" } else { "TerminatingOrFailed" };
     json!({
         "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
-        "manualSelector": false, "podReplacementPolicy": "TerminatingOrFailed"
+        "manualSelector": false, "podReplacementPolicy": replacement
     })
 }
 

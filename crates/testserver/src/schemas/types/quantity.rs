@@ -31,6 +31,22 @@ enum Unit {
 /// # Errors
 /// Returns an error if the text is not a quantity.
 pub(crate) fn canonical(text: &str) -> Result<Option<String>, InvalidQuantity> {
+    let Some((unit, amount)) = parse(text)? else { return Ok(None) };
+    let sign = if text.starts_with('-') && amount > 0 { "-" } else { "" };
+    let written = format!("{sign}{}", unit.written(amount));
+    Ok(Some(written).filter(|written| written != text))
+}
+
+/// Returns the amount in nanos, for comparisons. Invalid quantities count as 0, and amounts beyond 10^29 as
+/// the largest amount.
+pub(crate) fn nanos(text: &str) -> i128 {
+    let amount = parse(text).map_or(0, |parsed| parsed.map_or(i128::MAX, |(_, amount)| amount));
+    if text.starts_with('-') { -amount } else { amount }
+}
+
+/// Returns the unit of a quantity, and its amount in nanos without the sign. Returns `None` if the amount is
+/// too large.
+fn parse(text: &str) -> Result<Option<(Unit, i128)>, InvalidQuantity> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = unsigned.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
@@ -41,10 +57,7 @@ pub(crate) fn canonical(text: &str) -> Result<Option<String>, InvalidQuantity> {
     let unit = Unit::of(suffix).ok_or(InvalidQuantity)?;
     let digits = [whole, fraction].concat().parse::<i128>().ok();
     let amount = digits.and_then(|digits| unit.nanos(digits, i32::try_from(fraction.len()).ok()?));
-    let Some(amount) = amount else { return Ok(None) };
-    let sign = if text.starts_with('-') && amount > 0 { "-" } else { "" };
-    let written = format!("{sign}{}", unit.written(amount));
-    Ok(Some(written).filter(|written| written != text))
+    Ok(amount.map(|amount| (unit, amount)))
 }
 
 impl Unit {

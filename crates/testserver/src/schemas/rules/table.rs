@@ -1,0 +1,126 @@
+//! The table `rules.txt`: the rules of single fields. The header of the file explains them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::schemas::kinds::kind::Kind;
+use crate::schemas::rules::formats::Format;
+use crate::schemas::types::{Base, Empty, Field, Shape, Types};
+
+/// A rule of a field. The rules of a field apply in their order.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    Required,
+    Enum(Vec<&'static str>),
+    Min(i64),
+    Max(i64),
+    Is(Format),
+    /// The items, or this field of the items, must differ.
+    Unique(&'static str),
+    Immutable,
+    Labels,
+    /// The following rules report the containing object instead of the field.
+    AtParent,
+    /// The following rules report the list instead of its items.
+    Whole,
+    /// An unsupported value is reported as invalid.
+    Invalid,
+}
+
+/// The rules of a field.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub field: Field,
+    pub rules: Vec<Rule>,
+    /// True if the paths of nested fields do not contain this field.
+    pub collapses: bool,
+    /// True if the empty text has no rules.
+    pub is_optional: bool,
+}
+
+/// The fields with rules or nested messages, by the index of their message in `Types`.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    kinds: Vec<&'static str>,
+    plans: Vec<Vec<Plan>>,
+}
+
+impl Table {
+    pub(super) fn get() -> &'static Self {
+        static TABLE: OnceLock<Table> = OnceLock::new();
+        TABLE.get_or_init(|| Self::parse(include_str!("rules.txt")))
+    }
+
+    /// Returns whether objects of the kind are validated.
+    pub(super) fn has_rules(&self, kind: &Kind) -> bool {
+        self.kinds.contains(&kind.kind.as_str()) && kind.group != "events.k8s.io"
+    }
+
+    pub(super) fn plans(&self, message: usize) -> &[Plan] {
+        self.plans.get(message).map_or(&[], Vec::as_slice)
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let mut table = Self::default();
+        let mut lines: HashMap<&str, &str> = HashMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            match line.split_once(' ') {
+                Some(("kinds", kinds)) => table.kinds.extend(kinds.split(' ')),
+                Some((fields, rules)) => lines.extend(fields.split(',').map(|field| (field, rules))),
+                None => {}
+            }
+        }
+        let types = Types::get();
+        table.plans = (0..)
+            .map_while(|place| types.message(place))
+            .map(|message| {
+                let fields =
+                    message.json_fields().filter(|field| !matches!(field.name, "metadata" | "status"));
+                let plans = fields.map(|field| {
+                    let words = lines.get(format!("{}.{}", message.name, field.name).as_str());
+                    Plan::new(field, words.copied().unwrap_or_default())
+                });
+                plans
+                    .filter(|plan| !plan.rules.is_empty() || matches!(plan.field.base, Base::Message(_)))
+                    .collect()
+            })
+            .collect();
+        table
+    }
+}
+
+impl Plan {
+    fn new(field: &Field, words: &'static str) -> Self {
+        let mut plan = Self {
+            field: *field,
+            rules: Vec::new(),
+            collapses: false,
+            is_optional: field.shape == Shape::Value && field.empty != Empty::Kept,
+        };
+        let mut permitted = field.facts.permitted;
+        for word in words.split(' ').filter(|word| !word.is_empty()) {
+            let (word, value) = word.split_once('=').unwrap_or((word, ""));
+            let number = || value.parse().unwrap_or_default();
+            match word {
+                "required" => plan.rules.push(Rule::Required),
+                "enum" => {
+                    permitted = Some(value).filter(|value| !value.is_empty());
+                    plan.is_optional = false;
+                }
+                "min" => plan.rules.push(Rule::Min(number())),
+                "max" => plan.rules.push(Rule::Max(number())),
+                "unique" => plan.rules.push(Rule::Unique(value)),
+                "immutable" => plan.rules.push(Rule::Immutable),
+                "labels" => plan.rules.push(Rule::Labels),
+                "parent" => plan.rules.push(Rule::AtParent),
+                "whole" => plan.rules.push(Rule::Whole),
+                "invalid" => plan.rules.push(Rule::Invalid),
+                "optional" => plan.is_optional = true,
+                "collapse" => plan.collapses = true,
+                _ => plan.rules.extend(Format::of(word).map(Rule::Is)),
+            }
+        }
+        plan.rules.extend(permitted.map(|values| Rule::Enum(values.split(',').collect())));
+        plan
+    }
+}

@@ -1,0 +1,275 @@
+//! Applies the rules to an object and to all objects in it.
+
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
+
+use crate::schemas::rules::table::{Plan, Rule, Table};
+use crate::schemas::rules::{autoscaling, network, pods, selectors, services, storage, updates, workloads};
+use crate::schemas::types::{Base, Form, Shape, Types};
+use crate::status::Cause;
+use crate::wire::qualified::{name_complaints, value_complaints};
+
+type Object = Map<String, Value>;
+
+static NULL: Value = Value::Null;
+
+/// An object within the validated object.
+pub(super) struct At<'a> {
+    pub path: String,
+    pub object: &'a Object,
+    /// The object at the same path before an update. It is absent within lists.
+    pub before: Option<&'a Object>,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn get(&self, key: &str) -> &'a Value {
+        self.object.get(key).unwrap_or(&NULL)
+    }
+
+    pub(super) fn old(&self, key: &str) -> &'a Value {
+        self.before.and_then(|before| before.get(key)).unwrap_or(&NULL)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        !self.get(key).is_null()
+    }
+
+    pub(super) fn text(&self, key: &str) -> &'a str {
+        self.get(key).as_str().unwrap_or("")
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<i64> {
+        self.get(key).as_i64()
+    }
+
+    pub(super) fn list(&self, key: &str) -> &'a [Value] {
+        list(self.get(key))
+    }
+
+    /// Returns the path of a field.
+    pub(super) fn at(&self, key: impl Display) -> String {
+        if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
+    }
+}
+
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn keys(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// Returns whether Go considers the value empty.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => *value == 0,
+    }
+}
+
+pub(super) struct Walk {
+    pub causes: Vec<Cause>,
+    pub is_update: bool,
+    pub is_namespaced: bool,
+    /// The names of the claim templates of a StatefulSet. Each is also a volume of its pods.
+    pub claim_templates: Vec<Value>,
+}
+
+impl Walk {
+    pub(super) fn new(object: &Object, is_update: bool) -> Self {
+        let templates = object.get("spec").map_or(&NULL, |spec| &spec["volumeClaimTemplates"]);
+        let claim_templates = list(templates).iter().map(|claim| claim["metadata"]["name"].clone()).collect();
+        let is_namespaced = object.get("metadata").is_some_and(|metadata| !metadata["namespace"].is_null());
+        Self { causes: Vec::new(), is_update, is_namespaced, claim_templates }
+    }
+
+    /// Reports an invalid value of a field.
+    pub(super) fn bad(&mut self, at: &At<'_>, key: &str, text: &str) {
+        self.invalid(at.at(key), at.get(key), text);
+    }
+
+    /// Reports an unsupported value of a field.
+    pub(super) fn unknown(&mut self, at: &At<'_>, key: &str, supported: &[&str]) {
+        self.unsupported(at.at(key), at.get(key), supported);
+    }
+
+    pub(super) fn required(&mut self, path: impl AsRef<str>) {
+        self.causes.push(Cause::required(path.as_ref(), ""));
+    }
+
+    pub(super) fn invalid(&mut self, path: impl AsRef<str>, value: &Value, text: &str) {
+        self.causes.push(Cause::invalid(path.as_ref(), &value.to_string(), text));
+    }
+
+    pub(super) fn forbidden(&mut self, path: impl AsRef<str>, text: &str) {
+        self.causes.push(Cause::forbidden(path.as_ref(), text));
+    }
+
+    pub(super) fn duplicate(&mut self, path: impl AsRef<str>, value: &Value) {
+        self.causes.push(Cause::duplicate(path.as_ref(), &value.to_string()));
+    }
+
+    pub(super) fn not_found(&mut self, path: impl AsRef<str>, value: &Value) {
+        self.causes.push(Cause::not_found(path.as_ref(), &value.to_string()));
+    }
+
+    pub(super) fn unsupported(&mut self, path: impl AsRef<str>, value: &Value, supported: &[&str]) {
+        self.causes.push(Cause::not_supported(path.as_ref(), &value.to_string(), supported));
+    }
+
+    /// Validates an object of the message, and the objects in it.
+    pub(super) fn message(&mut self, message: usize, at: &At<'_>) {
+        for plan in Table::get().plans(message) {
+            self.rules(plan, at);
+            if let Base::Message(nested) = plan.field.base {
+                self.nested(plan, nested, at);
+            }
+        }
+        let Some(message) = Types::get().message(message) else { return };
+        match message.name {
+            "LabelSelector" => selectors::labels(self, at),
+            "NodeSelectorTerm" => selectors::node(self, at),
+            name => {
+                pods::check(self, name, at);
+                workloads::check(self, name, at);
+                services::check(self, name, at);
+                network::check(self, name, at);
+                autoscaling::check(self, name, at);
+                storage::check(self, name, at);
+                if self.is_update {
+                    updates::check(self, name, at);
+                }
+            }
+        }
+    }
+
+    fn nested(&mut self, plan: &Plan, nested: usize, at: &At<'_>) {
+        let types = Types::get();
+        if types.message(nested).is_none_or(|message| message.form != Form::Object) {
+            return;
+        }
+        let name = plan.field.name;
+        let path = if plan.collapses { at.path.clone() } else { at.at(name) };
+        match at.get(name) {
+            Value::Object(object) if plan.field.shape == Shape::Map => {
+                for (key, value) in object {
+                    let Some(object) = value.as_object() else { continue };
+                    self.message(nested, &At { path: format!("{path}[{key}]"), object, before: None });
+                }
+            }
+            Value::Object(object) => {
+                let before = at.old(name).as_object();
+                self.message(nested, &At { path, object, before });
+            }
+            Value::Array(items) => {
+                for (index, object) in items.iter().enumerate() {
+                    let Some(object) = object.as_object() else { continue };
+                    let path = if plan.collapses { path.clone() } else { format!("{path}[{index}]") };
+                    self.message(nested, &At { path, object, before: None });
+                }
+            }
+            _ if plan.field.shape == Shape::Value => {
+                self.message(nested, &At { path, object: &Object::new(), before: at.old(name).as_object() });
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(&mut self, plan: &Plan, at: &At<'_>) {
+        let value = at.get(plan.field.name);
+        let (mut path, mut whole, mut invalid) = (at.at(plan.field.name), false, false);
+        let mut is_missing = false;
+        for rule in &plan.rules {
+            match rule {
+                Rule::AtParent => path.clone_from(&at.path),
+                Rule::Whole => whole = true,
+                Rule::Invalid => invalid = true,
+                Rule::Required => {
+                    is_missing = value.is_null() || (is_empty(value) && plan.field.shape != Shape::Pointer);
+                    if is_missing {
+                        self.required(&path);
+                    }
+                }
+                _ if is_missing && !matches!(rule, Rule::Immutable) => {}
+                Rule::Immutable => {
+                    if self.is_update && value != at.old(plan.field.name) {
+                        self.invalid(&path, value, "field is immutable");
+                    }
+                }
+                Rule::Labels => self.labels(&path, value),
+                Rule::Unique(key) => self.unique(&path, value, key),
+                Rule::Min(_) | Rule::Max(_) | Rule::Enum(_) | Rule::Is(_) => match value {
+                    Value::Array(items) => {
+                        for (index, item) in items.iter().enumerate() {
+                            let path = if whole { path.clone() } else { format!("{path}[{index}]") };
+                            self.scalar(rule, &path, item, invalid);
+                        }
+                    }
+                    Value::Null if plan.field.shape == Shape::Value && !matches!(rule, Rule::Is(_)) => {
+                        self.scalar(rule, &path, &0.into(), invalid);
+                    }
+                    Value::String(text) if text.is_empty() && plan.is_optional => {}
+                    value => self.scalar(rule, &path, value, invalid),
+                },
+            }
+        }
+    }
+
+    fn scalar(&mut self, rule: &Rule, path: &str, value: &Value, invalid: bool) {
+        match (rule, value) {
+            (Rule::Min(min), Value::Number(number))
+                if number.as_i64().is_some_and(|number| number < *min) =>
+            {
+                self.invalid(path, value, &format!("must be greater than or equal to {min}"));
+            }
+            (Rule::Max(max), Value::Number(number))
+                if number.as_i64().is_some_and(|number| number > *max) =>
+            {
+                self.invalid(path, value, &format!("must be less than or equal to {max}"));
+            }
+            (Rule::Enum(permitted), Value::String(text)) if !permitted.contains(&text.as_str()) => {
+                if invalid {
+                    self.invalid(path, value, &format!("must be one of {}", permitted.join(", ")));
+                } else {
+                    self.unsupported(path, value, permitted);
+                }
+            }
+            (Rule::Is(format), value) => {
+                for text in format.complaints(value) {
+                    self.invalid(path, value, &text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn unique(&mut self, path: &str, value: &Value, key: &str) {
+        let mut seen: Vec<&Value> = Vec::new();
+        for (index, item) in list(value).iter().enumerate() {
+            let item = if key.is_empty() { item } else { &item[key] };
+            if is_empty(item) {
+                continue;
+            }
+            if seen.contains(&item) {
+                let dot = if key.is_empty() { "" } else { "." };
+                self.duplicate(format!("{path}[{index}]{dot}{key}"), item);
+            }
+            seen.push(item);
+        }
+    }
+
+    /// Checks a map of labels.
+    pub(super) fn labels(&mut self, path: &str, labels: &Value) {
+        for (key, value) in keys(labels) {
+            let complaints = name_complaints(key);
+            complaints.iter().for_each(|text| self.invalid(path, &key.as_str().into(), text));
+            let complaints = value_complaints(value.as_str().unwrap_or(""));
+            complaints.iter().for_each(|text| self.invalid(path, value, text));
+        }
+    }
+}
