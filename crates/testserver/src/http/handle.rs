@@ -56,7 +56,7 @@ pub(crate) async fn handle(
             let path = path.clone();
             let headers = call.parts.headers.clone();
             let include = call.query.get("includeObject").map(str::to_owned);
-            let response = resource(shared, closing, call, &path, body).await?;
+            let response = Box::pin(resource(shared, closing, call, &path, body)).await?;
             check_table(&headers, include.as_deref())?;
             Ok(response)
         }
@@ -125,10 +125,14 @@ async fn resource(
         Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served)?, &call).await,
-        Verb::Create if path.name.is_none() => create(shared, &target(served)?, &call, &body).await,
-        Verb::Update if path.name.is_some() => update(shared, &target(served)?, part, &call, &body).await,
-        Verb::Patch if path.name.is_some() => patch(shared, &target(served)?, part, &call, &body).await,
-        Verb::Delete if part == Part::Main => delete(shared, &target(served)?, &call, &body).await,
+        Verb::Create if path.name.is_none() => Box::pin(create(shared, &target(served)?, &call, &body)).await,
+        Verb::Update if path.name.is_some() => {
+            Box::pin(update(shared, &target(served)?, part, &call, &body)).await
+        }
+        Verb::Patch if path.name.is_some() => {
+            Box::pin(patch(shared, &target(served)?, part, &call, &body)).await
+        }
+        Verb::Delete if part == Part::Main => Box::pin(delete(shared, &target(served)?, &call, &body)).await,
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }

@@ -26,7 +26,7 @@ pub(crate) async fn prepare(
     let entries = entries.into_iter().filter(|entry| entry.converted(&kind.version).is_none());
     let entries: Vec<Arc<Entry>> = entries.cloned().collect();
     let objects: Vec<Object> = entries.iter().map(|entry| entry.object()).collect();
-    let converted = convert(shared, kind, config, objects, &kind.version).await?;
+    let converted = Box::pin(convert(shared, kind, config, objects, &kind.version)).await?;
     for (entry, object) in entries.iter().zip(converted) {
         entry.keep_converted(&kind.version, object);
     }
@@ -43,7 +43,8 @@ pub(crate) async fn to_storage(
     object: &Object,
 ) -> Result<Option<Object>, Status> {
     let Some(config) = kind.conversion_webhook() else { return Ok(None) };
-    let converted = convert(shared, kind, config, vec![object.clone()], &kind.storage_version).await?;
+    let converted =
+        Box::pin(convert(shared, kind, config, vec![object.clone()], &kind.storage_version)).await?;
     Ok(converted.into_iter().next())
 }
 

@@ -44,7 +44,7 @@ pub(crate) async fn create(
         meta(&object, "name").clone_into(&mut admission.name);
         let target = Target { name: admission.name.clone(), ..target.clone() };
         shared.read(|state| check_namespace(state, &target))?;
-        object = mutated(admission, object, options).await?;
+        object = Box::pin(mutated(admission, object, options)).await?;
     }
     let is_tracked = admission.as_ref().is_some_and(Admission::mutates);
     for draw in 1.. {
@@ -67,7 +67,7 @@ pub(crate) async fn create(
         crate::write::rules::check(shared, kind, &object, None)?;
         if let Some(admission) = &mut admission {
             admission.name.clone_from(&target.name);
-            admission.validate(Some(&object), None).await?;
+            Box::pin(admission.validate(Some(&object), None)).await?;
         }
         let stored = conversion::to_storage(shared, kind, &object).await?;
         match insert(shared, &target, stored.as_ref().unwrap_or(&object), options.dry_run) {

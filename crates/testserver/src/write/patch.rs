@@ -63,7 +63,7 @@ pub(crate) async fn patch(
     sent: PatchRequest<'_>,
 ) -> Result<Written, Status> {
     if sent.media_type == apply::options::APPLY {
-        return apply(shared, target, mode, sent).await;
+        return Box::pin(apply(shared, target, mode, sent)).await;
     }
     let form = Form::of(sent.media_type, target.kind())?;
     write::update(shared, target, &mode, |target, object| {

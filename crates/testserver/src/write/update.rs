@@ -136,7 +136,9 @@ pub(crate) async fn update(
         let mut after = events::inside(target.kind(), after);
         let admission = admission(shared, target, mode);
         let tracked = match admission.as_ref().filter(|admission| admission.mutates()) {
-            Some(admission) => Some(mutate(admission, mode, &before, &mut after, owners.clone()).await?),
+            Some(admission) => {
+                Some(Box::pin(mutate(admission, mode, &before, &mut after, owners.clone())).await?)
+            }
             None => None,
         };
         let mut after = settle(target, mode, &before, after)?;
@@ -161,7 +163,7 @@ pub(crate) async fn update(
             &mode.options,
         )?;
         if let Some(admission) = &admission {
-            admission.validate(Some(&after), Some(&before)).await?;
+            Box::pin(admission.validate(Some(&after), Some(&before))).await?;
         }
         if after == before {
             shared.recent.keep(target.kind(), old, before);
