@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use kube_testserver::{Listening, LoadError, Rights, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Duration;
 
 /// The users that `--users` creates. Each token equals the user's name.
@@ -117,6 +117,39 @@ fn cause(error: &LoadError) -> String {
     std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"))
 }
 
+/// Returns objects that exist in each cluster: the Service of the API server, and the priority classes of the
+/// system.
+fn initial_objects() -> [Value; 3] {
+    let priority_class = |name: &str, value: u32, text: &str| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": text
+        })
+    };
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "kubernetes", "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"}
+        },
+        "spec": {"ports": [{"name": "https", "port": 443, "targetPort": 6443}]}
+    });
+    [
+        service,
+        priority_class(
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if \
+             necessary.",
+        ),
+        priority_class(
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ]
+}
+
 /// Returns the first paragraph of clap's error as one line. The other paragraphs describe the usage.
 fn usage_problem(error: &clap::Error) -> String {
     let text = error.to_string();
@@ -138,6 +171,11 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
     }
     let server = builder.build();
+    for object in initial_objects() {
+        if let Err(status) = server.create(&object) {
+            tracing::warn!(%status, "cannot create an initial object");
+        }
+    }
     for path in &flags.load {
         server.load_yaml(path).map_err(|error| Failure::Load { error })?;
     }
@@ -236,7 +274,7 @@ fn create(file: &Path) -> io::Result<File> {
 
 /// Adds a second context to the kubeconfig.
 fn with_nobody(kubeconfig: &str) -> io::Result<String> {
-    let mut config: serde_json::Value = serde_json::from_str(kubeconfig)?;
+    let mut config: Value = serde_json::from_str(kubeconfig)?;
     let mut context = config["contexts"][0].clone();
     context["name"] = NOBODY.into();
     context["context"]["user"] = NOBODY.into();

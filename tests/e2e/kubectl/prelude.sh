@@ -58,7 +58,22 @@ fields() {
     return "${PIPESTATUS[0]}"
 }
 
-# settled PATH: waits until the server publishes the OpenAPI document PATH. kube-apiserver publishes it after the CRD.
+# settled PATH: waits until the server publishes the resources of PATH and the OpenAPI document. kube-apiserver publishes them after the
+# CRD.
 settled() {
-    until kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
+    until kubectl get --raw "/$1" >/dev/null 2>&1 && kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
+}
+
+# replica_set NAME REVISION IMAGE: creates a ReplicaSet of the Deployment NAME, as its controller would.
+replica_set() {
+    local uid
+    uid=$(kubectl get deployment "$1" -o 'jsonpath={.metadata.uid}')
+    kubectl create -f - <<EOF
+{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "$1-$2", "labels": {"app": "$1"},
+  "annotations": {"deployment.kubernetes.io/revision": "$2", "kubernetes.io/change-cause": "revision $2"},
+  "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "$1", "uid": "$uid", "controller": true}]},
+ "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "$1", "pod-template-hash": "$2"}},
+  "template": {"metadata": {"labels": {"app": "$1", "pod-template-hash": "$2"}},
+   "spec": {"containers": [{"name": "main", "image": "$3"}]}}}}
+EOF
 }

@@ -41,6 +41,9 @@ use crate::write::{escalation, unsupported};
 
 type HandlerResult = Result<Response<Body>, Status>;
 
+/// The only deprecated version of a built-in kind that the server serves.
+const ENDPOINTS_WARNING: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+
 /// Handles a request.
 ///
 /// # Cancel safety
@@ -92,6 +95,9 @@ async fn resource(
     let in_namespace = path.namespace.is_some() || path.unnamed_namespace;
     let served = served.filter(|served| served.kind.rules.namespaced || !in_namespace);
     let Some(served) = served else { return resource_not_served(shared, path) };
+    if path.group.is_empty() && path.resource == "endpoints" {
+        call.warnings.add([ENDPOINTS_WARNING.to_owned()]);
+    }
     let inside = !served.kind.rules.namespaced || path.namespace.is_some();
     let part = part(shared, &served, path)?;
     let method = &call.parts.method;

@@ -21,7 +21,6 @@ use crate::status::Status;
 use crate::storage::entry::Entry;
 use crate::wire::object::meta;
 use crate::wire::selector::LabelSelector;
-use crate::wire::selector_text::selector_text;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
@@ -72,8 +71,8 @@ impl KubeletBuilder {
         self
     }
 
-    /// Sets the time that the containers of a deleted Pod need to stop. Default: the grace period of the Pod,
-    /// which is also the maximum.
+    /// Sets the time that the containers of a deleted Pod need to stop. The default and the maximum is the
+    /// grace period of the Pod.
     pub fn terminate_after(mut self, delay: Duration) -> Self {
         self.terminate_after = delay;
         self
@@ -84,15 +83,9 @@ impl KubeletBuilder {
     /// # Panics
     /// Panics outside of a Tokio runtime.
     pub fn start(self) -> Kubelet {
-        let [pods, nodes] = ["pods", "nodes"].map(|plural| self.server.shared.find("", "v1", plural));
-        let (pods, nodes) = pods.zip(nodes).expect("the server serves Pods and Nodes");
-        let state = Arc::new(KubeletState {
-            config: self,
-            pods,
-            nodes,
-            memory: Mutex::default(),
-            woken: Notify::new(),
-        });
+        let pods = self.server.shared.find("", "v1", "pods").expect("the server serves Pods");
+        let (memory, woken) = (Mutex::default(), Notify::new());
+        let state = Arc::new(KubeletState { config: self, pods, memory, woken });
         state.create_nodes();
         Kubelet { task: tokio::spawn(state.clone().run()), state }
     }
@@ -100,9 +93,9 @@ impl KubeletBuilder {
 
 /// Controls a simulated kubelet. The kubelet stops when this handle is dropped.
 ///
-/// The kubelet binds each Pod to a node that fits. It starts the containers, sets the conditions of the Pod,
-/// and removes a deleted Pod after its grace period. Selectors have the form of kubectl, for example `app=web`.
-/// They apply to existing and to later Pods of all namespaces. The last matching call takes precedence.
+/// The kubelet binds each Pod to a node that fits. It reports the containers as running, and removes a
+/// deleted Pod after its grace period. Selectors have the form of kubectl, for example `app=web`. They apply
+/// to existing and to later Pods of all namespaces. The last matching call takes precedence.
 #[derive(Debug)]
 #[must_use]
 pub struct Kubelet {
@@ -113,9 +106,10 @@ pub struct Kubelet {
 impl Kubelet {
     /// Lets the selected Pods fail with this reason.
     ///
-    /// After `Evicted` and similar reasons, the phase is `Failed`. After reasons such as `ImagePullBackOff`, the
-    /// containers never start. After other reasons, for example `OOMKilled`, the containers terminate. Their Pod
-    /// then fails if its `restartPolicy` is `Never`. Otherwise, its containers have the state `CrashLoopBackOff`.
+    /// After `Evicted` and similar reasons, the phase is `Failed`. After reasons such as `ImagePullBackOff`,
+    /// the containers never start. After other reasons, for example `OOMKilled`, the containers terminate.
+    /// The Pod then fails if its `restartPolicy` is `Never`. Otherwise, its containers wait with the reason
+    /// `CrashLoopBackOff`.
     ///
     /// # Errors
     /// Returns a status if the selector is invalid.
@@ -131,8 +125,8 @@ impl Kubelet {
         self.add_rule(selector, Some(Goal::Running { ready: false }))
     }
 
-    /// Ends the effects of [`Kubelet::fail`] and [`Kubelet::never_ready`] on the selected Pods. A Pod with the
-    /// phase `Failed` keeps this phase.
+    /// Ends the effects of [`Kubelet::fail`] and [`Kubelet::never_ready`] on the selected Pods. A Pod with
+    /// the phase `Failed` keeps this phase.
     ///
     /// # Errors
     /// Returns a status if the selector is invalid.
@@ -150,8 +144,8 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Restarts the containers of a running Pod, and increments their `restartCount`. The default namespace is
-    /// `default`.
+    /// Restarts the containers of a running Pod, and increments their `restartCount`. The default namespace
+    /// is `default`.
     ///
     /// # Errors
     /// Returns a status if the Pod does not exist or does not run.
@@ -180,7 +174,6 @@ impl Drop for Kubelet {
 struct KubeletState {
     config: KubeletBuilder,
     pods: Served,
-    nodes: Served,
     memory: Mutex<Memory>,
     /// Signals a new rule.
     woken: Notify,
@@ -317,17 +310,15 @@ impl KubeletState {
 
     /// Returns a node that fits.
     fn schedule(&self, memory: &mut Memory, pod: &Object) -> Option<String> {
-        let selector = LabelSelector::parse(&selector_text(status::spec(pod, "nodeSelector"))).ok()?;
-        let fits = |node: &&Arc<Entry>| {
-            let is_open = status::spec(&node.object(), "unschedulable") != true;
-            is_open && selector.matches(&node.essentials.labels)
+        let selector = status::spec(pod, "nodeSelector").as_object();
+        let fits = |name: &&String| {
+            let node = self.config.server.get_untyped("v1", "Node", None, name).unwrap_or_default();
+            let mut wanted = selector.into_iter().flatten();
+            let is_selected = wanted.all(|(key, value)| node["metadata"]["labels"][key] == *value);
+            node.is_object() && is_selected && node["spec"]["unschedulable"] != true
         };
-        let fitting: Vec<String> = self.config.server.shared.read(|state| {
-            let table = state.store.table(self.nodes.table);
-            let own = self.config.nodes.iter().filter_map(|name| table.get(name)).filter(fits);
-            own.map(|node| node.essentials.name.to_string()).collect()
-        });
-        let chosen = fitting.get(memory.bound.checked_rem(fitting.len())?)?;
+        let fitting: Vec<&String> = self.config.nodes.iter().filter(fits).collect();
+        let chosen = *fitting.get(memory.bound.checked_rem(fitting.len())?)?;
         memory.bound += 1;
         Some(chosen.clone())
     }

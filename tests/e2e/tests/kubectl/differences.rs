@@ -12,6 +12,14 @@ pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
         &["sed 's/replicas: 2/replicas: -1/' objects/deployment.yaml | kubectl apply --server-side -f -"],
     ),
     (
+        "logs and tokens of service accounts are not supported, see docs/testserver.md",
+        &[
+            "kubectl logs loose",
+            "kubectl create token robot --duration=10m | wc -l",
+            "kubectl create token absent",
+        ],
+    ),
+    (
         "the message about a rejected patch contains another text, see docs/testserver-reference.md",
         &[
             r#"kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'"#,

@@ -23,7 +23,7 @@ use topic::Topic;
 const CHOICE: &str = "KUBE_INFORMER_KUBECTL";
 
 /// The topics that run on the embedded server with TLS and users; the others on the one without.
-const OVER_TLS: [&str; 2] = ["custom", "discover"];
+const OVER_TLS: [&str; 3] = ["access", "custom", "discover"];
 
 #[tokio::test]
 async fn kubectl_has_same_results_on_both_servers() -> Result<()> {

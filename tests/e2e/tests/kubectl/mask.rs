@@ -6,12 +6,17 @@ use std::collections::HashMap;
 use regex::{Captures, Regex};
 
 /// The masked patterns, in this order, with reasons. The first group is masked.
-const MASKS: [(&str, &str, &str); 7] = [
+const MASKS: [(&str, &str, &str); 12] = [
     ("SERVER", r"https?://(127\.0\.0\.1:[0-9]+)", "each server has its address"),
     ("UID", r"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b", "uids are random"),
     ("TIME", r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)", "clocks differ"),
     ("VERSION", r#"resourceVersion\\?"?: ?\\?"([0-9]+)"#, "other writes also increment the version"),
     ("AGE", r"(?m) ([0-9]{1,2}s *)(?: |$)", "the servers run a command at different times"),
+    ("CREATED", r"(?m)^(Created on: .*)$", "clocks differ"),
+    ("DATE", r"\b([A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} [+-][0-9]{4})", "clocks differ"),
+    ("ADDRESS", r"\b(10\.(?:0|96)\.[0-9]+\.[0-9]+ *)", "the addresses of Services are random"),
+    ("PORT", r#"(?::|nodePort"?: )(3[0-2][0-9]{3})\b"#, "node ports are random"),
+    ("DIFF", r"(/[^ ]*/(?:LIVE|MERGED)-[0-9]+)", "the name of a temporary folder"),
     ("EDITED", r#"([^" ]*/kubectl-edit-[0-9]+\.(?:yaml|json))"#, "the name of a temporary file"),
     (
         "",

@@ -50,9 +50,40 @@ pub(crate) fn spec(object: &mut Object) {
     }
 }
 
-/// Assigns the addresses of a Service. An update without an address keeps the address of `before`.
+/// The first node port, and the number of node ports.
+const NODE_PORTS: (u32, u32) = (30_000, 2_768);
+
+/// Returns whether the ports of a Service are also ports of the nodes.
+fn needs_node_ports(spec: &Object) -> bool {
+    let is_off = spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false));
+    text(spec, "type") == "NodePort" || text(spec, "type") == "LoadBalancer" && !is_off
+}
+
+/// Assigns the node ports of a Service. An update without a node port keeps the node port of `before`.
+fn assign_node_ports(next: &AtomicU32, before: Option<&Object>, spec: &mut Object) {
+    let old = before.and_then(|before| before.get("spec")?.as_object());
+    let old_ports = old.and_then(|old| old.get("ports"));
+    let needed = needs_node_ports(spec);
+    let unused = !needed && old.is_some_and(needs_node_ports) && spec.get("ports") == old_ports;
+    for port in items(spec, "ports") {
+        if unused {
+            port.remove("nodePort");
+        } else if needed && port.get("nodePort").is_none_or(|number| *number == 0) {
+            let mut old_ports = old_ports.and_then(Value::as_array).into_iter().flatten();
+            let same = |old: &&Value| ["port", "protocol"].iter().all(|key| port.get(*key) == old.get(*key));
+            let kept = old_ports.find(same).and_then(|old| old.get("nodePort")).cloned();
+            let new = || NODE_PORTS.0 + next.fetch_add(1, Ordering::Relaxed) % NODE_PORTS.1;
+            let number = kept.unwrap_or_else(|| new().into());
+            port.insert("nodePort".into(), number);
+        }
+    }
+}
+
+/// Assigns the addresses and node ports of a Service. An update without an address keeps the address of
+/// `before`.
 pub(crate) fn assign(next: &AtomicU32, before: Option<&Object>, object: &mut Object) {
     let Some(spec) = object_mut(object, "spec") else { return };
+    assign_node_ports(next, before, spec);
     if text(spec, "type") == "ExternalName" {
         return;
     }
@@ -108,5 +139,23 @@ mod tests {
         assert_eq!(assigned(Some(&first), json!({})), first);
         assert_eq!(assigned(None, json!({"clusterIP": "None"}))["spec"]["clusterIPs"], json!(["None"]));
         assert_eq!(assigned(None, json!({"type": "ExternalName"}))["spec"].get("clusterIP"), None);
+    }
+
+    #[test]
+    fn node_ports_stay_until_the_type_changes() {
+        let next = AtomicU32::new(0);
+        let assigned = |before: Option<&Object>, kind: &str, ports: Value| {
+            let mut object = service(json!({"type": kind, "ports": ports}));
+            assign(&next, before, &mut object);
+            object
+        };
+        let first = assigned(None, "NodePort", json!([{"port": 80}, {"port": 81, "nodePort": 31234}]));
+        assert_eq!(first["spec"]["ports"][0]["nodePort"], 30_000);
+        assert_eq!(first["spec"]["ports"][1]["nodePort"], 31_234);
+        let again = assigned(Some(&first), "LoadBalancer", json!([{"port": 81}, {"port": 80}]));
+        assert_eq!(again["spec"]["ports"][0]["nodePort"], 31_234);
+        assert_eq!(again["spec"]["ports"][1]["nodePort"], 30_000);
+        let inside = assigned(Some(&first), "ClusterIP", first["spec"]["ports"].clone());
+        assert_eq!(inside["spec"]["ports"][0].get("nodePort"), None);
     }
 }

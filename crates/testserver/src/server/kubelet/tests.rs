@@ -1,6 +1,7 @@
-use tokio::time::sleep;
+//! The life of Pods under a paused clock.
 
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::*;
 
