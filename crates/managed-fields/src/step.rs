@@ -30,9 +30,13 @@ fn keyed(keys: &[MapKey], item: &Map<String, Value>) -> Option<String> {
     if known.is_empty() {
         return None;
     }
+    Some(key_step(known.into_iter()))
+}
+
+fn key_step<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
     let pairs: Vec<String> =
-        known.iter().map(|(name, value)| format!("{}:{}", Value::from(*name), json(value))).collect();
-    Some(format!("k:{{{}}}", pairs.join(",")))
+        fields.map(|(name, value)| format!("{}:{}", Value::from(name), json(value))).collect();
+    format!("k:{{{}}}", pairs.join(","))
 }
 
 /// Formats JSON like Go, which also escapes `<`, `>` and `&`.
@@ -54,13 +58,7 @@ fn json(value: &Value) -> String {
 pub(crate) fn canonical(step: &str) -> Option<String> {
     match parse(step)? {
         Parsed::Field(name) => Some(field(name)),
-        Parsed::Key(fields) => {
-            let pairs: Vec<String> = fields
-                .iter()
-                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), json(value)))
-                .collect();
-            Some(format!("k:{{{}}}", pairs.join(",")))
-        }
+        Parsed::Key(fields) => Some(key_step(fields.iter().map(|(name, value)| (name.as_str(), value)))),
         Parsed::Value(value) => Some(format!("v:{}", json(&value))),
         Parsed::Index(index) => Some(format!("i:{index}")),
     }
@@ -106,7 +104,7 @@ fn order_keys(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
     pairs.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Orders numbers before texts, and texts before booleans.
+/// Orders numbers by value. Values of different types are ordered by their JSON.
 fn order_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
@@ -114,19 +112,7 @@ fn order_values(a: &Value, b: &Value) -> Ordering {
             _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),
-        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (a, b) => value_rank(a).cmp(&value_rank(b)),
-    }
-}
-
-fn value_rank(value: &Value) -> u8 {
-    match value {
-        Value::Number(_) => 0,
-        Value::String(_) => 1,
-        Value::Bool(_) => 2,
-        Value::Array(_) => 3,
-        Value::Object(_) => 4,
-        Value::Null => 5,
+        (a, b) => a.to_string().cmp(&b.to_string()),
     }
 }
 

@@ -84,6 +84,16 @@ impl Cause {
         Self::new("FieldValueInvalid", format!("Invalid value: {shown}: {text}"), field)
     }
 
+    /// Reports an invalid text.
+    pub(crate) fn invalid_text(field: &str, value: &str, text: &str) -> Self {
+        Self::invalid(field, &format!("{value:?}"), text)
+    }
+
+    /// Reports a text that is missing or invalid.
+    pub(crate) fn wrong_text(field: &str, value: &str, text: &str) -> Self {
+        if value.is_empty() { Self::required(field, text) } else { Self::invalid_text(field, value, text) }
+    }
+
     /// Reports an invalid value without the value.
     #[cfg(feature = "cel")]
     pub(crate) fn invalid_omitted(field: &str, text: &str) -> Self {
@@ -213,6 +223,11 @@ impl Status {
         self
     }
 
+    fn with_causes(mut self, causes: Vec<Cause>) -> Self {
+        self.0.details.get_or_insert_default().causes.extend(causes);
+        self
+    }
+
     /// Adds empty details if the status has none.
     pub(crate) fn detailed(mut self) -> Self {
         self.0.details.get_or_insert_default();
@@ -270,16 +285,15 @@ impl Status {
 
     /// Creates a status with code 500 and the reason InternalError, for example for a storage failure.
     pub fn internal_error(detail: &str) -> Self {
-        let details = Details { causes: vec![Cause::new("", detail, "")], ..Details::default() };
-        Self::new(500, "InternalError", format!("Internal error occurred: {detail}")).with(details)
+        let status = Self::new(500, "InternalError", format!("Internal error occurred: {detail}"));
+        status.with_causes(vec![Cause::new("", detail, "")])
     }
 
     /// Rejects an eviction that the disruption budget does not allow now.
     pub(crate) fn over_budget(detail: String) -> Self {
-        let details =
-            Details { causes: vec![Cause::new("DisruptionBudget", detail, "")], ..Details::default() };
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-        Self::new(429, "TooManyRequests", message).with(details)
+        let cause = Cause::new("DisruptionBudget", detail, "");
+        Self::new(429, "TooManyRequests", message).with_causes(vec![cause])
     }
 
     /// Creates a status with code 410 and the reason Expired, for an expired resourceVersion. If a watch
@@ -337,7 +351,7 @@ impl Status {
 
     /// Rejects an apply of fields that other managers own.
     pub(crate) fn apply_conflict(message: &str, causes: Vec<Cause>) -> Self {
-        Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+        Self::new(409, "Conflict", message).with_causes(causes)
     }
 
     pub(crate) fn forbidden(what: Named<'_>, name: &str, detail: &str) -> Self {
@@ -357,14 +371,9 @@ impl Status {
     pub(crate) fn terminating(what: Named<'_>, name: &str, namespace: &str) -> Self {
         let detail =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut status = Self::forbidden(what, name, &detail);
-        let cause = Cause::new(
-            "NamespaceTerminating",
-            format!("namespace {namespace} is being terminated"),
-            "metadata.namespace",
-        );
-        status.0.details.get_or_insert_default().causes.push(cause);
-        status
+        let message = format!("namespace {namespace} is being terminated");
+        let cause = Cause::new("NamespaceTerminating", message, "metadata.namespace");
+        Self::forbidden(what, name, &detail).with_causes(vec![cause])
     }
 
     /// Rejects an invalid object (`what.resource` is then the kind) or invalid options.
@@ -377,20 +386,14 @@ impl Status {
                 lines.push(line);
             }
         }
-        let detail = match lines.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        let details = Details { causes, ..what.details(name) };
-        Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {detail}")).with(details)
+        let detail =
+            if let [one] = lines.as_slice() { one.clone() } else { format!("[{}]", lines.join(", ")) };
+        let message = format!("{what} \"{name}\" is invalid: {detail}");
+        Self::new(422, "Invalid", message).with(what.details(name)).with_causes(causes)
     }
 
     pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
-        let detail: Vec<String> = causes.iter().map(Cause::line).collect();
-        let text = if detail.len() == 1 { detail.concat() } else { format!("[{}]", detail.join(", ")) };
-        let details =
-            Details { group: "meta.k8s.io".into(), kind: kind.into(), causes, ..Details::default() };
-        Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {text}")).with(details)
+        Self::invalid(Named { group: "meta.k8s.io", resource: kind }, "", causes)
     }
 
     /// Rejects a patch that does not apply.
@@ -421,8 +424,7 @@ impl Status {
     pub(crate) fn too_large(requested: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = Cause::new("ResourceVersionTooLarge", "Too large resource version", "");
-        let details = Details { causes: vec![cause], ..Details::default() };
-        Self::new(504, "Timeout", message).with(details)
+        Self::new(504, "Timeout", message).with_causes(vec![cause])
     }
 
     /// Rejects a watch from a version whose events were dropped.

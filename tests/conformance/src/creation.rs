@@ -212,9 +212,8 @@ async fn two_controllers_are_rejected(place: Place) -> Result<()> {
         owners.push(owner);
     }
     let found = complaints(&place, json!({"name": "a", "ownerReferences": owners})).await?;
-    let end = "Only one reference can have Controller set to true. Found \"true\" in references for ConfigMap/o and \
-               ConfigMap/p";
-    ensure!(found.len() == 1 && found[0].ends_with(end), "{found:?}");
+    let why = "Only one reference can have Controller set to true";
+    ensure!(found.len() == 1 && found[0].contains(why), "{found:?}");
     Ok(())
 }
 

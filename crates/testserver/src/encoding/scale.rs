@@ -50,25 +50,20 @@ impl Scale {
 
     /// Converts the scale to an object.
     pub(crate) fn object(&self) -> Object {
-        let replicas = self.replicas.filter(|replicas| *replicas != 0);
-        let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
-        let mut status = json!({"replicas": self.observed});
-        if let Some(status) = status.as_object_mut().filter(|_| !self.selector.is_empty()) {
-            status.insert("selector".into(), self.selector.as_str().into());
-        }
-        let parts = [
-            ("apiVersion", json!("autoscaling/v1")),
-            ("kind", json!("Scale")),
-            ("metadata", Value::Object(self.metadata.clone())),
-            ("spec", spec),
-            ("status", status),
-        ];
-        parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        if let Value::Object(scale) = self.json() { scale } else { Object::new() }
     }
 
     /// Returns the complete response.
     pub(crate) fn json(&self) -> Value {
-        Value::Object(self.object())
+        let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": self.metadata,
+                               "spec": {}, "status": {"replicas": self.observed}});
+        if let Some(replicas) = self.replicas.filter(|replicas| *replicas != 0) {
+            scale["spec"]["replicas"] = replicas.into();
+        }
+        if !self.selector.is_empty() {
+            scale["status"]["selector"] = self.selector.as_str().into();
+        }
+        scale
     }
 
     /// Returns the object with the replicas and the preconditions (name, uid, version) of `wanted`, a

@@ -128,8 +128,7 @@ async fn resource(
             let verb = if call.info.verb == Verb::Create { "create" } else { "delete" };
             Err(Status::verb_not_supported(served.kind.named(), verb))
         }
-        Verb::Get if part == Part::Finalize => Err(Status::method_not_allowed()),
-        Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
+        Verb::Get | Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
         Verb::Get => get(shared, &target(served)?, &call).await,
         Verb::Create if path.name.is_none() => Box::pin(create(shared, &target(served)?, &call, &body)).await,
         Verb::Update if path.name.is_some() => {

@@ -17,15 +17,16 @@ pub(super) struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     pub(super) fn read(body: &'a [u8]) -> Result<Self, Malformed> {
         if body.is_empty() || body == PREFIX {
-            return Err(Malformed::Empty);
+            return Err(Malformed::Text("empty data"));
         }
-        let mut cursor = Cursor::new(body.strip_prefix(PREFIX).ok_or(Malformed::Prefix)?);
+        let mut cursor =
+            Cursor::new(body.strip_prefix(PREFIX).ok_or(Malformed::Text("the data has no protobuf prefix"))?);
         let mut envelope = Self::default();
         // Encoding and content type follow; the real server ignores both fields.
         while let Some(tag) = cursor.tag()? {
             match tag.number {
-                1 => envelope.read_type(cursor.length_delimited(tag, "TypeMeta")?)?,
-                2 => envelope.raw = cursor.length_delimited(tag, "Raw")?,
+                1 => envelope.read_type(cursor.length_delimited(tag)?)?,
+                2 => envelope.raw = cursor.length_delimited(tag)?,
                 _ => cursor.skip(tag.wire)?,
             }
         }
@@ -36,8 +37,8 @@ impl<'a> Envelope<'a> {
         let mut cursor = Cursor::new(bytes);
         while let Some(tag) = cursor.tag()? {
             match tag.number {
-                1 => self.api_version = text(cursor.length_delimited(tag, "APIVersion")?),
-                2 => self.kind = text(cursor.length_delimited(tag, "Kind")?),
+                1 => self.api_version = text(cursor.length_delimited(tag)?),
+                2 => self.kind = text(cursor.length_delimited(tag)?),
                 _ => cursor.skip(tag.wire)?,
             }
         }

@@ -18,6 +18,9 @@ const PARTS: usize = 10_000;
 /// In a body with more than `PARTS` parts, each part needs at least this number of bytes.
 const BYTES_PER_PART: usize = 4;
 
+const DEEP: Malformed = Malformed::Text("the message is nested too deeply");
+const MANY: Malformed = Malformed::Text("the message has too many parts for its length");
+
 /// Converts the message at index `place` of the table to JSON.
 pub(super) fn message(place: usize, bytes: &[u8]) -> Result<Value, Malformed> {
     let mut reader = Reader { types: Types::get(), parts: PARTS + bytes.len() / BYTES_PER_PART };
@@ -60,9 +63,9 @@ impl FieldContent<'_> {
 
 impl Reader {
     fn message(&mut self, place: usize, pieces: &[&[u8]], depth: usize) -> Result<Value, Malformed> {
-        let depth = depth.checked_sub(1).ok_or(Malformed::Depth)?;
-        self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
-        let message = self.types.message(place).ok_or(Malformed::Depth)?;
+        let depth = depth.checked_sub(1).ok_or(DEEP)?;
+        self.parts = self.parts.checked_sub(1).ok_or(MANY)?;
+        let message = self.types.message(place).ok_or(DEEP)?;
         let found = self.scan(message, pieces, depth)?;
         match message.form {
             Form::Choice => self.chosen(message, found, depth),
@@ -168,7 +171,7 @@ impl Reader {
 
     /// Reads an entry of a map: a message with a key and a value. Empty ones may be omitted.
     fn entry(&mut self, field: &Field, entry: &[u8], depth: usize) -> Result<(String, Value), Malformed> {
-        self.parts = self.parts.checked_sub(1).ok_or(Malformed::Parts)?;
+        self.parts = self.parts.checked_sub(1).ok_or(MANY)?;
         let (mut key, mut value) = (String::new(), FieldContent::Nothing);
         let mut cursor = Cursor::new(entry);
         while let Some(tag) = cursor.tag()? {
@@ -214,7 +217,7 @@ impl Reader {
     ) -> Result<(), Malformed> {
         for (field, found) in message.fields.iter().zip(found) {
             if let (Shape::Inline, Base::Message(place)) = (field.shape, field.base) {
-                let inner = self.types.message(place).ok_or(Malformed::Depth)?;
+                let inner = self.types.message(place).ok_or(DEEP)?;
                 let pieces = if let FieldContent::Pieces(pieces) = found { pieces } else { Vec::new() };
                 let found = self.scan(inner, &pieces, depth)?;
                 self.fill(object, inner, found, depth)?;
@@ -308,7 +311,7 @@ fn raw<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<FieldContent<'a>, Malformed> {
     if wire != wire_type(base) {
-        return Err(Malformed::FieldType(field.go_name().into_owned()));
+        return Err(Malformed::Field(field.go_name().into_owned()));
     }
     Ok(match base {
         Base::Bool | Base::Int32 | Base::Int64 => FieldContent::Number(cursor.varint()?),
@@ -324,5 +327,5 @@ fn double(number: f64) -> Result<Value, Malformed> {
         // The comparison above ensures that the number is in range.
         return Ok((number as i64).into());
     }
-    Number::from_f64(number).map(Value::Number).ok_or(Malformed::Number)
+    Number::from_f64(number).map(Value::Number).ok_or(Malformed::Text("a number in the message has no JSON"))
 }

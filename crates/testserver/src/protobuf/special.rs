@@ -44,6 +44,8 @@ pub(super) fn micro_time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
 /// Decodes seconds and nanoseconds since 1970. An empty message and the first second of the year 1 are
 /// null.
 fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value, Malformed> {
+    // The real server accepts such times, but cannot convert them to JSON.
+    const BEYOND: Malformed = Malformed::Text("a time in the message is beyond the year 9999");
     const ZERO: i64 = -62_135_596_800;
     const YEAR_0: i64 = -62_167_219_200;
     const YEAR_10000: i64 = 253_402_300_800;
@@ -56,10 +58,10 @@ fn timestamp(pieces: &[&[u8]], keep: fn(i32) -> i32, digits: u8) -> Result<Value
         return Ok(Value::Null);
     }
     if !(YEAR_0..YEAR_10000).contains(&seconds) {
-        return Err(Malformed::Time);
+        return Err(BEYOND);
     }
     let nanoseconds = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    let time = Timestamp::from_nanosecond(nanoseconds).map_err(|_| Malformed::Time)?;
+    let time = Timestamp::from_nanosecond(nanoseconds).map_err(|_| BEYOND)?;
     Ok(DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&time).into())
 }
 
@@ -78,7 +80,7 @@ pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     match kind {
         0 => Ok((number as i32).into()),
         1 => Ok(text(small.bytes[3].unwrap_or_default()).into()),
-        _ => Err(Malformed::IntOrString),
+        _ => Err(Malformed::Text("impossible IntOrString.Type")),
     }
 }
 
@@ -87,6 +89,8 @@ pub(super) fn document(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     let small = small(pieces)?;
     match small.bytes[1] {
         None | Some([]) => Ok(Value::Null),
-        Some(json) => serde_json::from_slice(json).map_err(|_| Malformed::Document),
+        Some(json) => {
+            serde_json::from_slice(json).map_err(|_| Malformed::Text("a document in the message is not JSON"))
+        }
     }
 }

@@ -2,44 +2,20 @@
 
 use crate::schemas::types::quantity::InvalidQuantity;
 
-/// The reasons why bytes are not valid protobuf.
+/// The reason why bytes are not valid protobuf, or have no JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
-    #[error("empty data")]
-    Empty,
-    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
-    Prefix,
-    #[error("unexpected EOF")]
-    Short,
-    #[error("proto: integer overflow")]
-    Varint,
-    #[error("proto: negative length found during unmarshaling")]
-    Length,
-    #[error("proto: illegal wireType {0}")]
-    WireType(u8),
-    #[error("proto: unexpected end of group")]
-    GroupEnd,
-    #[error("proto: illegal tag {0}")]
-    Tag(u64),
+    #[error("{0}")]
+    Text(&'static str),
     #[error("proto: wrong wireType for field {0}")]
-    FieldType(String),
+    Field(String),
     #[error(transparent)]
     Quantity(#[from] InvalidQuantity),
-    // The real server accepts these bodies but cannot convert the objects to JSON. For some bodies, it
-    // breaks the connection.
-    #[error("a document in the message is not JSON")]
-    Document,
-    #[error("a time in the message is beyond the year 9999")]
-    Time,
-    #[error("a number in the message has no JSON")]
-    Number,
-    #[error("impossible IntOrString.Type")]
-    IntOrString,
-    #[error("the message is nested too deeply")]
-    Depth,
-    #[error("the message has too many parts for its length")]
-    Parts,
 }
+
+const SHORT: Malformed = Malformed::Text("unexpected EOF");
+const GROUP_ENDED: Malformed = Malformed::Text("proto: unexpected end of group");
+const LENGTH_RANGE: Malformed = Malformed::Text("proto: negative length found during unmarshaling");
 
 /// The wire types of fields.
 pub(super) const VARINT: u8 = 0;
@@ -81,36 +57,40 @@ impl<'a> Cursor<'a> {
             Ok(number) if number > 0 && wire_of(tag) != GROUP_END => {
                 Ok(Some(Tag { number, wire: wire_of(tag) }))
             }
-            _ => Err(Malformed::Tag(tag)),
+            _ => Err(Malformed::Text("proto: illegal tag")),
         }
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.rest.split_first().ok_or(Malformed::Short)?;
+            let (&byte, rest) = self.rest.split_first().ok_or(SHORT)?;
             self.rest = rest;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(Malformed::Varint)
+        Err(Malformed::Text("proto: integer overflow"))
     }
 
     pub(super) fn fixed64(&mut self) -> Result<u64, Malformed> {
         let bytes = self.take(8)?;
-        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| Malformed::Short)?))
+        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| SHORT)?))
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = i64::try_from(self.varint()?).map_err(|_| Malformed::Length)?;
-        self.take(usize::try_from(length).map_err(|_| Malformed::Short)?)
+        let length = i64::try_from(self.varint()?).map_err(|_| LENGTH_RANGE)?;
+        self.take(usize::try_from(length).map_err(|_| SHORT)?)
     }
 
-    /// Reads the bytes after this tag. `field` is the name in errors.
-    pub(super) fn length_delimited(&mut self, tag: Tag, field: &str) -> Result<&'a [u8], Malformed> {
-        if tag.wire == LENGTH { self.bytes() } else { Err(Malformed::FieldType(field.into())) }
+    /// Reads the bytes after this tag.
+    pub(super) fn length_delimited(&mut self, tag: Tag) -> Result<&'a [u8], Malformed> {
+        if tag.wire == LENGTH {
+            self.bytes()
+        } else {
+            Err(Malformed::Text("proto: wrong wireType for a field"))
+        }
     }
 
     /// Skips a value that is not used.
@@ -123,9 +103,9 @@ impl<'a> Cursor<'a> {
                 FIXED64 => drop(self.take(8)?),
                 LENGTH => drop(self.bytes()?),
                 GROUP => open += 1,
-                GROUP_END => open = open.checked_sub(1).ok_or(Malformed::GroupEnd)?,
+                GROUP_END => open = open.checked_sub(1).ok_or(GROUP_ENDED)?,
                 FIXED32 => drop(self.take(4)?),
-                other => return Err(Malformed::WireType(other)),
+                _ => return Err(Malformed::Text("proto: illegal wireType")),
             }
             if open == 0 {
                 return Ok(());
@@ -135,7 +115,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed::Short)?;
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(SHORT)?;
         self.rest = rest;
         Ok(taken)
     }
@@ -174,13 +154,13 @@ mod tests {
 
     #[test]
     fn field_errors_equal_real_server() {
-        assert_eq!(skipped(&[0xff; 3]), Err(Malformed::Short));
-        assert_eq!(skipped(&[0xff; 10]), Err(Malformed::Varint));
-        assert_eq!(skipped(&[10, 3, 1, 2]), Err(Malformed::Short));
-        assert_eq!(skipped(&[10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]), Err(Malformed::Length));
-        assert_eq!(skipped(&[11, 8, 1]), Err(Malformed::Short));
-        assert_eq!(skipped(&[12]), Err(Malformed::Tag(12)));
-        assert_eq!(skipped(&[14]), Err(Malformed::WireType(6)));
-        assert_eq!(skipped(&[0, 1]), Err(Malformed::Tag(0)));
+        assert_eq!(skipped(&[0xff; 3]), Err(SHORT));
+        assert_eq!(skipped(&[0xff; 10]), Err(Malformed::Text("proto: integer overflow")));
+        assert_eq!(skipped(&[10, 3, 1, 2]), Err(SHORT));
+        assert_eq!(skipped(&[10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]), Err(LENGTH_RANGE));
+        assert_eq!(skipped(&[11, 8, 1]), Err(SHORT));
+        assert_eq!(skipped(&[12]), Err(Malformed::Text("proto: illegal tag")));
+        assert_eq!(skipped(&[14]), Err(Malformed::Text("proto: illegal wireType")));
+        assert_eq!(skipped(&[0, 1]), Err(Malformed::Text("proto: illegal tag")));
     }
 }

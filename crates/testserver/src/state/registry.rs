@@ -38,9 +38,18 @@ impl Registry {
 
     /// Stops serving a resource in all its versions.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
-        if let Some(versions) = self.groups.get_mut(group) {
+        self.retain(|kind| kind.group != group || kind.plural != plural);
+    }
+
+    /// Stops serving all custom resources.
+    pub(crate) fn remove_custom(&mut self) {
+        self.retain(|kind| !kind.rules.custom);
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Kind) -> bool) {
+        for versions in self.groups.values_mut() {
             for resources in versions.values_mut() {
-                resources.remove(plural);
+                resources.retain(|_, served| stays(&served.kind));
             }
             versions.retain(|_, resources| !resources.is_empty());
         }
@@ -64,17 +73,6 @@ impl Registry {
     /// Returns the tables of all custom resources, including the resources of deleted CRDs.
     pub(crate) fn custom_tables(&self) -> impl Iterator<Item = TableId> {
         self.custom.values().copied()
-    }
-
-    /// Stops serving all custom resources.
-    pub(crate) fn remove_custom(&mut self) {
-        for versions in self.groups.values_mut() {
-            for resources in versions.values_mut() {
-                resources.retain(|_, served| !served.kind.rules.custom);
-            }
-            versions.retain(|_, resources| !resources.is_empty());
-        }
-        self.groups.retain(|_, versions| !versions.is_empty());
     }
 
     pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&BTreeMap<String, Served>> {

@@ -129,24 +129,12 @@ impl Parser {
             return Ok(requirements);
         }
         loop {
-            match self.peek() {
-                Token::Word(_) | Token::Symbol("!") => {}
-                other => {
-                    return Err(format!(
-                        "found '{}', expected: !, identifier, or 'end of string'",
-                        other.text()
-                    ));
-                }
-            }
             let requirement = self.requirement();
             requirements
                 .push(requirement.map_err(|detail| format!("unable to parse requirement: {detail}"))?);
             match self.next() {
                 Token::End => break,
-                Token::Symbol(",") => match self.peek() {
-                    Token::Word(_) | Token::Symbol("!") => {}
-                    other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
-                },
+                Token::Symbol(",") => {}
                 other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
             }
         }
@@ -159,14 +147,14 @@ impl Parser {
         if absent {
             self.next();
         }
-        let Token::Word(key) = self.next() else { return Err("found '', expected: identifier".into()) };
+        let key = match self.next() {
+            Token::Word(key) => key,
+            other => return Err(format!("found '{}', expected: identifier", other.text())),
+        };
         check_key(&key)?;
         let test = match self.peek() {
-            Token::End | Token::Symbol(",") if absent => Test::Absent,
+            _ if absent => Test::Absent,
             Token::End | Token::Symbol(",") => Test::Exists,
-            other if absent => {
-                return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
-            }
             _ => self.operation(&key)?,
         };
         if let Test::In(values) | Test::NotIn(values) = &test {
@@ -192,15 +180,13 @@ impl Parser {
     fn bound(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value()?;
         check_values(key, std::slice::from_ref(&value))?;
-        let invalid =
-            || format!("values[0]: Invalid value: \"{value}\": must be an integer after '>' or '<'");
-        value.parse().map_err(|_| invalid())
+        value.parse().map_err(|_| format!("values[0]: Invalid value: \"{value}\": must be an integer"))
     }
 
     /// Reads one value. A missing value counts as an empty text.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
-            Token::End | Token::Symbol(",") => Ok(String::new()),
+            Token::End | Token::Symbol("," | ")") => Ok(String::new()),
             Token::Word(word) => {
                 self.next();
                 Ok(word)
@@ -216,24 +202,11 @@ impl Parser {
         }
         let mut values = Vec::new();
         loop {
+            values.push(self.value()?);
             match self.next() {
-                Token::Word(word) => {
-                    values.push(word);
-                    match self.next() {
-                        Token::Symbol(",") if self.peek() == Token::Symbol(")") => values.push(String::new()),
-                        Token::Symbol(",") => {}
-                        Token::Symbol(")") => return Ok(values),
-                        other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
-                    }
-                }
-                Token::Symbol(")") => {
-                    if values.is_empty() {
-                        values.push(String::new());
-                    }
-                    return Ok(values);
-                }
-                Token::Symbol(",") => values.push(String::new()),
-                other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
+                Token::Symbol(",") => {}
+                Token::Symbol(")") => return Ok(values),
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
             }
         }
     }

@@ -23,11 +23,7 @@ pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause>
         causes.extend(key_causes("data", key));
         if bytes.is_some_and(|bytes| bytes.contains_key(key)) {
             let field = format!("data[{key}]");
-            causes.push(Cause::invalid(
-                &field,
-                &format!("{key:?}"),
-                "duplicate of key present in binaryData",
-            ));
+            causes.push(Cause::invalid_text(&field, key, "duplicate of key present in binaryData"));
         }
     }
     for (key, _) in bytes.into_iter().flatten() {
@@ -47,7 +43,7 @@ pub(crate) fn secret(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kind = object.get("type").and_then(Value::as_str).unwrap_or("");
     if before.is_some_and(|before| before.get("type") != object.get("type")) {
-        causes.push(Cause::invalid("type", &format!("{kind:?}"), "field is immutable"));
+        causes.push(Cause::invalid_text("type", kind, "field is immutable"));
     }
     causes.extend(frozen(object, before, &["data"]));
     let data = entries(object, "data");
@@ -69,8 +65,7 @@ fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Ve
     match kind {
         "kubernetes.io/service-account-token" => {
             let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
-            let account = annotations.and_then(|annotations| annotations.get(SERVICE_ACCOUNT)?.as_str());
-            match account {
+            match annotations.and_then(|annotations| annotations.get(SERVICE_ACCOUNT)?.as_str()) {
                 None | Some("") => {
                     vec![Cause::required(&format!("metadata.annotations[{SERVICE_ACCOUNT}]"), "")]
                 }
@@ -131,13 +126,11 @@ fn key_causes(field: &str, key: &str) -> Vec<Cause> {
     if key.is_empty() || key.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"-_.".contains(&byte)) {
         complaints.push(KEY.into());
     }
-    match key {
-        "." | ".." => complaints.push(format!("must not be '{key}'")),
-        key if key.starts_with("..") => complaints.push("must not start with '..'".into()),
-        _ => {}
+    if key == "." || key.starts_with("..") {
+        complaints.push("must not be '.' and must not start with '..'".into());
     }
-    let (field, shown) = (format!("{field}[{key}]"), format!("{key:?}"));
-    complaints.iter().map(|detail| Cause::invalid(&field, &shown, detail)).collect()
+    let field = format!("{field}[{key}]");
+    complaints.iter().map(|detail| Cause::invalid_text(&field, key, detail)).collect()
 }
 
 #[cfg(test)]
@@ -159,9 +152,8 @@ mod tests {
             assert!(key_causes("data", good).is_empty(), "{good}");
         }
         for (bad, detail) in [
-            (".", "must not be '.'"),
-            ("..", "must not be '..'"),
-            ("..a", "must not start with '..'"),
+            (".", "must not be '.' and must not start with '..'"),
+            ("..a", "must not be '.' and must not start with '..'"),
             (&"x".repeat(254), "must be no more than 253 characters"),
             ("", KEY),
             ("a/b", KEY),

@@ -85,7 +85,7 @@ impl RawDeleteOptions {
         let mut causes = Vec::new();
         if let (Some(_), Some(shown)) = (self.orphan, &self.policy) {
             let text = "orphanDependents and deletionPropagation cannot be both set";
-            causes.push(Cause::invalid("propagationPolicy", &format!("{shown:?}"), text));
+            causes.push(Cause::invalid_text("propagationPolicy", shown, text));
         }
         if let (None, Some(shown)) = (policy, &self.policy) {
             let known = ["Foreground", "Background", "Orphan", "nil"];

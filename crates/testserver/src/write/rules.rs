@@ -39,16 +39,15 @@ fn refuse(what: Named<'_>, object: &Object, causes: Vec<Cause>) -> Result<(), St
 
 fn lease(object: &Object) -> Vec<Cause> {
     let number = |key: &str| object.get("spec").and_then(|spec| spec.get(key)).and_then(Value::as_i64);
-    let mut causes = Vec::new();
-    if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
-        let shown = seconds.to_string();
-        causes.push(Cause::invalid("spec.leaseDurationSeconds", &shown, "must be greater than 0"));
-    }
-    if let Some(times) = number("leaseTransitions").filter(|times| *times < 0) {
-        let detail = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("spec.leaseTransitions", &times.to_string(), detail));
-    }
-    causes
+    let least = [
+        ("leaseDurationSeconds", 1, "must be greater than 0"),
+        ("leaseTransitions", 0, "must be greater than or equal to 0"),
+    ];
+    let below = least.into_iter().filter_map(|(key, least, detail)| {
+        let value = number(key).filter(|value| *value < least)?;
+        Some(Cause::invalid(&format!("spec.{key}"), &value.to_string(), detail))
+    });
+    below.collect()
 }
 
 fn text<'a>(event: &'a Object, key: &str) -> &'a str {
@@ -84,7 +83,7 @@ fn namespaces(event: &Object) -> Vec<Cause> {
 }
 
 fn misplaced(namespace: &str) -> Cause {
-    Cause::invalid("involvedObject.namespace", &format!("{namespace:?}"), "does not match event.namespace")
+    Cause::invalid_text("involvedObject.namespace", namespace, "does not match event.namespace")
 }
 
 /// An event of events.k8s.io must contain the reporter and the action.
@@ -100,22 +99,20 @@ fn reported(event: &Object, strict: bool) -> Vec<Cause> {
         causes.push(Cause::required(by, ""));
     }
     let complaints = name_complaints(controller);
-    causes.extend(complaints.iter().map(|detail| Cause::invalid(by, &format!("{controller:?}"), detail)));
-    for key in ["reportingInstance", "action", "reason"] {
+    causes.extend(complaints.iter().map(|detail| Cause::invalid_text(by, controller, detail)));
+    for (key, limit) in [
+        ("reportingInstance", TEXT_LIMIT),
+        ("action", TEXT_LIMIT),
+        ("reason", TEXT_LIMIT),
+        ("message", MESSAGE_LIMIT),
+    ] {
         let value = text(event, key);
-        if value.is_empty() {
+        if value.is_empty() && key != "message" {
             causes.push(Cause::required(key, ""));
         }
-        if value.len() > TEXT_LIMIT {
-            causes.push(Cause::invalid(key, "\"\"", &format!("can have at most {TEXT_LIMIT} characters")));
+        if value.len() > limit {
+            causes.push(Cause::invalid(key, "\"\"", &format!("can have at most {limit} characters")));
         }
-    }
-    if text(event, "message").len() > MESSAGE_LIMIT {
-        causes.push(Cause::invalid(
-            "message",
-            "\"\"",
-            &format!("can have at most {MESSAGE_LIMIT} characters"),
-        ));
     }
     causes
 }
@@ -138,11 +135,8 @@ fn fresh(event: &Object) -> Vec<Cause> {
     if !matches!(kind, "Normal" | "Warning") {
         causes.push(Cause::invalid("type", "\"\"", &format!("has invalid value: {kind}")));
     }
-    let nothing = |key: &str| {
-        event.get(key).is_none_or(|value| value.is_null() || *value == json!({}) || *value == json!(0))
-    };
     for key in ["firstTimestamp", "lastTimestamp", "count", "source"] {
-        if !nothing(key) {
+        if event.get(key).is_some_and(|value| ![json!(null), json!({}), json!(0)].contains(value)) {
             causes.push(Cause::invalid(key, "\"\"", "needs to be unset"));
         }
     }
@@ -151,22 +145,13 @@ fn fresh(event: &Object) -> Vec<Cause> {
 
 /// Checks a change of an event. In events.k8s.io, only the series of an event can change.
 fn changed(before: &Object, after: &Object) -> Vec<Cause> {
-    let fields = [
-        ("involvedObject", "involvedObject"),
-        ("reason", "reason"),
-        ("message", "message"),
-        ("source", "source"),
-        ("firstTimestamp", "firstTimestamp"),
-        ("lastTimestamp", "lastTimestamp"),
-        ("count", "count"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-    ];
-    let differ = fields.iter().filter(|(key, _)| before.get(*key) != after.get(*key));
-    let shown = |key: &str| after.get(key).unwrap_or(&Value::Null).to_string();
-    differ.map(|(key, name)| Cause::invalid(name, &shown(key), "field is immutable")).collect()
+    const FIELDS: &str = "involvedObject reason message source firstTimestamp lastTimestamp count type eventTime \
+                          action related reportingComponent reportingInstance";
+    let differ = FIELDS.split(' ').filter(|key| before.get(*key) != after.get(*key));
+    let changed = differ.map(|key| {
+        let name = if key == "reportingComponent" { "reportingController" } else { key };
+        let shown = after.get(key).unwrap_or(&Value::Null).to_string();
+        Cause::invalid(name, &shown, "field is immutable")
+    });
+    changed.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, detail: &str) -
         }
         Via::Patch => {
             let patched = serde_json::to_string(object).unwrap_or_default();
-            let cause = Cause::invalid("patch", &format!("{patched:?}"), detail);
+            let cause = Cause::invalid_text("patch", &patched, detail);
             Status::invalid(Named { group: "", resource: "" }, "", vec![cause])
         }
     }
@@ -137,30 +137,6 @@ struct Walk<'a> {
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The fields of one map so far. Most maps have few fields.
-#[derive(Default)]
-struct FieldNames<'de> {
-    few: Vec<Cow<'de, str>>,
-    many: HashSet<Cow<'de, str>>,
-}
-
-const FEW: usize = 16;
-
-impl<'de> FieldNames<'de> {
-    /// Adds a name. Returns whether it is new.
-    fn add(&mut self, name: Cow<'de, str>) -> bool {
-        if self.few.contains(&name) || self.many.contains(&name) {
-            return false;
-        }
-        if self.few.len() < FEW {
-            self.few.push(name);
-        } else {
-            self.many.insert(name);
-        }
-        true
-    }
-}
-
 impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
     type Value = ();
 
@@ -177,10 +153,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = FieldNames::default();
+        let mut seen = BTreeSet::new();
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             let path = Path::Field(&self.path, &name);
-            if !seen.add(name.clone()) {
+            if !seen.insert(name.clone()) {
                 self.found.borrow_mut().push(format!("duplicate field \"{path}\""));
             }
             map.next_value_seed(Walk { path, found: self.found })?;

@@ -141,7 +141,7 @@ pub(crate) fn check_kept(object: &Map<String, Value>, kind: &Kind) -> Result<(),
     let mut causes = Vec::new();
     let mut keep = |field: &str, found: &str, expected: &str| {
         if found != expected {
-            causes.push(Cause::invalid(field, &format!("{found:?}"), &format!("must be {expected}")));
+            causes.push(Cause::invalid_text(field, found, &format!("must be {expected}")));
         }
     };
     keep("kind", said.kind, &kind.kind);

@@ -4,8 +4,8 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::schemas::kinds::kind::Kind;
 
-/// The groups of the real server by priority. The first is the core group, which has no name. All other groups belong to CRDs and follow, ordered by
-/// name.
+/// The groups of the real server by priority. The first is the core group, which has no name. All other
+/// groups belong to CRDs and follow, ordered by name.
 const RANKED: &str = " apiregistration.k8s.io apps events.k8s.io authentication.k8s.io authorization.k8s.io \
                       autoscaling batch certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io \
                       storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io \

@@ -5,28 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::schemas::tables::builtin::Function;
-use crate::schemas::tables::values::{annotation, condition, default_name, items, joined, or, text};
+use crate::schemas::tables::values::{condition, default_name, items, joined, or, text};
 
 /// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("claim_capacity", |object, _| match text(object, "/spec/volumeName") {
-        "" => "".into(),
-        _ => or(text(object, "/status/capacity/storage"), "0").into(),
-    }),
-    ("claim_modes", |object, _| match text(object, "/spec/volumeName") {
-        "" => "".into(),
-        _ => modes(object, "/status/accessModes").into(),
-    }),
+    ("claim_modes", |object, _| modes(object, "/status/accessModes").into()),
     ("node_roles", |node, _| node_roles(node).into()),
     ("node_status", |node, _| node_status(node).into()),
-    ("storage_class", |object, _| {
-        let class = annotation(object, "volume.beta.kubernetes.io/storage-class");
-        class.unwrap_or_else(|| text(object, "/spec/storageClassName")).into()
-    }),
     ("storage_class_name", |class, _| {
-        let [ga, beta] = ["storageclass.kubernetes.io", "storageclass.beta.kubernetes.io"]
-            .map(|prefix| format!("{prefix}/is-default-class"));
-        default_name(class, &[&ga, &beta]).into()
+        default_name(class, "storageclass.kubernetes.io/is-default-class").into()
     }),
     ("subject_accounts", |binding, _| {
         let accounts = items(binding, "/subjects").iter().filter(|of| text(of, "/kind") == "ServiceAccount");
@@ -54,10 +41,7 @@ fn modes(object: &Value, pointer: &str) -> String {
 
 fn node_roles(node: &Value) -> String {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
-    let roles = labels.filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
-        None if key == "kubernetes.io/role" => value.as_str(),
-        role => role,
-    });
+    let roles = labels.filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/"));
     let roles: BTreeSet<&str> = roles.filter(|role| !role.is_empty()).collect();
     or(&Vec::from_iter(roles).join(","), "<none>").to_owned()
 }

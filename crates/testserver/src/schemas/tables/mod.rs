@@ -125,15 +125,10 @@ impl Columns {
     fn definitions(&self) -> String {
         let named = self.columns.iter().filter(|column| !column.name.is_empty());
         let definitions = named.map(|column| {
-            let [name, kind, format, description] =
-                [&column.name, &column.kind, &column.format, &column.description].map(|text| json!(text));
-            format!(
-                "{{\"name\":{name},\"type\":{kind},\"format\":{format},\"description\":{description},\
-                 \"priority\":{}}}",
-                column.priority
-            )
+            json!({"name": column.name, "type": column.kind, "format": column.format,
+                   "description": column.description, "priority": column.priority})
         });
-        format!("[{}]", definitions.collect::<Vec<_>>().join(","))
+        definitions.collect::<Value>().to_string()
     }
 }
 

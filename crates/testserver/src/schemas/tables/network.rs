@@ -11,7 +11,7 @@ use crate::schemas::tables::values::{default_name, first_three, int, items, join
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("endpoints", |object, _| endpoints(object).into()),
     ("ingress_class_name", {
-        |class, _| default_name(class, &["ingressclass.kubernetes.io/is-default-class"]).into()
+        |class, _| default_name(class, "ingressclass.kubernetes.io/is-default-class").into()
     }),
     ("ingress_hosts", |ingress, _| ingress_hosts(ingress).into()),
     ("ingress_ports", {
@@ -57,21 +57,9 @@ fn endpoints(endpoints: &Value) -> String {
 }
 
 fn ingress_hosts(ingress: &Value) -> String {
-    let rules = items(ingress, "/spec/rules");
-    let mut hosts = Vec::new();
-    let mut more = false;
-    for rule in rules {
-        more |= hosts.len() == 3;
-        let host = text(rule, "/host");
-        if !more && !host.is_empty() {
-            hosts.push(host);
-        }
-    }
-    match hosts.as_slice() {
-        [] => "*".into(),
-        _ if more => format!("{} + {} more...", hosts.join(","), rules.len() - 3),
-        _ => hosts.join(","),
-    }
+    let hosts = items(ingress, "/spec/rules").iter().map(|rule| text(rule, "/host").to_owned());
+    let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
+    or(&first_three(&hosts), "*").into()
 }
 
 /// Returns the sorted addresses of a load balancer.

@@ -45,14 +45,10 @@ pub(super) fn joined<const N: usize>(parts: [&str; N], separator: &str) -> Strin
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(separator)
 }
 
-pub(super) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object.pointer("/metadata/annotations")?.get(name)?.as_str()
-}
-
 /// Returns a name, marked if an annotation declares the object as the default.
-pub(super) fn default_name(object: &Value, annotations: &[&str]) -> String {
+pub(super) fn default_name(object: &Value, annotation: &str) -> String {
     let name = text(object, "/metadata/name");
-    let is_default = annotations.iter().any(|of| annotation(object, of) == Some("true"));
+    let is_default = object["metadata"]["annotations"][annotation] == "true";
     if is_default { format!("{name} (default)") } else { name.to_owned() }
 }
 

@@ -59,8 +59,6 @@ fn job_status(job: &Value) -> &'static str {
         () if is("Failed") => "Failed",
         () if job.pointer("/metadata/deletionTimestamp").is_some() => "Terminating",
         () if is("Suspended") => "Suspended",
-        () if is("FailureTarget") => "FailureTarget",
-        () if is("SuccessCriteriaMet") => "SuccessCriteriaMet",
         () => "Running",
     }
 }

@@ -57,8 +57,8 @@ fn object_meta() -> Option<&'static Message> {
     }
 }
 
-/// Converts a whole number to an integer, as Go does when it decodes JSON without a type.
-fn use_integer(value: &mut Value) {
+/// Converts a number without a fraction to an integer, as Go does when it decodes JSON without a type.
+pub(crate) fn use_integer(value: &mut Value) {
     let whole = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0);
     if let Some(float) = whole.filter(|float| float.abs() < 9_007_199_254_740_992.0) {
         // The conversion is exact within the bound above.

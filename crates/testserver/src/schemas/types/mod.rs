@@ -11,7 +11,7 @@ mod table;
 mod typed;
 
 pub(crate) use empty::{absent, nothing};
-pub(crate) use metadata::{read_metadata, take_metadata};
+pub(crate) use metadata::{read_metadata, take_metadata, use_integer};
 pub(crate) use read::read;
 pub(crate) use table::{Base, Empty, Field, Form, Message, Shape, Types};
 pub(crate) use typed::{ExpectedValue, Typed};

@@ -39,7 +39,7 @@ pub(crate) fn check(verb: Verb, query: &Query, headers: &HeaderMap) -> Result<()
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let text = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-        causes.push(Cause::invalid("fieldManager", &format!("{manager:?}"), &text));
+        causes.push(Cause::invalid_text("fieldManager", manager, &text));
     }
     if causes.is_empty() { Ok(()) } else { Err(Status::invalid_options(kind, causes)) }
 }

@@ -1,4 +1,4 @@
-//! Checks the types of an expression, with the messages of cel-go.
+//! Checks the types of an expression, with messages like those of cel-go.
 
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::{
@@ -7,7 +7,6 @@ use kube_cel::cel::common::ast::{
 use std::sync::Arc;
 
 use crate::schemas::crd::cel::operations::call;
-use crate::schemas::crd::cel::parse::NodeError;
 use crate::schemas::crd::cel::types::{FUNCTIONS, Overload, PARAMS, Type};
 
 /// The names of the types, which are values of the type `type`.
@@ -17,8 +16,8 @@ pub(super) const TYPE_NAMES: [&str; 10] =
 /// Checks an expression in which the variables have these types. Returns its type.
 ///
 /// # Errors
-/// Returns all errors, with the numbers of the nodes.
-pub(super) fn check(tree: &IdedExpr, variables: Vec<(&str, Type)>) -> Result<Type, Vec<NodeError>> {
+/// Returns all errors.
+pub(super) fn check(tree: &IdedExpr, variables: Vec<(&str, Type)>) -> Result<Type, Vec<String>> {
     let mut checker = Checker { variables, bound: Vec::new(), errors: Vec::new(), allows_mixed: false };
     let kind = checker.node(tree);
     let kind = checker.resolve(&kind);
@@ -30,14 +29,14 @@ struct Checker<'a> {
     variables: Vec<(&'a str, Type)>,
     /// The types of the bound type parameters.
     bound: Vec<Option<Type>>,
-    errors: Vec<NodeError>,
+    errors: Vec<String>,
     /// True in the arguments of `format`, where the elements of a list may have different types.
     allows_mixed: bool,
 }
 
 impl<'a> Checker<'a> {
-    fn fail(&mut self, id: u64, text: String) -> Type {
-        self.errors.push((id, text));
+    fn fail(&mut self, text: String) -> Type {
+        self.errors.push(text);
         Type::Dyn
     }
 
@@ -47,14 +46,14 @@ impl<'a> Checker<'a> {
             Expr::Ident(name) => match self.variable(name) {
                 Some(kind) => kind,
                 None if TYPE_NAMES.contains(&name.as_str()) => Type::Named("type"),
-                None => self.fail(tree.id, format!("undeclared reference to '{name}' (in container '')")),
+                None => self.fail(format!("undeclared reference to '{name}' (in container '')")),
             },
             Expr::Select(select) => {
                 let operand = self.node(&select.operand);
-                let kind = self.select(tree.id, &operand, &select.field);
+                let kind = self.select(&operand, &select.field);
                 if select.test { Type::Named("bool") } else { kind }
             }
-            Expr::Call(call) => self.call(tree.id, call),
+            Expr::Call(call) => self.call(call),
             Expr::Comprehension(all) => self.comprehension(all),
             Expr::List(list) => {
                 let mut items = None;
@@ -64,13 +63,13 @@ impl<'a> Checker<'a> {
                         (true, Type::Optional(inner)) => (*inner).clone(),
                         (_, kind) => kind,
                     };
-                    self.join(element.id, &mut items, kind);
+                    self.join(&mut items, kind);
                 }
                 Type::List(Arc::new(items.unwrap_or_else(|| self.fresh())))
             }
             Expr::Map(map) => self.map(map),
             Expr::Struct(all) => {
-                self.fail(tree.id, format!("undeclared reference to '{}' (in container '')", all.type_name))
+                self.fail(format!("undeclared reference to '{}' (in container '')", all.type_name))
             }
             Expr::Unspecified => Type::Dyn,
         }
@@ -90,44 +89,44 @@ impl<'a> Checker<'a> {
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
             let key = self.node(&entry.key);
-            self.join(entry.key.id, &mut keys, key);
+            self.join(&mut keys, key);
             let value = match (entry.optional, self.node(&entry.value)) {
                 (true, Type::Optional(inner)) => (*inner).clone(),
                 (_, kind) => kind,
             };
-            self.join(entry.value.id, &mut values, value);
+            self.join(&mut values, value);
         }
         let [keys, values] = [keys, values].map(|kind| Arc::new(kind.unwrap_or_else(|| self.fresh())));
         Type::Map(keys, values)
     }
 
     /// Adds an element to the common type of a literal list or map.
-    fn join(&mut self, id: u64, common: &mut Option<Type>, kind: Type) {
+    fn join(&mut self, common: &mut Option<Type>, kind: Type) {
         match common {
             None => *common = Some(kind),
             Some(common) if self.unify(common, &kind) => {}
             Some(common) if self.allows_mixed => *common = Type::Dyn,
             Some(common) => {
                 let (expected, found) = (self.resolve(common), self.resolve(&kind));
-                self.fail(id, format!("expected type '{expected}' but found '{found}'"));
+                self.fail(format!("expected type '{expected}' but found '{found}'"));
             }
         }
     }
 
-    fn select(&mut self, id: u64, operand: &Type, field: &str) -> Type {
+    fn select(&mut self, operand: &Type, field: &str) -> Type {
         match self.resolve(operand) {
-            Type::Optional(inner) => Type::Optional(Arc::new(self.select(id, &inner, field))),
+            Type::Optional(inner) => Type::Optional(Arc::new(self.select(&inner, field))),
             Type::Map(_, values) => (*values).clone(),
             Type::Object(object) => match object.field(field) {
                 Some(kind) => kind.clone(),
-                None => self.fail(id, format!("undefined field '{field}'")),
+                None => self.fail(format!("undefined field '{field}'")),
             },
             Type::Dyn | Type::Param(_) => Type::Dyn,
-            other => self.fail(id, format!("type '{other}' does not support field selection")),
+            other => self.fail(format!("type '{other}' does not support field selection")),
         }
     }
 
-    fn call(&mut self, id: u64, call: &'a CallExpr) -> Type {
+    fn call(&mut self, call: &'a CallExpr) -> Type {
         match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
             (operators::LOGICAL_AND | operators::LOGICAL_OR, None, args) => {
                 args.iter().for_each(|arg| self.expect_bool(arg));
@@ -136,7 +135,7 @@ impl<'a> Checker<'a> {
             (operators::OPT_SELECT, None, [operand, field]) => {
                 let operand = self.node(operand);
                 let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Type::Dyn };
-                match self.select(id, &operand, field.inner()) {
+                match self.select(&operand, field.inner()) {
                     kind @ Type::Optional(_) => kind,
                     kind => Type::Optional(Arc::new(kind)),
                 }
@@ -148,7 +147,7 @@ impl<'a> Checker<'a> {
             ) => {
                 let (target, inner) = (self.node(target), self.fresh());
                 if !self.unify(&Type::Optional(Arc::new(inner.clone())), &target) {
-                    return self.no_overload(id, name, true, &[target]);
+                    return self.no_overload(name, true, &[target]);
                 }
                 self.variables.push((variable, inner));
                 let kind = self.node(body);
@@ -159,8 +158,8 @@ impl<'a> Checker<'a> {
                 let qualified =
                     target.and_then(|target| self.namespace(target)).map(|space| format!("{space}.{name}"));
                 match qualified.filter(|name| FUNCTIONS.contains_key(name.as_str())) {
-                    Some(name) => self.function(id, &name, None, args),
-                    None => self.function(id, name, target, args),
+                    Some(name) => self.function(&name, None, args),
+                    None => self.function(name, target, args),
                 }
             }
         }
@@ -178,11 +177,11 @@ impl<'a> Checker<'a> {
         let kind = self.node(tree);
         if !self.unify(&Type::Named("bool"), &kind) {
             let kind = self.resolve(&kind);
-            self.fail(tree.id, format!("expected type 'bool' but found '{kind}'"));
+            self.fail(format!("expected type 'bool' but found '{kind}'"));
         }
     }
 
-    fn function(&mut self, id: u64, name: &str, target: Option<&'a IdedExpr>, args: &'a [IdedExpr]) -> Type {
+    fn function(&mut self, name: &str, target: Option<&'a IdedExpr>, args: &'a [IdedExpr]) -> Type {
         let count = args.len() + usize::from(target.is_some());
         let fits =
             |overload: &&Overload| overload.is_method == target.is_some() && overload.params.len() == count;
@@ -190,13 +189,13 @@ impl<'a> Checker<'a> {
         if overloads.and_then(|all| all.iter().find(fits)).is_some_and(|first| !first.is_supported) {
             let text =
                 format!("kube-testserver does not support the function '{name}' with {count} parameters");
-            return self.fail(id, text);
+            return self.fail(text);
         }
         let outer = std::mem::replace(&mut self.allows_mixed, name == "format");
         let kinds: Vec<Type> = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
         self.allows_mixed = outer;
         let Some(overloads) = overloads else {
-            return self.fail(id, format!("undeclared reference to '{name}' (in container '')"));
+            return self.fail(format!("undeclared reference to '{name}' (in container '')"));
         };
         self.check_literal(name, args);
         let mut result: Option<Type> = None;
@@ -215,21 +214,21 @@ impl<'a> Checker<'a> {
                 _ => found,
             });
         }
-        result.unwrap_or_else(|| self.no_overload(id, name, target.is_some(), &kinds))
+        result.unwrap_or_else(|| self.no_overload(name, target.is_some(), &kinds))
     }
 
-    fn no_overload(&mut self, id: u64, name: &str, is_method: bool, kinds: &[Type]) -> Type {
+    fn no_overload(&mut self, name: &str, is_method: bool, kinds: &[Type]) -> Type {
         let kinds: Vec<String> = kinds.iter().map(|kind| self.resolve(kind).to_string()).collect();
         let signature = match kinds.split_first() {
             Some((target, args)) if is_method => format!("{target}.({})", args.join(", ")),
             _ => format!("({})", kinds.join(", ")),
         };
-        self.fail(id, format!("found no matching overload for '{name}' applied to '{signature}'"))
+        self.fail(format!("found no matching overload for '{name}' applied to '{signature}'"))
     }
 
     /// Rejects literal arguments that cannot be parsed.
     fn check_literal(&mut self, name: &str, args: &[IdedExpr]) {
-        let [IdedExpr { id, expr: Expr::Literal(LiteralValue::String(text)) }, ..] = args else { return };
+        let [IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }, ..] = args else { return };
         let text = text.inner();
         let is_invalid = match name {
             "matches" => regex::Regex::new(text).is_err(),
@@ -237,7 +236,7 @@ impl<'a> Checker<'a> {
             _ => false,
         };
         if is_invalid {
-            self.fail(*id, format!("invalid {name} argument"));
+            self.fail(format!("invalid {name} argument"));
         }
     }
 
@@ -252,7 +251,7 @@ impl<'a> Checker<'a> {
                 let text = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.fail(all.iter_range.id, text)
+                self.fail(text)
             }
         };
         self.variables.extend([(all.accu_var.as_str(), initial.clone()), (all.iter_var.as_str(), item)]);
@@ -260,7 +259,7 @@ impl<'a> Checker<'a> {
         let step = self.node(&all.loop_step);
         if !self.unify(&initial, &step) {
             let (expected, found) = (self.resolve(&initial), self.resolve(&step));
-            self.fail(all.loop_step.id, format!("expected type '{expected}' but found '{found}'"));
+            self.fail(format!("expected type '{expected}' but found '{found}'"));
         }
         self.variables.pop();
         let result = self.node(&all.result);

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::schemas::crd::cel::check::check;
 use crate::schemas::crd::cel::names::escape;
-use crate::schemas::crd::cel::parse::{NodeError, parse};
+use crate::schemas::crd::cel::parse::parse;
 use crate::schemas::crd::cel::types::{Type, declared};
 use crate::schemas::crd::cel::{Rule, Rules};
 use crate::schemas::crd::check::field_path;
@@ -134,7 +134,7 @@ fn compile_rule(
 }
 
 /// Returns a checked expression, and the name of its type.
-fn typed(tree: IdedExpr, kind: &Type, optional_old_self: bool) -> Result<(IdedExpr, String), Vec<NodeError>> {
+fn typed(tree: IdedExpr, kind: &Type, optional_old_self: bool) -> Result<(IdedExpr, String), Vec<String>> {
     let old = if optional_old_self { Type::Optional(kind.clone().into()) } else { kind.clone() };
     let found = check(&tree, vec![("self", kind.clone()), ("oldSelf", old)])?;
     Ok((tree, found.to_string()))

@@ -186,9 +186,7 @@ fn contains(item: &Value, container: &Value) -> Option<bool> {
 fn size(value: &Value) -> Evaluated {
     let size = match value {
         Value::String(text) => text.chars().count(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::List(list) => list.len(),
-        Value::Map(map) => map.map.len(),
+        Value::Bytes(_) | Value::List(_) | Value::Map(_) => length(value),
         _ => return no_overload(),
     };
     Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))

@@ -189,27 +189,18 @@ impl Run {
                 None => site.message(),
             },
             Err(failure) => {
-                let (detail, result) = match failure {
-                    Failure::OverBudget => (
-                        format!(
-                            "validation failed: the cost budget is spent, no further validation rules will be run after \
-                             rule: {}",
-                            rule.label
-                        ),
-                        Err(Exhausted),
+                let is_spent = failure == Failure::OverBudget;
+                let detail = match failure {
+                    Failure::OverBudget => format!("the cost budget is spent after rule: {}", rule.label),
+                    Failure::Error(error) if error.starts_with("no such overload") => format!(
+                        "'{error}': call arguments did not match a supported operator, function or macro \
+                         signature for rule: {}",
+                        rule.label
                     ),
-                    Failure::Error(error) if error.starts_with("no such overload") => (
-                        format!(
-                            "'{error}': call arguments did not match a supported operator, function or macro \
-                             signature for rule: {}",
-                            rule.label
-                        ),
-                        Ok(()),
-                    ),
-                    Failure::Error(error) => (format!("{error} evaluating rule: {}", rule.label), Ok(())),
+                    Failure::Error(error) => format!("{error} evaluating rule: {}", rule.label),
                 };
                 self.outcome.causes.push(site.error(&detail));
-                return result;
+                return if is_spent { Err(Exhausted) } else { Ok(()) };
             }
         };
         let cause = site.cause(&detail);
@@ -231,9 +222,7 @@ impl Run {
                 Ok(if is_usable { text.into() } else { site.message() })
             }
             Err(Failure::OverBudget) => {
-                let detail = "messageExpression evaluation failed due to running out of cost budget, no further \
-                              validation rules will be run";
-                self.add(site, site.error(detail));
+                self.add(site, site.error("the cost budget is spent evaluating messageExpression"));
                 Err(Exhausted)
             }
             _ => Ok(site.message()),

@@ -20,7 +20,7 @@ pub(super) fn subresources(version: &Value, at: &str) -> Vec<Cause> {
             causes.extend((key != "labelSelectorPath").then(|| Cause::required(&field, "")));
         } else if !parts.iter().any(|part| path.starts_with(part)) {
             let detail = format!("should be a json path under {}", parts.join(" or "));
-            causes.push(Cause::invalid(&field, &format!("{path:?}"), &detail));
+            causes.push(Cause::invalid_text(&field, path, &detail));
         }
     }
     causes
@@ -36,18 +36,12 @@ pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
             causes.push(Cause::required(&field("name"), ""));
         }
         let types = format!("must be one of {}", TYPES.join(","));
-        match text(column, "type") {
-            "" => causes.push(Cause::required(&field("type"), &types)),
-            known if TYPES.contains(&known) => {}
-            other => causes.push(Cause::invalid(&field("type"), &format!("{other:?}"), &types)),
+        if !TYPES.contains(&text(column, "type")) {
+            causes.push(Cause::wrong_text(&field("type"), text(column, "type"), &types));
         }
-        match text(column, "jsonPath") {
-            "" => causes.push(Cause::required(&field("JSONPath"), "")),
-            path if path.starts_with('.') => {}
-            path => {
-                let detail = "must be a simple json path starting with .";
-                causes.push(Cause::invalid(&field("JSONPath"), &format!("{path:?}"), detail));
-            }
+        if !text(column, "jsonPath").starts_with('.') {
+            let detail = "must be a simple json path starting with .";
+            causes.push(Cause::wrong_text(&field("JSONPath"), text(column, "jsonPath"), detail));
         }
     }
     causes
@@ -84,7 +78,7 @@ pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
                 continue;
             }
         };
-        causes.push(Cause::invalid(&field, &format!("{path:?}"), detail));
+        causes.push(Cause::invalid_text(&field, path, detail));
     }
     if seen.len() as u64 > MAX_SELECTABLE_FIELDS {
         causes.push(Cause::too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));

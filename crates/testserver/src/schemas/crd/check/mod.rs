@@ -30,7 +30,7 @@ pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     if name != format!("{plural}.{group}") {
         let text = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), text));
+        causes.push(Cause::invalid_text("metadata.name", name, text));
     }
     causes.extend(spec::check(crd));
     causes.extend(stored_versions(crd));
@@ -50,7 +50,7 @@ pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
         let value = text(spec, pointer);
         if value != text(old, pointer) {
             let field = format!("spec{}", pointer.replace('/', "."));
-            causes.push(Cause::invalid(&field, &format!("{value:?}"), "field is immutable"));
+            causes.push(Cause::invalid_text(&field, value, "field is immutable"));
         }
     }
     causes.extend(stored_versions(after));
@@ -106,7 +106,7 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
             continue;
         }
         let text = "missing from spec.versions; a stored version must remain in spec.versions";
-        causes.push(Cause::invalid(&format!("{FIELD}[{index}]"), &format!("{name:?}"), text));
+        causes.push(Cause::invalid_text(&format!("{FIELD}[{index}]"), name, text));
     }
     causes
 }
@@ -130,10 +130,7 @@ fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
     let field = format!("metadata.annotations[{APPROVED}]");
     let text =
         format!("protected groups must have approval annotation \"{APPROVED}\" with a URL or \"unapproved\"");
-    Some(match value.as_str() {
-        "" => Cause::required(&field, &text),
-        value => Cause::invalid(&field, &format!("{value:?}"), &text),
-    })
+    Some(Cause::wrong_text(&field, &value, &text))
 }
 
 fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {

@@ -23,7 +23,7 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
         let value = name(key);
         if !value.is_empty() && !is_label_1035(&value.to_lowercase()) {
             let detail = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
-            causes.push(Cause::invalid(&format!("spec.names.{key}"), &format!("{value:?}"), &detail));
+            causes.push(Cause::invalid_text(&format!("spec.names.{key}"), value, &detail));
         }
     }
     for (index, short) in texts(names, "shortNames").enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
     let (kind, list_kind) = (name("kind"), name("listKind"));
     if !kind.is_empty() && kind == list_kind {
         let detail = "kind and listKind may not be the same";
-        causes.push(Cause::invalid("spec.names.listKind", &format!("{list_kind:?}"), detail));
+        causes.push(Cause::invalid_text("spec.names.listKind", list_kind, detail));
     }
     for (index, category) in texts(names, "categories").enumerate() {
         causes.extend(label(&format!("spec.names.categories[{index}]"), category));
@@ -43,5 +43,5 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
 /// Checks a label. An empty label is permitted.
 pub(super) fn label(field: &str, value: &str) -> Option<Cause> {
     let good = value.is_empty() || is_label_1035(value);
-    (!good).then(|| Cause::invalid(field, &format!("{value:?}"), LABEL_1035))
+    (!good).then(|| Cause::invalid_text(field, value, LABEL_1035))
 }

@@ -52,7 +52,7 @@ fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
     let kind = text(schema, "type");
     if !kind.is_empty() && kind != "object" {
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        return Some(Cause::invalid(&format!("{at}.type"), &format!("{kind:?}"), detail));
+        return Some(Cause::invalid_text(&format!("{at}.type"), kind, detail));
     }
     let keywords = schema.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let lost = keywords.map(|(key, _)| key).find(|key| !AT_ROOT.split(' ').any(|allowed| allowed == *key))?;
@@ -121,19 +121,12 @@ fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<
     let additional = schema.get("additionalProperties").filter(|value| !value.is_null());
     let both = additional.is_some_and(|value| *value != true) && properties(schema).next().is_some();
     let items_are_list = schema.get("items").is_some_and(Value::is_array);
+    let embedded = context.meta && node::is_embedded(schema);
     for (is_wrong, key, detail) in [
         (kind == "null", "type", "type cannot be set to null, use nullable as an alternative"),
         (items_are_list, "items", "items must be a schema object and not an array"),
-        (
-            context.meta && node::is_embedded(schema),
-            "x-kubernetes-embedded-resource",
-            "must not be used inside of resource meta",
-        ),
-        (
-            flag(schema, "uniqueItems"),
-            "uniqueItems",
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-        ),
+        (embedded, "x-kubernetes-embedded-resource", "must not be used inside of resource meta"),
+        (flag(schema, "uniqueItems"), "uniqueItems", "uniqueItems cannot be set to true"),
         (both, "additionalProperties", "additionalProperties and properties are mutual exclusive"),
     ] {
         if is_wrong {
@@ -154,10 +147,8 @@ fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
             continue;
         }
         let (field, detail) = (format!("{at}.type"), format!("must be {wanted} if {key} is specified"));
-        match text(schema, "type") {
-            kind if kind == wanted => {}
-            "" => causes.push(Cause::required(&field, &detail)),
-            other => causes.push(Cause::invalid(&field, &format!("{other:?}"), &detail)),
+        if text(schema, "type") != wanted {
+            causes.push(Cause::wrong_text(&field, text(schema, "type"), &detail));
         }
         if !supported.contains(&value) {
             causes.push(Cause::unsupported(&format!("{at}.{key}"), value, supported));
@@ -166,10 +157,7 @@ fn list_and_map_types(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     let has_keys = texts(schema, MAP_KEYS).next().is_some();
     if has_keys && list_type != "map" {
         let (field, detail) = (format!("{at}.{list_key}"), format!("must be map if {MAP_KEYS} is non-empty"));
-        causes.push(match list_type {
-            "" => Cause::required(&field, &detail),
-            other => Cause::invalid(&field, &format!("{other:?}"), &detail),
-        });
+        causes.push(Cause::wrong_text(&field, list_type, &detail));
     }
     let items = node::items(schema).unwrap_or(&Value::Null);
     let is_list = matches!((list_type, text(schema, "type")), ("set", "array"));
@@ -199,7 +187,7 @@ fn keys_of_map(schema: &Value, items: &Value, at: &str, causes: &mut Vec<Cause>)
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
         causes.push(match items {
             Value::Null => Cause::required(&format!("{at}.items"), detail),
-            _ => Cause::invalid(&format!("{at}.items.type"), &format!("{kind:?}"), detail),
+            _ => Cause::invalid_text(&format!("{at}.items.type"), kind, detail),
         });
         return;
     }
@@ -212,7 +200,7 @@ fn keys_of_map(schema: &Value, items: &Value, at: &str, causes: &mut Vec<Cause>)
         let item_field = format!("{at}.items.properties[{key}]");
         if let kind @ ("array" | "object") = text(property, "type") {
             let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            causes.push(Cause::invalid(&format!("{item_field}.type"), &format!("{kind:?}"), detail));
+            causes.push(Cause::invalid_text(&format!("{item_field}.type"), kind, detail));
         }
         if !texts(items, "required").any(|required| required == key) && node::default(property).is_none() {
             let detail = format!(

@@ -8,7 +8,7 @@ use crate::schemas::crd::check::{conversion, features, is_shared, names, schema}
 use crate::schemas::crd::definition::{text, versions};
 use crate::schemas::crd::schema::node::{self, flag};
 use crate::status::Cause;
-use crate::wire::names::{LABEL_1035, SUBDOMAIN, is_label_1035, is_subdomain};
+use crate::wire::names::{LABEL_1035, is_label_1035, is_subdomain};
 use crate::wire::object::Object;
 
 /// The pointer to the schema of a version.
@@ -33,12 +33,8 @@ pub(super) fn check(crd: &Object) -> Vec<Cause> {
 fn group(group: &str) -> Option<Cause> {
     match group {
         "" => Some(Cause::required("spec.group", "")),
-        _ if !is_subdomain(group) => Some(Cause::invalid("spec.group", &format!("{group:?}"), SUBDOMAIN)),
-        _ if !group.contains('.') => {
-            let detail = "should be a domain with at least one dot";
-            Some(Cause::invalid("spec.group", &format!("{group:?}"), detail))
-        }
-        _ => None,
+        _ if is_subdomain(group) && group.contains('.') => None,
+        _ => Some(Cause::invalid_text("spec.group", group, "must be a domain with at least one dot")),
     }
 }
 
@@ -59,7 +55,7 @@ fn each_version(crd: &Object) -> Vec<Cause> {
         let at = format!("spec.versions[{index}]");
         let name = node::text(version, "name");
         if !is_label_1035(name) {
-            causes.push(Cause::invalid(&format!("{at}.name"), &format!("{name:?}"), LABEL_1035));
+            causes.push(Cause::invalid_text(&format!("{at}.name"), name, LABEL_1035));
         }
         if !version.pointer(SCHEMA).is_some_and(Value::is_object) {
             causes.push(Cause::required(&format!("{at}.schema.openAPIV3Schema"), ""));
@@ -86,7 +82,7 @@ fn deprecation(version: &Value, at: &str) -> Option<Cause> {
     let warning = version.get("deprecationWarning").and_then(Value::as_str)?;
     let detail = "can only be set for deprecated versions";
     let field = format!("{at}.deprecationWarning");
-    (!flag(version, "deprecated")).then(|| Cause::invalid(&field, &format!("{warning:?}"), detail))
+    (!flag(version, "deprecated")).then(|| Cause::invalid_text(&field, warning, detail))
 }
 
 /// Validates the versions as a list.

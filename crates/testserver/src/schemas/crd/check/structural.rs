@@ -7,52 +7,40 @@ use serde_json::{Value, json};
 use crate::schemas::crd::schema::node::{self, Additional, flag, properties, text};
 use crate::status::Cause;
 
-/// The position of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Root,
-    Item,
-    Field,
-}
-
 /// Returns the structural errors in the order of the real server.
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    node(schema, Level::Root, at, &mut causes);
+    node(schema, true, at, &mut causes);
     complete(schema, schema, at, at, &mut causes);
     causes.sort_by_cached_key(Cause::line);
     causes
 }
 
-fn node(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
+fn node(schema: &Value, root: bool, at: &str, causes: &mut Vec<Cause>) {
     let kind = text(schema, "type");
     match node::items(schema) {
-        Some(items) => node(items, Level::Item, &format!("{at}.items"), causes),
+        Some(items) => node(items, false, &format!("{at}.items"), causes),
         None if kind == "array" => causes.push(Cause::required(&format!("{at}.items"), "must be specified")),
         None => {}
     }
     for (name, property) in properties(schema) {
-        node(property, Level::Field, &format!("{at}.properties[{name}]"), causes);
+        node(property, false, &format!("{at}.properties[{name}]"), causes);
     }
     let additional = node::additional(schema);
-    if level == Level::Root && !matches!(additional, Additional::Unknown) {
+    if root && !matches!(additional, Additional::Unknown) {
         causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), "must not be used at the root"));
     }
     if let Additional::Schema(additional) = additional {
-        node(additional, Level::Field, &format!("{at}.additionalProperties"), causes);
+        node(additional, false, &format!("{at}.additionalProperties"), causes);
     }
-    extensions(schema, level, at, causes);
+    extensions(schema, at, causes);
     let any_of = is_int_or_string(schema);
     let in_all_of = schema.pointer("/allOf/0").is_some_and(is_int_or_string);
     values(schema, any_of, in_all_of, at, causes);
-    if level == Level::Root && !kind.is_empty() && kind != "object" {
-        causes.push(Cause::invalid(
-            &format!("{at}.type"),
-            &format!("{kind:?}"),
-            "must be object at the root",
-        ));
+    if root && !kind.is_empty() && kind != "object" {
+        causes.push(Cause::invalid_text(&format!("{at}.type"), kind, "must be object at the root"));
     }
-    type_and_metadata(schema, level, at, causes);
+    type_and_metadata(schema, root, at, causes);
 }
 
 /// Returns whether the node is the alternative of an integer and a text. Only this alternative may
@@ -61,7 +49,7 @@ fn is_int_or_string(schema: &Value) -> bool {
     schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
 }
 
-fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
+fn extensions(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     let (embedded, preserves) = (node::is_embedded(schema), node::preserves(schema));
     let int_or_string = flag(schema, "x-kubernetes-int-or-string");
     let detail = "must be false if x-kubernetes-int-or-string is true";
@@ -73,17 +61,9 @@ fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
     let (kind, field) = (text(schema, "type"), format!("{at}.type"));
     if embedded && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
-        causes.push(match kind {
-            "" => Cause::required(&field, detail),
-            other => Cause::invalid(&field, &format!("{other:?}"), detail),
-        });
+        causes.push(Cause::wrong_text(&field, kind, detail));
     } else if kind.is_empty() && !int_or_string && !preserves {
-        let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
-        };
-        causes.push(Cause::required(&field, detail));
+        causes.push(Cause::required(&field, "must not be empty"));
     }
     if embedded && !matches!(node::additional(schema), Additional::Unknown) {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
@@ -98,8 +78,8 @@ fn extensions(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
 
 /// Checks kind, apiVersion and metadata of an object. A schema may restrict only the name in the
 /// metadata.
-fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Cause>) {
-    if level != Level::Root && !node::is_embedded(schema) {
+fn type_and_metadata(schema: &Value, root: bool, at: &str, causes: &mut Vec<Cause>) {
+    if !root && !node::is_embedded(schema) {
         return;
     }
     let mut needs = |name: &str, wanted: &str| {
@@ -107,13 +87,13 @@ fn type_and_metadata(schema: &Value, level: Level, at: &str, causes: &mut Vec<Ca
         let kind = text(property, "type");
         if kind != wanted {
             let field = format!("{at}.properties[{name}].type");
-            causes.push(Cause::invalid(&field, &format!("{kind:?}"), &format!("must be {wanted}")));
+            causes.push(Cause::invalid_text(&field, kind, &format!("must be {wanted}")));
         }
     };
     needs("kind", "string");
     needs("apiVersion", "string");
     needs("metadata", "object");
-    let Some(metadata) = node::property(schema, "metadata").filter(|_| level == Level::Root) else { return };
+    let Some(metadata) = node::property(schema, "metadata").filter(|_| root) else { return };
     let names = properties(metadata).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
     let keys = metadata.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let plain = keys.map(|(key, _)| key.as_str()).all(|key| matches!(key, "type" | "properties" | "default"));
@@ -145,7 +125,12 @@ fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, cau
     }
 }
 
-/// Rejects keywords that are forbidden under `allOf`, `anyOf`, `oneOf` and `not`.
+/// The keywords that are forbidden under `allOf`, `anyOf`, `oneOf` and `not`.
+const NOT_NESTED: &str = "type additionalProperties default title description nullable \
+    x-kubernetes-preserve-unknown-fields x-kubernetes-embedded-resource x-kubernetes-int-or-string \
+    x-kubernetes-list-map-keys x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-validations";
+
+/// Rejects keywords that are forbidden in nested schemas.
 fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) {
     values(schema, skip_any_of, false, at, causes);
     if let Some(items) = node::items(schema) {
@@ -154,25 +139,10 @@ fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) 
     for (name, property) in properties(schema) {
         nested(property, false, &format!("{at}.properties[{name}]"), causes);
     }
-    for (key, must) in [
-        ("type", "be empty"),
-        ("additionalProperties", "be undefined"),
-        ("default", "be undefined"),
-        ("title", "be empty"),
-        ("description", "be empty"),
-        ("nullable", "be false"),
-        ("x-kubernetes-preserve-unknown-fields", "be false"),
-        ("x-kubernetes-embedded-resource", "be false"),
-        ("x-kubernetes-int-or-string", "be false"),
-        ("x-kubernetes-list-map-keys", "be empty"),
-        ("x-kubernetes-list-type", "be undefined"),
-        ("x-kubernetes-map-type", "be undefined"),
-        ("x-kubernetes-validations", "be empty"),
-    ] {
+    for key in NOT_NESTED.split(' ') {
         let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
-        let is_set = schema.get(key).is_some_and(|value| is_set(value) || key == "additionalProperties");
-        if is_set {
-            causes.push(Cause::forbidden(&format!("{at}.{key}"), &format!("must {must} to be structural")));
+        if schema.get(key).is_some_and(|value| is_set(value) || key == "additionalProperties") {
+            causes.push(Cause::forbidden(&format!("{at}.{key}"), "must not be set to be structural"));
         }
     }
     if node::property(schema, "metadata").is_some() {

@@ -85,7 +85,7 @@ fn versions_are_unique_with_one_storage_version() {
 #[test]
 fn schemas_must_be_structural() {
     for (schema, expected) in [
-        (json!({}), "S.type: Required value: must not be empty at the root"),
+        (json!({}), "S.type: Required value: must not be empty"),
         (json!({"type": "string"}), "S.type: Invalid value: \"string\": must be object at the root"),
         (
             json!({"type": "object", "nullable": true}),
@@ -103,7 +103,7 @@ fn schemas_must_be_structural() {
         assert_eq!(errors(crd(&schema)), [expected]);
     }
     for (field, expected) in [
-        (json!({}), "S.properties[a].type: Required value: must not be empty for specified object fields"),
+        (json!({}), "S.properties[a].type: Required value: must not be empty"),
         (json!({"type": "array"}), "S.properties[a].items: Required value: must be specified"),
         (
             json!({"type": "foo"}),
@@ -129,9 +129,9 @@ fn schemas_must_be_structural() {
             &json!({"type": "string", "allOf": [{"type": "string", "description": "x", "default": "y"}]})
         ),
         [
-            "S.properties[a].allOf[0].default: Forbidden: must be undefined to be structural",
-            "S.properties[a].allOf[0].description: Forbidden: must be empty to be structural",
-            "S.properties[a].allOf[0].type: Forbidden: must be empty to be structural",
+            "S.properties[a].allOf[0].default: Forbidden: must not be set to be structural",
+            "S.properties[a].allOf[0].description: Forbidden: must not be set to be structural",
+            "S.properties[a].allOf[0].type: Forbidden: must not be set to be structural",
         ]
     );
 }

@@ -11,8 +11,10 @@ use crate::wire::names::{is_label, is_subdomain};
 /// The formats that kube-apiserver knows and this server does not check.
 const UNCHECKED: &str = "bsonobjectid creditcard hexcolor isbn isbn10 isbn13 password rgbcolor ssn";
 
+type Check = fn(&str) -> bool;
+
 /// The formats that a function checks.
-const FUNCTIONS: [(&str, fn(&str) -> bool); 7] = [
+const FUNCTIONS: [(&str, Check); 7] = [
     ("cidr", is_cidr),
     ("date", is_date),
     ("datetime", is_date_time),

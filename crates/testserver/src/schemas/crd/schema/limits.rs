@@ -22,7 +22,7 @@ pub(super) fn object(schema: &Value, object: &Map<String, Value>, name: &str, at
     if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
         let unknown = object.keys().filter(|key| node::property(schema, key).is_none());
         causes.extend(unknown.map(|key| {
-            Cause::invalid(at, &format!("{key:?}"), &format!("{name}.{key} in body is a forbidden property"))
+            Cause::invalid_text(at, key, &format!("{name}.{key} in body is a forbidden property"))
         }));
     }
     causes

@@ -13,11 +13,12 @@ pub(crate) mod validate;
 
 use std::sync::OnceLock;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 #[cfg(feature = "cel")]
 use crate::schemas::crd::cel::{self, Rules};
 use crate::schemas::crd::schema::validate::{Before, NO_FIELD, Validator};
+use crate::schemas::types;
 use crate::status::Cause;
 
 type Object = Map<String, Value>;
@@ -63,7 +64,7 @@ impl Schema {
     /// Returns the message for invalid metadata of the object or of an embedded object.
     pub(crate) fn read(&self, object: &mut Object) -> Result<Vec<String>, String> {
         let mut unknown = match object.get_mut("metadata") {
-            Some(metadata) => crate::schemas::types::take_metadata(metadata)?,
+            Some(metadata) => types::take_metadata(metadata)?,
             None => Vec::new(),
         };
         object.values_mut().for_each(use_integers);
@@ -152,14 +153,7 @@ impl Schema {
 /// Converts numbers without a fraction to integers, like a round trip through Go's JSON.
 fn use_integers(value: &mut Value) {
     match value {
-        Value::Number(number) => {
-            let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
-            // Above 2^53, a float does not represent every integer, so these numbers stay unchanged.
-            if let Some(float) = whole.filter(|float| float.abs() < 9_007_199_254_740_992.0) {
-                // Exact below 2^53.
-                *number = Number::from(float as i64);
-            }
-        }
+        Value::Number(_) => types::use_integer(value),
         Value::Array(list) => list.iter_mut().for_each(use_integers),
         Value::Object(map) => map.values_mut().for_each(use_integers),
         _ => {}

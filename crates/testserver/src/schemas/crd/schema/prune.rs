@@ -10,94 +10,65 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Removes unknown fields of an object, except its type and metadata. Returns their paths in sorted
 /// order.
 pub(crate) fn prune(object: &mut Map<String, Value>, schema: &Value) -> Vec<String> {
-    let (mut path, mut dropped) = (Path::default(), Vec::new());
-    if node::preserves(schema) {
-        keep_map(object, schema, true, &mut path, &mut dropped);
-    } else {
-        prune_map(object, Some(schema), true, &mut path, &mut dropped);
-    }
-    dropped.sort();
-    dropped
+    let mut walk = Walk::default();
+    walk.map(object, Some(schema), node::preserves(schema), true);
+    walk.dropped.sort();
+    walk.dropped
 }
 
 /// Removes unknown fields of a value, such as a default.
 pub(crate) fn prune_value(value: &mut Value, schema: &Value) {
-    prune_any(value, Some(schema), &mut Path::default(), &mut Vec::new());
+    Walk::default().any(value, Some(schema), false);
 }
 
-fn prune_any(value: &mut Value, schema: Option<&Value>, path: &mut Path, dropped: &mut Vec<String>) {
-    match (value, schema) {
-        (value, Some(schema)) if node::preserves(schema) => keep(value, schema, path, dropped),
-        (Value::Object(map), schema) => {
-            prune_map(map, schema, schema.is_some_and(node::is_embedded), path, dropped);
-        }
-        (Value::Array(list), schema) => {
-            let items = schema.and_then(node::items);
-            for (index, item) in list.iter_mut().enumerate() {
-                path.enter_item(index, |path| prune_any(item, items, path, dropped));
+#[derive(Default)]
+struct Walk {
+    path: Path,
+    dropped: Vec<String>,
+}
+
+impl Walk {
+    /// Prunes a value. If `keeps` is true, or if the schema preserves unknown fields, only the values that
+    /// have a schema are pruned.
+    fn any(&mut self, value: &mut Value, schema: Option<&Value>, keeps: bool) {
+        let keeps = keeps || schema.is_some_and(node::preserves);
+        match value {
+            Value::Object(map) => self.map(map, schema, keeps, schema.is_some_and(node::is_embedded)),
+            Value::Array(list) => {
+                let items = schema.and_then(node::items);
+                for (index, item) in list.iter_mut().enumerate() {
+                    let length = self.path.text().len();
+                    self.path.push_item(index);
+                    self.any(item, items, keeps);
+                    self.path.truncate(length);
+                }
             }
+            _ => {}
         }
-        _ => {}
     }
-}
 
-fn prune_map(
-    map: &mut Map<String, Value>,
-    schema: Option<&Value>,
-    embedded: bool,
-    path: &mut Path,
-    dropped: &mut Vec<String>,
-) {
-    map.retain(|key, value| {
-        if embedded && META.contains(&key.as_str()) {
-            return true;
-        }
-        let inner = match schema.map(|schema| (node::property(schema, key), node::additional(schema))) {
-            Some((Some(property), _)) => Some(property),
-            Some((None, Additional::Schema(schema))) => Some(schema),
-            Some((None, Additional::Unspecified)) => None,
-            Some((None, Additional::Unknown)) | None => {
-                dropped.push(path.child(key));
-                return false;
+    fn map(&mut self, map: &mut Map<String, Value>, schema: Option<&Value>, keeps: bool, embedded: bool) {
+        map.retain(|key, value| {
+            if embedded && META.contains(&key.as_str()) {
+                return true;
             }
-        };
-        path.enter(key, |path| prune_any(value, inner, path, dropped));
-        true
-    });
-}
-
-/// Keeps unknown fields, but prunes nested values that have a schema.
-fn keep(value: &mut Value, schema: &Value, path: &mut Path, dropped: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => keep_map(map, schema, node::is_embedded(schema), path, dropped),
-        Value::Array(list) => {
-            let Some(items) = node::items(schema) else { return };
-            for (index, item) in list.iter_mut().enumerate() {
-                path.enter_item(index, |path| keep(item, items, path, dropped));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn keep_map(
-    map: &mut Map<String, Value>,
-    schema: &Value,
-    embedded: bool,
-    path: &mut Path,
-    dropped: &mut Vec<String>,
-) {
-    for (key, value) in map {
-        if embedded && META.contains(&key.as_str()) {
-            continue;
-        }
-        let inner = match (node::property(schema, key), node::additional(schema)) {
-            (Some(property), _) => Some(property),
-            (None, Additional::Schema(schema)) => Some(schema),
-            (None, Additional::Unspecified) => None,
-            (None, Additional::Unknown) => continue,
-        };
-        path.enter(key, |path| prune_any(value, inner, path, dropped));
+            let inner = match schema.map(|schema| (node::property(schema, key), node::additional(schema))) {
+                Some((Some(property), _)) => Some(property),
+                Some((None, Additional::Schema(schema))) => Some(schema),
+                Some((None, Additional::Unspecified)) => None,
+                Some((None, Additional::Unknown)) | None => {
+                    if !keeps {
+                        self.dropped.push(self.path.child(key));
+                    }
+                    return keeps;
+                }
+            };
+            let length = self.path.text().len();
+            self.path.push_field(key);
+            self.any(value, inner, false);
+            self.path.truncate(length);
+            true
+        });
     }
 }
 
