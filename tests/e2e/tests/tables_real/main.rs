@@ -17,8 +17,12 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const NAMESPACE: &str = "tables";
 
 /// The columns whose cells differ, because kube-testserver prints a simpler text.
-const SIMPLER: [(&str, &str); 3] =
-    [("horizontalpodautoscalers", "Targets"), ("nodes", "Kernel-Version"), ("ingressclasses", "Parameters")];
+const SIMPLER: [(&str, &str); 4] = [
+    ("horizontalpodautoscalers", "Targets"),
+    ("nodes", "Kernel-Version"),
+    ("ingressclasses", "Parameters"),
+    ("pods", "Readiness Gates"),
+];
 
 /// An object of `objects.txt`.
 struct Sample {
