@@ -64,7 +64,7 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    fn new(reason: &str, message: impl Into<String>, field: &str) -> Self {
+    pub(crate) fn new(reason: &str, message: impl Into<String>, field: &str) -> Self {
         Self { reason: reason.into(), message: message.into(), field: field.into() }
     }
 
@@ -112,10 +112,6 @@ impl Cause {
 
     pub(crate) fn duplicate(field: &str, shown: &str) -> Self {
         Self::new("FieldValueDuplicate", format!("Duplicate value: {shown}"), field)
-    }
-
-    pub(crate) fn not_found(field: &str, shown: &str) -> Self {
-        Self::new("FieldValueNotFound", format!("Not found: {shown}"), field)
     }
 
     /// Reports a duplicate without the value.

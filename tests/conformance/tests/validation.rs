@@ -1,8 +1,8 @@
-//! The validation of built-in kinds on both servers. The cases are generated, and the answers of
+//! The validation of built-in kinds on both servers. The cases are generated, and the responses of
 //! kube-apiserver are recorded in `validation/answers`.
 //!
-//! With the environment variable `KUBE_INFORMER_RECORD=1`, the tests write the answers and the
-//! differences instead of comparing them.
+//! With the environment variable `KUBE_INFORMER_RECORD=1`, the tests write the responses and the
+//! differences instead of a comparison.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use kube_informer_conformance::validation::{Answers, NO_RESPONSE, answers, folde
 use kube_informer_e2e::real::{Options, RealServer, skip_or_fail};
 use kube_testserver::Server;
 
-/// The minimum share of equal answers, in percent.
+/// The minimum share of equal responses, in percent.
 const MIN_EQUAL_PERCENT: f64 = 95.0;
 /// The admission plugins that change or reject objects of the suite. kube-testserver has no such plugins.
 const PLUGINS: &str = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds,\
@@ -37,13 +37,13 @@ fn differences(expected: &Answers, found: &Answers) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn embedded_server_answers_like_kube_apiserver() -> Result<()> {
+async fn embedded_server_validates_like_kube_apiserver() -> Result<()> {
     let server = Server::new();
     let found = answers(Client::new(server.service(), "default")).await?;
     let expected = recorded()?;
     let different = differences(&expected, &found);
     let percent = 100.0 * (1.0 - different.len() as f64 / expected.len() as f64);
-    let mut text = format!("{} of {} answers differ, ", different.len(), expected.len());
+    let mut text = format!("{} of {} responses differ, ", different.len(), expected.len());
     text.push_str(&format!("{percent:.2} % are equal\n{}\n", different.join("\n")));
     std::io::stderr().write_all(text.as_bytes())?;
     let list: String = different.iter().map(|line| format!("{line}\n")).collect();
@@ -52,13 +52,13 @@ async fn embedded_server_answers_like_kube_apiserver() -> Result<()> {
         std::fs::write(&path, list)?;
         return Ok(());
     }
-    ensure!(std::fs::read_to_string(&path)? == list, "the differences are not those of {}", path.display());
-    ensure!(percent >= MIN_EQUAL_PERCENT, "only {percent:.2} % of the answers are equal");
+    ensure!(std::fs::read_to_string(&path)? == list, "{} lists other differences", path.display());
+    ensure!(percent >= MIN_EQUAL_PERCENT, "only {percent:.2} % of the responses are equal");
     Ok(())
 }
 
 #[tokio::test]
-async fn recorded_answers_are_those_of_real_server() -> Result<()> {
+async fn real_server_returns_recorded_responses() -> Result<()> {
     let options = Options { apiserver_flags: vec![PLUGINS.into()] };
     let Some(server) = RealServer::start_or_skip("validation", recorded()?.len(), options).await? else {
         return Ok(());
@@ -68,7 +68,7 @@ async fn recorded_answers_are_those_of_real_server() -> Result<()> {
     config.default_retry = false;
     let client = Client::try_from(config)?;
     if client.apiserver_version().await?.minor != "36" {
-        return skip_or_fail("validation, whose answers are those of version 1.36", 0);
+        return skip_or_fail("validation, which needs version 1.36", 0);
     }
     let found = answers(client).await?;
     server.stop().await?;
@@ -76,6 +76,6 @@ async fn recorded_answers_are_those_of_real_server() -> Result<()> {
         return record(&found);
     }
     let different = differences(&recorded()?, &found);
-    ensure!(different.is_empty(), "{} answers changed:\n{}", different.len(), different.join("\n"));
+    ensure!(different.is_empty(), "{} responses changed:\n{}", different.len(), different.join("\n"));
     Ok(())
 }

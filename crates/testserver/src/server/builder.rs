@@ -180,7 +180,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets whether the server validates the contents of built-in kinds, like kube-apiserver. Default: `true`.
+    /// Sets whether the server validates the contents of built-in kinds, like kube-apiserver. Default:
+    /// `true`.
     ///
     /// Set `false` for tests that store incomplete objects, for example Pods without containers. Metadata,
     /// ConfigMaps, Secrets, Leases, Events and custom resources are always validated.

@@ -1,4 +1,4 @@
-//! The answers of a server to the cases.
+//! The responses of a server to the cases.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use super::cases::{Base, Case, Verb, bases, cases};
 use crate::raw::{Api, Reply};
 
 const JSON_PATCH: &str = "application/json-patch+json";
-/// The answer to a case that makes kube-apiserver panic.
+/// The response to a case that makes kube-apiserver panic.
 pub const NO_RESPONSE: &str = "no response";
 /// The number of requests that the server processes at the same time.
 const CONCURRENCY: usize = 8;
 
-/// Creates each object, and returns the stored objects and the answers to all cases.
+/// Creates each object, and returns the stored objects and the responses to all cases.
 ///
 /// The cases are dry runs, so they do not change the server.
 ///
@@ -30,7 +30,7 @@ pub async fn answers(client: Client) -> Result<Answers> {
     api.post("/api/v1/namespaces", &namespace).await?.expect(201)?;
     let bases = bases()?;
     let mut answers = Answers::new();
-    // The first object would occupy the node ports of the others.
+    // A stored Service occupies its node ports.
     answers.extend(answers_to(&api, &bases, Verb::Create).await?);
     for base in &bases {
         let reply = api.post(&base.collection, &base.object).await?;

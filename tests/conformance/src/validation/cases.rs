@@ -1,4 +1,4 @@
-//! The valid objects, and the cases that are generated from them.
+//! The valid objects, and the cases that each object generates.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;

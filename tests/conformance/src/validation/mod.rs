@@ -1,7 +1,7 @@
-//! The validation of built-in kinds: cases that are generated from valid objects, and the answers of a
+//! The validation of built-in kinds: cases that are generated from valid objects, and the responses of a
 //! server to them.
 //!
-//! `validation/objects.txt` contains the objects. The folder `validation/answers` contains the answers of
+//! `validation/objects.txt` contains the objects. The folder `validation/answers` contains the responses of
 //! kube-apiserver, with one line for each case.
 
 mod answers;
@@ -15,19 +15,19 @@ use anyhow::{Context as _, Result};
 
 pub use answers::{NO_RESPONSE, answers};
 
-/// Maps each case to its answer. The name of a case contains the object, the request and the change.
+/// Maps each case to its response. The name of a case contains the object, the request and the change.
 pub type Answers = BTreeMap<String, String>;
 
-/// Returns the folder with the objects and the answers.
+/// Returns the folder with the objects and the responses.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("validation")
 }
 
-/// Reads the recorded answers of kube-apiserver.
+/// Reads the recorded responses of kube-apiserver.
 ///
 /// # Errors
-/// Fails if a file cannot be read, or if a line is not a case and its answer.
+/// Fails if a file cannot be read, or if a line is not a case and its response.
 pub fn recorded() -> Result<Answers> {
     let mut answers = Answers::new();
     for base in cases::bases()? {
@@ -41,7 +41,7 @@ pub fn recorded() -> Result<Answers> {
     Ok(answers)
 }
 
-/// Writes the answers of kube-apiserver, with one file for each collection.
+/// Writes the responses of kube-apiserver, with one file for each collection.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

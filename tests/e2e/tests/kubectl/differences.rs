@@ -8,10 +8,6 @@ pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
         &["kubectl api-resources --no-headers", "kubectl api-versions"],
     ),
     (
-        "specs of built-in kinds are not validated, see docs/testserver-reference.md",
-        &["sed 's/replicas: 2/replicas: -1/' objects/deployment.yaml | kubectl apply --server-side -f -"],
-    ),
-    (
         "logs and tokens of service accounts are not supported, see docs/testserver.md",
         &[
             "kubectl logs loose",

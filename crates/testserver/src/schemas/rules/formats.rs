@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::Value;
 
 use crate::wire::names::{self, NameRule};
-use crate::wire::qualified::{name_complaints, value_complaints};
+use crate::wire::qualified::name_complaints;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -14,7 +14,6 @@ pub(super) enum Format {
     /// A subdomain that can start with `*.`.
     Wildcard,
     Qualified,
-    LabelValue,
     /// A number from 1 to 65535, or the name of a port.
     Port,
     PortName,
@@ -24,7 +23,6 @@ pub(super) enum Format {
     Segment,
     /// A key of a ConfigMap or Secret.
     Key,
-    HeaderName,
     Cron,
     /// A domain, `/` and a path.
     DomainPath,
@@ -39,14 +37,12 @@ impl Format {
             "label" => Self::Label,
             "wildcard" => Self::Wildcard,
             "qualified" => Self::Qualified,
-            "value" => Self::LabelValue,
             "port" => Self::Port,
             "portname" => Self::PortName,
             "ip" => Self::Ip,
             "cidr" => Self::Cidr,
             "segment" => Self::Segment,
             "key" => Self::Key,
-            "header" => Self::HeaderName,
             "cron" => Self::Cron,
             "domainpath" => Self::DomainPath,
             "percent" => Self::IntOrPercent,
@@ -76,13 +72,11 @@ impl Format {
             Self::Wildcard => NameRule::Subdomain.complaints(text.strip_prefix("*.").unwrap_or(text)),
             Self::Label => complain(names::is_label(text), "a lowercase RFC 1123 label is required"),
             Self::Qualified => name_complaints(text),
-            Self::LabelValue => value_complaints(text),
             Self::Port | Self::PortName => complain(is_port_name(text), "must be the name of a port"),
             Self::Ip => complain(text.parse::<IpAddr>().is_ok(), "must be a valid IP address"),
             Self::Cidr => complain(is_cidr(text), "must be a valid CIDR value"),
             Self::Segment => NameRule::Segment.complaints(text),
             Self::Key => complain(is_key(text), "a valid config key must consist of alphanumeric characters"),
-            Self::HeaderName => complain(is_header(text), "a valid HTTP header is required"),
             Self::Cron => complain(is_cron(text), "expected exactly 5 fields"),
             Self::DomainPath => {
                 let domain =
@@ -122,10 +116,6 @@ pub(super) fn is_cidr(text: &str) -> bool {
 fn is_key(text: &str) -> bool {
     let is_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty() && text.chars().all(is_char) && !text.starts_with("..")
-}
-
-fn is_header(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 /// Checks a schedule in the standard format, without the ranges of its numbers.

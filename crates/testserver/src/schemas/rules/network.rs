@@ -50,7 +50,7 @@ fn backend(walk: &mut Walk, at: &At<'_>) {
             match (name.is_empty(), number == 0) {
                 (true, true) => walk.required(&at.path),
                 (false, false) => {
-                    walk.invalid(&at.path, &"".into(), "cannot set both port name & port number")
+                    walk.invalid(&at.path, &"".into(), "cannot set both port name & port number");
                 }
                 (true, false) if number < 0 => {
                     walk.invalid(

@@ -26,7 +26,7 @@ pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
         }
         "Volume" => volume(walk, at),
         "DownwardAPIVolumeFile" if !at.has("fieldRef") && !at.has("resourceFieldRef") => {
-            walk.required(&at.path)
+            walk.required(&at.path);
         }
         _ => {}
     }
@@ -64,7 +64,7 @@ fn spec(walk: &mut Walk, at: &At<'_>) {
         match at.get("dnsConfig") {
             Value::Null => walk.required(at.at("dnsConfig")),
             config if list(&config["nameservers"]).is_empty() => {
-                walk.required(at.at("dnsConfig.nameservers"))
+                walk.required(at.at("dnsConfig.nameservers"));
             }
             _ => {}
         }
@@ -207,7 +207,11 @@ fn seccomp(walk: &mut Walk, at: &At<'_>) {
         ("Localhost", Value::Null) => walk.required(at.at("localhostProfile")),
         ("Localhost", _) | (_, Value::Null) => {}
         (_, profile) => {
-            walk.invalid(at.at("localhostProfile"), profile, "can only be set when seccomp type is Localhost")
+            walk.invalid(
+                at.at("localhostProfile"),
+                profile,
+                "can only be set when seccomp type is Localhost",
+            );
         }
     }
 }

@@ -65,7 +65,7 @@ fn claim(walk: &mut Walk, at: &At<'_>) {
     match &at.get("resources")["requests"]["storage"] {
         Value::Null => walk.required(at.at("resources[storage]")),
         size if !is_positive(size) => {
-            walk.invalid(at.at("resources[storage]"), size, "must be greater than zero")
+            walk.invalid(at.at("resources[storage]"), size, "must be greater than zero");
         }
         _ => {}
     }

@@ -124,3 +124,41 @@ impl Plan {
         plan
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_names_existing_fields_and_rules() {
+        const WORDS: [&str; 12] = [
+            "required",
+            "enum",
+            "min",
+            "max",
+            "unique",
+            "immutable",
+            "labels",
+            "parent",
+            "whole",
+            "invalid",
+            "optional",
+            "collapse",
+        ];
+        let types = Types::get();
+        let messages: Vec<_> = (0..).map_while(|place| types.message(place)).collect();
+        let lines = include_str!("rules.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#') && !line.starts_with("kinds ")) {
+            let (fields, rules) = line.split_once(' ').expect("fields and rules");
+            for field in fields.split(',') {
+                let (message, name) = field.split_once('.').expect("a message and a field");
+                let mut named = messages.iter().filter(|known| known.name == message);
+                assert!(named.any(|known| known.known(name).is_some()), "{field}");
+            }
+            for rule in rules.split(' ') {
+                let word = rule.split('=').next().unwrap_or_default();
+                assert!(WORDS.contains(&word) || Format::of(word).is_some(), "{line}");
+            }
+        }
+    }
+}

@@ -115,7 +115,7 @@ impl Walk {
     }
 
     pub(super) fn not_found(&mut self, path: impl AsRef<str>, value: &Value) {
-        self.causes.push(Cause::not_found(path.as_ref(), &value.to_string()));
+        self.causes.push(Cause::new("FieldValueNotFound", format!("Not found: {value}"), path.as_ref()));
     }
 
     pub(super) fn unsupported(&mut self, path: impl AsRef<str>, value: &Value, supported: &[&str]) {

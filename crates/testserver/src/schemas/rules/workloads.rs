@@ -186,7 +186,7 @@ fn job_spec(walk: &mut Walk, at: &At<'_>) {
         "" | "Always" => walk.required(path),
         "OnFailure" if !at.has("podFailurePolicy") => {}
         "OnFailure" => {
-            walk.invalid(path, policy, "only \"Never\" is supported when podFailurePolicy is specified")
+            walk.invalid(path, policy, "only \"Never\" is supported when podFailurePolicy is specified");
         }
         _ => walk.unsupported(path, policy, &["OnFailure", "Never"]),
     }
