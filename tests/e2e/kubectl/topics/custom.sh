@@ -30,7 +30,7 @@ kubectl get widgets --field-selector metadata.name=two -o name
 kubectl get widgets --field-selector spec.size=3 -o name
 kubectl get widgets -A -o name
 kubectl get widget absent
-watching 3 'kubectl label widget one seen=yes; kubectl delete widget two' get widgets -w -o name
+watching 2 'kubectl label widget one seen=yes; kubectl delete widget two' get widgets -w -o name
 kubectl patch widget one --type=merge -p '{"spec": {"colour": "blue"}}' -o json
 kubectl patch widget one --type=merge -p '{"spec": {"size": -1}}'
 kubectl patch widget one --type=json -p '[{"op": "replace", "path": "/spec/size", "value": 4}]' -o json

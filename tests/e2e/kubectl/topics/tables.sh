@@ -41,8 +41,8 @@ kubectl get deployment web --subresource=scale
 kubectl get deployment web --subresource=status
 kubectl get pods --server-print=false
 watching 4 'kubectl label cm one seen=yes; kubectl delete cm one' get cm one -w
-watching 4 'kubectl create configmap two' get cm -w --output-watch-events
-watching 2 'kubectl label secret hidden seen=yes' get secret hidden --watch-only -o wide
+watching 3 'kubectl create secret generic two' get secrets -w --output-watch-events
+kubectl get secret hidden --watch-only -o wide --request-timeout=1s
 kubectl create -f objects/crd.yaml
 kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=15s
 kubectl get widgets

@@ -10,7 +10,7 @@ kubectl wait pod -l app=web --for=condition=Ready
 kubectl wait pod absent --for=condition=Ready --timeout=1s
 kubectl wait pod absent --for=delete --timeout=1s
 kubectl wait pod absent --for=create --timeout=1s
-meanwhile 'kubectl create configmap born' wait configmap born --for=create --timeout=15s
+(sleep 0.5; kubectl create configmap born >/dev/null) & kubectl wait configmap born --for=create --timeout=15s
 meanwhile 'kubectl delete configmap born' wait configmap born --for=delete --timeout=15s
 kubectl wait pod web --for=delete --timeout=1s
 meanwhile 'kubectl delete pod web --grace-period=0 --force' wait pod web --for=delete --timeout=15s
