@@ -73,7 +73,7 @@ impl<'a> WebhookServer<'a> {
     }
 
     /// Returns a webhook for the ConfigMaps of the check. `changes` replaces fields.
-    pub(super) fn webhook(&self, name: &str, changes: Value) -> Value {
+    pub(super) fn webhook(&self, name: &str, mut changes: Value) -> Value {
         let mut webhook = json!({
             "name": format!("{name}.test.io"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "clientConfig": self.client_config(name),
@@ -82,8 +82,8 @@ impl<'a> WebhookServer<'a> {
                 "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"],
             }],
         });
-        for (key, value) in changes.as_object().into_iter().flatten() {
-            webhook[key] = value.clone();
+        for (key, value) in changes.as_object_mut().into_iter().flatten() {
+            webhook[key] = value.take();
         }
         webhook
     }

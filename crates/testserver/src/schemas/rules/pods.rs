@@ -80,7 +80,7 @@ fn spec(walk: &mut Walk, at: &At<'_>) {
 /// Checks the mounts and devices of a container.
 fn mounts(walk: &mut Walk, at: &At<'_>, path: &str, container: &Value) {
     let volumes = at.list("volumes");
-    let claims = path.starts_with("spec.template").then(|| walk.claim_templates.clone()).unwrap_or_default();
+    let claims = if path.starts_with("spec.template") { walk.claim_templates.clone() } else { Vec::new() };
     // A mount does not find an invalid volume.
     let is_valid = |index: usize| {
         let path = at.at(format!("volumes[{index}]"));
@@ -162,7 +162,7 @@ fn resources(walk: &mut Walk, at: &At<'_>) {
     for (key, value) in keys(at.get("requests")) {
         let limit = &limits[key];
         let is_extended = key.contains('/');
-        if (is_extended && limit.is_null()) || (is_extended && number(value) != number(limit)) {
+        if is_extended && (limit.is_null() || number(value) != number(limit)) {
             walk.invalid(at.at("requests"), value, "must be equal to the limit");
         } else if !limit.is_null() && number(value) > number(limit) {
             walk.invalid(at.at("requests"), value, "must be less than or equal to the limit");

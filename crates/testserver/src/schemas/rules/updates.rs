@@ -34,10 +34,12 @@ pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
             walk.forbidden("value", "may not be changed in an update.");
         }
         "Node" => node(walk, at),
-        "ServiceSpec" if at.text("type") == "LoadBalancer" && at.old("type") == "LoadBalancer" => {
-            if at.get("loadBalancerClass") != at.old("loadBalancerClass") {
-                walk.bad(at, "loadBalancerClass", "may not change once set");
-            }
+        "ServiceSpec"
+            if at.text("type") == "LoadBalancer"
+                && at.old("type") == "LoadBalancer"
+                && at.get("loadBalancerClass") != at.old("loadBalancerClass") =>
+        {
+            walk.bad(at, "loadBalancerClass", "may not change once set");
         }
         _ => {}
     }

@@ -129,14 +129,14 @@ fn container_status(old: &Value, container: &Value, goal: &Goal, is_final: bool,
         Goal::Waiting(reason) => json!({"waiting": {"reason": reason}}),
         Goal::Terminated(reason) if !is_final => {
             if old.pointer("/state/waiting/reason").is_none_or(|reason| reason != CRASH_LOOP) {
-                (restarts, last) = (restarts + 1, terminated(reason, began(), now));
+                (restarts, last) = (restarts + 1, terminated(reason, &began(), now));
             }
             json!({"waiting": {"reason": CRASH_LOOP, "message": "back-off restarting failed container"}})
         }
         _ if old["state"]["terminated"].is_object() => old["state"].clone(),
-        Goal::Terminated(reason) => terminated(reason, began(), now),
-        Goal::Ended(_) => terminated("Error", began(), now),
-        Goal::Completed | Goal::Unschedulable => terminated("Completed", began(), now),
+        Goal::Terminated(reason) => terminated(reason, &began(), now),
+        Goal::Ended(_) => terminated("Error", &began(), now),
+        Goal::Completed | Goal::Unschedulable => terminated("Completed", &began(), now),
     };
     json!({
         "name": container["name"], "image": container["image"], "imageID": "", "restartCount": restarts,
@@ -145,7 +145,7 @@ fn container_status(old: &Value, container: &Value, goal: &Goal, is_final: bool,
     })
 }
 
-fn terminated(reason: &str, began: Value, now: &str) -> Value {
+fn terminated(reason: &str, began: &Value, now: &str) -> Value {
     let code = match reason {
         "Completed" => 0,
         "OOMKilled" => 137,
@@ -160,7 +160,7 @@ pub(super) fn restarted(pod: &Object, now: &str) -> Object {
     let statuses = pod.get_mut("status").and_then(|status| status["containerStatuses"].as_array_mut());
     for status in statuses.into_iter().flatten() {
         let began = status["state"]["running"]["startedAt"].take();
-        status["lastState"] = terminated("Error", began, now);
+        status["lastState"] = terminated("Error", &began, now);
         status["restartCount"] = (status["restartCount"].as_u64().unwrap_or(0) + 1).into();
         status["state"] = json!({"running": {"startedAt": now}});
     }
