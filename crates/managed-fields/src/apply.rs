@@ -93,12 +93,13 @@ impl Managers {
         changes.written.subtract_nested(&write.excluded);
         changes.removed.subtract_nested(&write.excluded);
         changes.written.subtract(&NEVER_OWNED);
-        self.remove_fields(&changes.removed);
+        self.remove_fields(&changes.removed, None);
         if !changes.written.is_empty() {
-            self.remove_fields(&changes.written);
-            self.add_fields(write.manager.clone(), changes.written, &write.time);
+            self.remove_fields(&changes.written, Some(&write.manager));
+            self.add_fields(&write.manager, changes.written, &write.time);
         }
         self.merge_oldest_updates();
+        self.sort();
     }
 
     /// Executes a server-side apply. Returns the object after the apply. The writer owns all applied
@@ -133,8 +134,8 @@ impl Managers {
         changes.written.subtract_nested(&write.excluded);
         changes.removed.subtract_nested(&write.excluded);
         self.check_conflicts(&changes.written, force)?;
-        self.remove_fields(&changes.written);
-        self.remove_fields(&changes.removed);
+        self.remove_fields(&changes.written, None);
+        self.remove_fields(&changes.removed, None);
         set.subtract(&NEVER_OWNED);
         if !set.is_empty() {
             // An apply without a change keeps the time of the previous apply.
@@ -143,8 +144,9 @@ impl Managers {
                 Some(last) => last.time,
                 None => String::new(),
             };
-            self.push(Entry { manager: write.manager.clone(), time, fields: set });
+            self.push(Entry { manager: write.manager.clone().into(), time, fields: set.into() });
         }
+        self.sort();
         Ok(after)
     }
 
@@ -153,22 +155,22 @@ impl Managers {
         if last.is_empty() {
             return merged;
         }
-        let enclosed = |set: FieldSet| with_enclosing_fields(schema, set);
-        let last = enclosed(last.clone());
-        let all = enclosed(fields(schema, &merged));
+        let enclosed = |set: &FieldSet| with_enclosing_fields(schema, set);
+        let last = enclosed(last);
+        let all = enclosed(&fields(schema, &merged));
         let pruned = without(schema, &merged, &last);
         // Keep the fields of other owners.
-        let mut kept = enclosed(fields(schema, &pruned));
-        kept.add(enclosed(set.clone()));
+        let mut kept = enclosed(&fields(schema, &pruned));
+        kept.add(enclosed(set));
         for owner in self.entries() {
-            kept.add(enclosed(owner.fields.clone()));
+            kept.add(enclosed(&owner.fields));
         }
         let mut removed = all.clone();
         removed.subtract(&kept);
         let pruned = without(schema, &merged, &removed);
         // Keep fields that are missing only because an enclosing value was removed.
         let mut removed = all;
-        removed.subtract(&enclosed(fields(schema, &pruned)));
+        removed.subtract(&enclosed(&fields(schema, &pruned)));
         without(schema, &merged, &removed.intersection(&last))
     }
 
@@ -261,7 +263,7 @@ mod tests {
             format!("Apply failed with 1 conflict: conflict with {owner}: {field}")
         );
         let image = r#"{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{"f:image":{}}}}}"#;
-        let allowed = FieldSet::from_json(serde_json::from_str(image).unwrap()).unwrap();
+        let allowed = FieldSet::from_json(&serde_json::from_str(image).unwrap()).unwrap();
         let live = managers.apply(&apply, &pod("1"), &pod("2"), &Force::Only(allowed)).unwrap();
         assert_eq!(live["spec"], pod("2")["spec"]);
         assert!(managers.entries().iter().all(|entry| !entry.fields.paths().contains(&".status".to_owned())));

@@ -1,6 +1,5 @@
 //! The changed fields of a write, in one walk over both states. Equal values are not visited further.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -77,24 +76,28 @@ fn maps(
     after: Option<&Map<String, Value>>,
     changes: &mut Changes,
 ) {
-    let mut record = |name: &str, old: Option<&Value>, new: Option<&Value>| {
-        let schema = schema.field(name);
+    let record = |changes: &mut Changes, name: &str, old: Option<&Value>, new: Option<&Value>| {
         if old == new {
             return;
         }
+        let schema = schema.field(name);
         let old = old.or_else(|| empty(schema, before.is_some()));
         let new = new.or_else(|| empty(schema, after.is_some()));
         let (change, below) = value(schema, old, new);
         enter(changes, || step::field(name), change, below);
     };
     for (name, old) in before.into_iter().flatten() {
-        record(name, Some(old), after.and_then(|after| after.get(name)));
+        record(changes, name, Some(old), after.and_then(|after| after.get(name)));
     }
-    for (name, new) in after.into_iter().flatten() {
+    // A separate set, because sets are faster if their steps arrive in order.
+    let mut new = Changes::default();
+    for (name, value) in after.into_iter().flatten() {
         if before.is_none_or(|before| !before.contains_key(name)) {
-            record(name, None, Some(new));
+            record(&mut new, name, None, Some(value));
         }
     }
+    changes.written.add(new.written);
+    changes.removed.add(new.removed);
 }
 
 static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
@@ -118,42 +121,40 @@ fn lists(schema: &Schema, before: Option<&[Value]>, after: Option<&[Value]>, cha
     if schema.list == ListType::Atomic {
         return;
     }
-    let mut items: BTreeMap<String, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
-    for item in before.into_iter().flatten() {
-        if let Some(step) = step::item_step(schema, item) {
-            items.entry(step).or_default().0.push(item);
-        }
-    }
-    for item in after.into_iter().flatten() {
-        if let Some(step) = step::item_step(schema, item) {
-            items.entry(step).or_default().1.push(item);
-        }
-    }
+    let sides = before.into_iter().flatten().map(|item| (true, item));
+    let sides = sides.chain(after.into_iter().flatten().map(|item| (false, item)));
+    let mut items: Vec<(String, bool, &Value)> =
+        sides.filter_map(|(is_old, item)| Some((step::item_step(schema, item)?, is_old, item))).collect();
+    // Stable, so that the items of one step keep their order, the old items first.
+    items.sort_by(|a, b| a.0.cmp(&b.0));
     let of = schema.item();
-    for (step, (old, new)) in items {
-        let (change, below) = match (old.as_slice(), new.as_slice()) {
+    for group in items.chunk_by(|a, b| a.0 == b.0) {
+        let (old, new) = group.split_at(group.partition_point(|(_, is_old, _)| *is_old));
+        let Some((step, ..)) = group.first() else { continue };
+        let (change, below) = match (old, new) {
             ([] | [_], [] | [_]) => {
-                let (old, new) = (old.first().copied(), new.first().copied());
+                let (old, new) = (old.first().map(|old| old.2), new.first().map(|new| new.2));
                 if old == new {
                     continue;
                 }
                 value(of, old, new)
             }
             ([_, _, ..], [_, _, ..]) => {
-                (if old == new { FieldChange::Same } else { FieldChange::Written }, Changes::default())
+                let same = old.iter().map(|old| old.2).eq(new.iter().map(|new| new.2));
+                (if same { FieldChange::Same } else { FieldChange::Written }, Changes::default())
             }
             ([_, _, ..], new) => {
-                let added = new.first().map(|new| value(of, None, Some(new)));
+                let added = new.first().map(|new| value(of, None, Some(new.2)));
                 if let Some((change, below)) = added {
                     enter(changes, || step.clone(), change, below);
                 }
                 let mut item = FieldSet::default();
-                item.put(step, true, FieldSet::default());
+                item.put(step.as_str(), true, FieldSet::default());
                 changes.removed.add(item);
                 continue;
             }
             (old, [_, _, ..]) => {
-                let removed = old.first().map(|old| value(of, Some(old), None));
+                let removed = old.first().map(|old| value(of, Some(old.2), None));
                 if let Some((change, below)) = removed {
                     enter(changes, || step.clone(), change, below);
                 }
@@ -179,7 +180,7 @@ mod tests {
         let after = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         let changes = compare(&testing::pod(), &json!({}), &after);
         assert_eq!(
-            changes.written.into_json(),
+            changes.written.to_json(),
             json!({
                 "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
                 "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}},
@@ -196,12 +197,12 @@ mod tests {
             "nodeSelector": {"x": "2"}, "tolerations": [{"key": "k"}]}});
         let changes = compare(&testing::pod(), &before, &after);
         assert_eq!(
-            changes.written.into_json(),
+            changes.written.to_json(),
             json!({"f:spec": {"f:nodeSelector": {}, "f:containers": {
                 "k:{\"name\":\"b\"}": {"f:image": {}}, "k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}}})
         );
         assert_eq!(
-            changes.removed.into_json(),
+            changes.removed.to_json(),
             json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}, "f:name": {}}}}})
         );
     }
@@ -216,11 +217,11 @@ mod tests {
         let step = json!({"k:{\"name\":\"A\"}": {}});
         let around =
             |below: &Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": below}}}});
-        assert_eq!(added.written.into_json(), around(&step));
+        assert_eq!(added.written.to_json(), around(&step));
         let back = compare(&schema, &two, &one);
-        assert_eq!(back.removed.into_json(), around(&step));
+        assert_eq!(back.removed.to_json(), around(&step));
         assert_eq!(
-            back.written.into_json(),
+            back.written.to_json(),
             around(&json!({"k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}}))
         );
     }
@@ -230,7 +231,7 @@ mod tests {
         let schema = Schema::any_resource();
         let changes = compare(&schema, &json!({}), &json!({"spec": {"a": {"b": 1}, "list": [1]}}));
         assert_eq!(
-            changes.written.into_json(),
+            changes.written.to_json(),
             json!({"f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:list": {}}})
         );
     }

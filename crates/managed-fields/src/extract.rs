@@ -53,14 +53,14 @@ fn items(schema: &Schema, list: &[Value]) -> FieldSet {
 }
 
 /// Adds the enclosing fields of all members to the set.
-pub(crate) fn with_enclosing_fields(schema: &Schema, set: FieldSet) -> FieldSet {
+pub(crate) fn with_enclosing_fields(schema: &Schema, set: &FieldSet) -> FieldSet {
     let mut out = FieldSet::default();
-    for (step, member, below) in set.into_steps() {
-        let name = step::field_name(&step);
+    for (step, member, below) in set.steps() {
+        let name = step::field_name(step);
         let named = name.is_some_and(|name| schema.is_field(name));
         let at = match name {
             Some(name) => schema.field(name),
-            None if step::is_key(&step) => schema.item(),
+            None if step::is_key(step) => schema.item(),
             None => &crate::schema::PLAIN,
         };
         let leads = !below.is_empty();
@@ -83,7 +83,7 @@ pub(crate) fn without(
             continue;
         }
         let kept = match removed.below(&step) {
-            Some(below) => reduced(schema.field(name), value, &below),
+            Some(below) => reduced(schema.field(name), value, below),
             None => value.clone(),
         };
         out.insert(name.clone(), kept);
@@ -112,7 +112,7 @@ fn kept_item(schema: &Schema, item: &Value, removed: &FieldSet) -> Option<Value>
         return None;
     }
     Some(match removed.below(&step) {
-        Some(below) => reduced(schema.item(), item, &below),
+        Some(below) => reduced(schema.item(), item, below),
         None => item.clone(),
     })
 }
@@ -153,7 +153,7 @@ mod tests {
     fn fields_of_an_applied_object_are_its_leaves_and_items() {
         let set = fields(&testing::pod(), &pod());
         assert_eq!(
-            set.into_json(),
+            set.to_json(),
             json!({
                 "f:metadata": {"f:labels": {"f:a": {}, "f:b": {}},
                                "f:finalizers": {"v:\"x.test/1\"": {}, "v:\"x.test/2\"": {}}},
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn object_without_its_fields_contains_only_unowned_values() {
         let schema = testing::pod();
-        let all = with_enclosing_fields(&schema, fields(&schema, &pod()));
+        let all = with_enclosing_fields(&schema, &fields(&schema, &pod()));
         assert!(without(&schema, &pod(), &all).is_empty());
     }
 
@@ -193,7 +193,7 @@ mod tests {
             ];
             let mut chosen = FieldSet::default();
             for (leaf, _) in leaves.iter().zip(&picked).filter(|(_, picked)| **picked) {
-                chosen.add(FieldSet::from_json(leaf.clone()).unwrap());
+                chosen.add(FieldSet::from_json(leaf).unwrap());
             }
             let mut left = without(&schema, &pod(), &chosen);
             drop_nulls(&mut left);

@@ -71,7 +71,7 @@ pub use apply::{Conflict, Conflicts, Force, Write, unchanged_since_client_side_a
 pub use diff::{Changes, changes};
 pub use extract::fields;
 pub use field_set::FieldSet;
-pub use managers::{Entry, Manager, Managers, Operation, is_reset, keep_times};
+pub use managers::{Entry, Manager, Managers, Operation, SharedFields, is_reset};
 pub use schema::{ListType, MapKey, Object, OtherKeys, PatchStrategy, Scalar, Schema};
 pub use step::{item_step, step_path};
 pub use strategic::{PatchError, go_format, strategic_merge_patch};

@@ -1,9 +1,12 @@
 //! `metadata.managedFields`: the managers with their operations, times and fields.
 
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
 use serde_json::{Map, Value, json};
 
-use crate::Object;
 use crate::field_set::FieldSet;
+use crate::step;
 
 /// Tells by which operation a manager owns its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,18 +60,61 @@ impl Manager {
     }
 }
 
-/// Describes an entry of `managedFields`.
+/// Describes an entry of `managedFields`. A clone shares the manager and the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The manager.
-    pub manager: Manager,
+    pub manager: Arc<Manager>,
     /// The time of the last change in RFC 3339. Empty if it is unknown.
     pub time: String,
     /// The owned fields.
-    pub fields: FieldSet,
+    pub fields: SharedFields,
 }
 
-/// Holds the entries of `metadata.managedFields` of one object.
+/// Holds a set of fields that several versions of an object share, with the JSON of the set.
+#[derive(Clone, Debug, Default)]
+pub struct SharedFields(Arc<(FieldSet, OnceLock<Box<[u8]>>)>);
+
+impl From<FieldSet> for SharedFields {
+    fn from(set: FieldSet) -> Self {
+        Self(Arc::new((set, OnceLock::new())))
+    }
+}
+
+impl Deref for SharedFields {
+    type Target = FieldSet;
+
+    fn deref(&self) -> &FieldSet {
+        &self.0.0
+    }
+}
+
+impl PartialEq for SharedFields {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+    }
+}
+
+impl Eq for SharedFields {}
+
+impl SharedFields {
+    fn json(&self) -> &[u8] {
+        self.0.1.get_or_init(|| {
+            let mut text = Vec::new();
+            self.write_json(false, &mut text);
+            text.into()
+        })
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut FieldSet)) {
+        let mut set =
+            Arc::try_unwrap(std::mem::take(&mut self.0)).map_or_else(|shared| shared.0.clone(), |own| own.0);
+        change(&mut set);
+        *self = set.into();
+    }
+}
+
+/// Holds the entries of `metadata.managedFields` of one object, in the order of kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers(Vec<Entry>);
 
@@ -78,34 +124,57 @@ const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
     /// Parses `managedFields` of a client. Returns `None` if an entry is invalid.
-    pub fn from_json(value: Value) -> Option<Self> {
+    pub fn from_json(value: &Value) -> Option<Self> {
         Self::read_with(value, FieldSet::from_json)
     }
 
     /// Returns the `managedFields` of a stored object, without validation of the field sets.
-    pub fn from_json_unchecked(value: Value) -> Option<Self> {
+    pub fn from_json_unchecked(value: &Value) -> Option<Self> {
         Self::read_with(value, FieldSet::from_json_unchecked)
     }
 
-    fn read_with(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
-        let Value::Array(list) = value else { return None };
+    fn read_with(value: &Value, fields: fn(&Value) -> Option<FieldSet>) -> Option<Self> {
         let mut all = Self::default();
-        for entry in list {
-            let Value::Object(entry) = entry else { return None };
-            let entry = Entry::read(entry, fields)?;
+        for entry in value.as_array()? {
+            let entry = Entry::read(entry.as_object()?, fields)?;
             all.0.retain(|other| !other.manager.is(&entry.manager));
             all.0.push(entry);
         }
+        all.sort();
         Some(all)
     }
 
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.order().cmp(&b.order()));
+    }
+
     /// Converts the entries to JSON. Returns `None` if there are no entries.
-    pub fn into_json(mut self) -> Option<Value> {
+    pub fn to_json(&self) -> Option<Value> {
         if self.0.is_empty() {
             return None;
         }
-        self.0.sort_by(|a, b| a.order().cmp(&b.order()));
-        Some(Value::Array(self.0.into_iter().map(Entry::into_json).collect()))
+        let mut text = Vec::new();
+        self.write_json(&mut text);
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Writes the JSON of the entries to the end of a text.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (at, entry) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            entry.write_json(out);
+        }
+        out.push(b']');
+    }
+
+    /// Returns whether both have the same entries, except for their times. A write without another change
+    /// must not create a new version of the object.
+    pub fn is_same_except_times(&self, other: &Self) -> bool {
+        let is_same = |(a, b): (&Entry, &Entry)| a.manager == b.manager && a.fields == b.fields;
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(is_same)
     }
 
     /// Returns the entries.
@@ -132,23 +201,31 @@ impl Managers {
     }
 
     /// Adds fields to a manager, and updates the time of the entry.
-    pub(crate) fn add_fields(&mut self, manager: Manager, fields: FieldSet, now: &str) {
-        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+    pub(crate) fn add_fields(&mut self, manager: &Manager, fields: FieldSet, now: &str) {
+        match self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
             Some(entry) => {
-                entry.fields.add(fields);
+                if !entry.fields.contains(&fields) {
+                    entry.fields.change(|own| own.add(fields));
+                }
                 entry.time = now.into();
             }
-            None => self.0.push(Entry { manager, time: now.into(), fields }),
+            None => {
+                let (manager, time) = (manager.clone().into(), now.into());
+                self.0.push(Entry { manager, time, fields: fields.into() });
+            }
         }
     }
 
-    /// Removes fields from all managers, and removes managers without fields.
-    pub(crate) fn remove_fields(&mut self, fields: &FieldSet) {
+    /// Removes fields from all managers except one, and removes managers without fields.
+    pub(crate) fn remove_fields(&mut self, fields: &FieldSet, except: Option<&Manager>) {
         if fields.is_empty() {
             return;
         }
         self.0.retain_mut(|entry| {
-            entry.fields.subtract(fields);
+            let is_excepted = except.is_some_and(|manager| entry.manager.is(manager));
+            if !is_excepted && entry.fields.overlaps(fields) {
+                entry.fields.change(|own| own.subtract(fields));
+            }
             !entry.fields.is_empty()
         });
     }
@@ -159,12 +236,10 @@ impl Managers {
         if count <= MAX_UPDATERS {
             return;
         }
-        let mut updaters: Vec<Manager> = Vec::with_capacity(count);
         self.0.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
-        updaters.extend(
-            self.0.iter().map(|entry| entry.manager.clone()).filter(|m| m.operation == Operation::Update),
-        );
-        let mut first: Vec<(String, Manager)> = Vec::new();
+        let managers = self.0.iter().map(|entry| entry.manager.clone());
+        let updaters: Vec<_> = managers.filter(|manager| manager.operation == Operation::Update).collect();
+        let mut first: Vec<(String, Arc<Manager>)> = Vec::new();
         for manager in updaters {
             if count <= MAX_UPDATERS {
                 break;
@@ -183,10 +258,10 @@ impl Managers {
             if self.find(&bucket).is_none()
                 && let Some(entry) = self.remove(&earlier)
             {
-                self.add_fields(bucket.clone(), entry.fields, &entry.time);
+                self.add_fields(&bucket, entry.fields.0.0.clone(), &entry.time);
             }
             if let Some(entry) = self.remove(&manager) {
-                self.add_fields(bucket, entry.fields, &entry.time);
+                self.add_fields(&bucket, entry.fields.0.0.clone(), &entry.time);
                 count -= 1;
             }
         }
@@ -194,14 +269,14 @@ impl Managers {
 }
 
 impl Entry {
-    fn read(mut entry: Map<String, Value>, read: fn(Value) -> Option<FieldSet>) -> Option<Self> {
-        let fields = match entry.remove("fieldsV1") {
+    fn read(entry: &Map<String, Value>, read: fn(&Value) -> Option<FieldSet>) -> Option<Self> {
+        let fields = match entry.get("fieldsV1") {
             None | Some(Value::Null) => FieldSet::default(),
             Some(fields) => read(fields)?,
         };
-        let mut text = |key: &str| match entry.remove(key) {
+        let text = |key: &str| match entry.get(key) {
             None | Some(Value::Null) => Some(String::new()),
-            Some(Value::String(text)) => Some(text),
+            Some(Value::String(text)) => Some(text.clone()),
             Some(_) => None,
         };
         let operation = match text("operation")?.as_str() {
@@ -216,29 +291,31 @@ impl Entry {
             subresource: text("subresource")?,
         };
         (text("fieldsType")? == "FieldsV1").then_some(())?;
-        Some(Self { manager, time: text("time")?, fields })
+        Some(Self { manager: manager.into(), time: text("time")?, fields: fields.into() })
     }
 
-    fn into_json(self) -> Value {
-        let Self { manager, time, fields } = self;
-        let mut entry = Map::new();
-        let mut put = |key: &str, value: String| {
+    /// Writes the entry with the keys in alphabetical order.
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let Manager { name, operation, api_version, subresource } = &*self.manager;
+        out.extend_from_slice(b"{\"apiVersion\":");
+        step::write_text(api_version, out);
+        out.extend_from_slice(b",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":");
+        out.extend_from_slice(self.fields.json());
+        let mut put = |key: &[u8], value: &str| {
             if !value.is_empty() {
-                entry.insert(key.into(), value.into());
+                out.extend_from_slice(key);
+                step::write_text(value, out);
             }
         };
-        put("manager", manager.name);
-        put("operation", manager.operation.name().into());
-        put("apiVersion", manager.api_version);
-        put("time", time);
-        put("subresource", manager.subresource);
-        put("fieldsType", "FieldsV1".into());
-        entry.insert("fieldsV1".into(), fields.into_json());
-        Value::Object(entry)
+        put(b",\"manager\":", name);
+        put(b",\"operation\":", operation.name());
+        put(b",\"subresource\":", subresource);
+        put(b",\"time\":", &self.time);
+        out.push(b'}');
     }
 
     fn order(&self) -> (Operation, &str, &str, &str, &str) {
-        let Manager { name, operation, api_version, subresource } = &self.manager;
+        let Manager { name, operation, api_version, subresource } = &*self.manager;
         (*operation, &self.time, name, api_version, subresource)
     }
 }
@@ -252,44 +329,6 @@ pub fn is_reset(managed: &Value) -> bool {
         }
         _ => false,
     }
-}
-
-/// Restores the previous `metadata.managedFields` if a write changed only the times of its entries. Without
-/// this step, a write without a change would still create a new version of the object.
-pub fn keep_times(before: &Object, after: &mut Object) {
-    let (Some(old), Some(new)) = (managed_fields(before), managed_fields(after)) else { return };
-    if old == new || !is_same_except_managers(before, after) || !is_same_except_times(old, new) {
-        return;
-    }
-    if let Some(Value::Object(metadata)) = after.get_mut("metadata") {
-        metadata.insert(KEY.into(), old.clone());
-    }
-}
-
-fn managed_fields(object: &Object) -> Option<&Value> {
-    object.get("metadata")?.get(KEY)
-}
-
-const KEY: &str = "managedFields";
-
-fn is_same_except_managers(before: &Object, after: &Object) -> bool {
-    before.len() == after.len()
-        && before.iter().all(|(name, old)| match after.get(name) {
-            Some(new) if name == "metadata" => is_same_except(old, new, KEY),
-            new => new == Some(old),
-        })
-}
-
-fn is_same_except_times(a: &Value, b: &Value) -> bool {
-    let (Value::Array(a), Value::Array(b)) = (a, b) else { return false };
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_except(a, b, "time"))
-}
-
-/// Returns whether two objects are equal except for this key.
-fn is_same_except(a: &Value, b: &Value, key: &str) -> bool {
-    let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
-    let rest = |map: &Object| map.len() - usize::from(map.contains_key(key));
-    rest(a) == rest(b) && a.iter().all(|(name, value)| name == key || b.get(name) == Some(value))
 }
 
 #[cfg(test)]
@@ -313,18 +352,18 @@ mod tests {
             {"manager": "a", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
              "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {}}, "subresource": "status"},
         ]);
-        assert_eq!(Managers::from_json(value.clone()).unwrap().into_json(), Some(value));
+        assert_eq!(Managers::from_json(&value).unwrap().to_json(), Some(value));
     }
 
     #[test]
     fn entries_without_operation_version_or_type_are_invalid() {
         let good =
             json!({"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"});
-        assert!(Managers::from_json(json!([good])).is_some());
+        assert!(Managers::from_json(&json!([good])).is_some());
         for key in ["operation", "apiVersion", "fieldsType"] {
             let mut entry = good.clone();
             entry[key] = json!("");
-            assert_eq!(Managers::from_json(json!([entry])), None, "{key}");
+            assert_eq!(Managers::from_json(&json!([entry])), None, "{key}");
         }
     }
 
@@ -333,7 +372,7 @@ mod tests {
         let mut all = Managers::default();
         for n in 0..12 {
             let fields = FieldSet::from_paths(&[&["data", &format!("k{n}")]]);
-            all.add_fields(updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
+            all.add_fields(&updater(&format!("m{n:02}")), fields, &format!("2026-01-01T00:00:{n:02}Z"));
         }
         all.merge_oldest_updates();
         assert_eq!(all.0.len(), 10);

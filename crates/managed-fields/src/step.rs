@@ -8,7 +8,7 @@ use crate::schema::{ListType, MapKey, Schema};
 
 /// Returns the step of a field.
 pub(crate) fn field(name: &str) -> String {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 /// Returns the step of an item of a set or a list with keys. Returns `None` if the item has no valid key.
@@ -27,16 +27,32 @@ fn keyed(keys: &[MapKey], item: &Map<String, Value>) -> Option<String> {
         .filter_map(|key| Some((&*key.name, item.get(&*key.name).or(key.default.as_ref())?)))
         .collect();
     known.sort_by_key(|(name, _)| *name);
-    if known.is_empty() {
-        return None;
-    }
-    Some(key_step(known.into_iter()))
+    (!known.is_empty()).then(|| key_step(known.into_iter()))
 }
 
-fn key_step<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
-    let pairs: Vec<String> =
-        fields.map(|(name, value)| format!("{}:{}", Value::from(name), json(value))).collect();
-    format!("k:{{{}}}", pairs.join(","))
+fn key_step<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
+    let mut step = String::from("k:{");
+    for (name, value) in pairs {
+        if !step.ends_with('{') {
+            step.push(',');
+        }
+        if name.bytes().all(is_plain) {
+            step.extend(["\"", name, "\":"]);
+        } else {
+            step.extend([&Value::from(name).to_string(), ":"]);
+        }
+        match value.as_str() {
+            Some(text) if text.bytes().all(is_plain) => step.extend(["\"", text, "\""]),
+            _ => step.push_str(&json(value)),
+        }
+    }
+    step.push('}');
+    step
+}
+
+/// Returns whether JSON contains the byte of a text without an escape.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
 }
 
 /// Formats JSON like Go, which also escapes `<`, `>` and `&`.
@@ -52,6 +68,18 @@ fn json(value: &Value) -> String {
         }
         out
     })
+}
+
+/// Writes a step as a JSON string to the end of a text.
+pub(crate) fn write_text(step: &str, out: &mut Vec<u8>) {
+    if step.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(step.as_bytes());
+        out.push(b'"');
+    } else {
+        // A string, written to memory, always serialises.
+        let _ = serde_json::to_writer(out, step);
+    }
 }
 
 /// Returns the canonical form of a step. Returns `None` for an invalid step.

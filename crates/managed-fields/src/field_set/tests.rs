@@ -31,18 +31,16 @@ fn dotted(model: &Model) -> BTreeSet<String> {
     model.iter().map(|path| path.iter().map(|step| format!(".{step}")).collect()).collect()
 }
 
-/// Checks the invariant of a set. Each step is a member or has nested steps, and `.` appears only with
-/// other steps.
+/// Checks the invariant of a set. Each step is a member or has nested steps, and the steps are in order.
 fn is_tidy(set: &FieldSet) -> bool {
-    fn tidy(map: &Map<String, Value>) -> bool {
-        map.iter().all(|(step, node)| match node.as_object() {
-            Some(below) if step != SELF => {
-                (below.is_empty() || below.keys().any(|key| key != SELF)) && tidy(below)
-            }
-            below => below.is_some_and(Map::is_empty),
-        })
-    }
-    tidy(&set.0)
+    set.0.is_sorted_by(|a, b| a.step < b.step)
+        && set.0.iter().all(|node| node.is_used() && is_tidy(&node.below))
+}
+
+fn text(set: &FieldSet) -> Value {
+    let mut text = Vec::new();
+    set.write_json(false, &mut text);
+    serde_json::from_slice(&text).unwrap()
 }
 
 proptest! {
@@ -51,7 +49,9 @@ proptest! {
         let set = set(&a);
         prop_assert_eq!(members(&set), dotted(&a));
         prop_assert!(is_tidy(&set));
-        prop_assert_eq!(FieldSet::from_json(set.clone().into_json()), Some(set));
+        prop_assert_eq!(text(&set), set.to_json());
+        prop_assert_eq!(FieldSet::from_json(&set.to_json()), Some(set.clone()));
+        prop_assert_eq!(FieldSet::from_json_unchecked(&set.to_json()), Some(set));
     }
 
     #[test]
@@ -64,6 +64,8 @@ proptest! {
         prop_assert_eq!(members(&difference), dotted(&a.difference(&b).cloned().collect()));
         let both = set(&a).intersection(&set(&b));
         prop_assert_eq!(members(&both), dotted(&a.intersection(&b).cloned().collect()));
+        prop_assert_eq!(set(&a).overlaps(&set(&b)), !both.is_empty());
+        prop_assert_eq!(set(&a).contains(&set(&b)), b.is_subset(&a));
         for set in [&union, &difference, &both] {
             prop_assert!(is_tidy(set), "{:?}", set);
         }
@@ -85,16 +87,20 @@ fn serialised_set_equals_the_real_server() {
     let written = json!({
         "f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"f:x": {}}}
     });
-    assert_eq!(set.clone().into_json(), written);
+    assert_eq!(set.to_json(), written);
     assert_eq!(set.paths(), [".data", ".data.a", ".metadata.labels.x"]);
 }
 
 #[test]
 fn invalid_set_is_rejected() {
-    assert_eq!(FieldSet::from_json(json!([])), None);
-    assert_eq!(FieldSet::from_json(json!({"f:a": 1})), None);
-    assert_eq!(FieldSet::from_json(json!({"a": {}})), None);
+    assert_eq!(FieldSet::from_json(&json!([])), None);
+    assert_eq!(FieldSet::from_json(&json!({"f:a": 1})), None);
+    assert_eq!(FieldSet::from_json(&json!({"a": {}})), None);
     let mixed = json!({"f:a": {}, "z:later": {}, "k:{ \"name\": \"x\"}": {}});
-    let read = FieldSet::from_json(mixed).unwrap();
-    assert_eq!(read.into_json(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
+    let read = FieldSet::from_json(&mixed).unwrap();
+    assert_eq!(read.to_json(), json!({"f:a": {}, "k:{\"name\":\"x\"}": {}}));
+    let repeated = json!({"k:{\"b\":1,\"a\":2}": {"f:x": {}}, "k:{\"a\":2,\"b\":1}": {".": {}}, "f:z": {}});
+    let read = FieldSet::from_json(&repeated).unwrap();
+    assert!(is_tidy(&read) && read.paths().len() == 2, "{read:?}");
+    assert_eq!(text(&read), read.to_json());
 }

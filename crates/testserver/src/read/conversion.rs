@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use kube_managed_fields::Managers;
 use serde_json::{Value, json};
 
 use crate::schemas::kinds::kind::{Kind, group_version};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::storage::entry::Entry;
+use crate::storage::entry::{Entry, Parsed, whole};
 use crate::wire::names;
 use crate::wire::object::{Object, meta, metadata_mut};
 
@@ -33,19 +34,19 @@ pub(crate) async fn prepare(
     Ok(())
 }
 
-/// Converts an object of a client to the storage version.
+/// Converts an object of a client to the storage version. The result does not contain the managers.
 ///
 /// # Errors
 /// Returns 500 if the webhook fails.
 pub(crate) async fn to_storage(
     shared: &Shared,
     kind: &Kind,
-    object: &Object,
+    (object, managers): (&Object, &Managers),
 ) -> Result<Option<Object>, Status> {
     let Some(config) = kind.conversion_webhook() else { return Ok(None) };
-    let converted =
-        Box::pin(convert(shared, kind, config, vec![object.clone()], &kind.storage_version)).await?;
-    Ok(converted.into_iter().next())
+    let objects = vec![whole(object, managers)];
+    let converted = Box::pin(convert(shared, kind, config, objects, &kind.storage_version)).await?;
+    Ok(converted.into_iter().next().map(|object| Parsed::new(object).object))
 }
 
 async fn convert(

@@ -127,11 +127,11 @@ impl Shared {
     pub(crate) fn new(config: Config, settle: fn(&mut State, &Self)) -> Self {
         let mut store = Store::new(config.retention);
         let mut registry = Registry::default();
-        for kind in crate::schemas::kinds::builtin::kinds() {
+        for kind in crate::schemas::kinds::builtin::KINDS.iter() {
             // Both groups of events serve the same objects.
             let shared = if kind.is_event() { registry.find("", "v1", "events") } else { None };
             let table = shared.map_or_else(|| store.add_table(), |events| events.table);
-            registry.add(Served { kind: Arc::new(kind), table, incarnation: 0 });
+            registry.add(Served { kind: kind.clone(), table, incarnation: 0 });
         }
         let namespaces = registry
             .find("", "v1", "namespaces")

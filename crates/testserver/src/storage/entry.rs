@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kube_managed_fields::Managers;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -77,9 +78,44 @@ pub(crate) struct Entry {
     frame: Bytes,
     shape: Shape,
     /// The parsed object, if another write of the object is likely soon (see `recent`).
-    tree: Mutex<Option<Map<String, Value>>>,
+    tree: Mutex<Option<Box<Parsed>>>,
     /// The results of a conversion webhook, by version.
     conversions: Mutex<BTreeMap<String, Map<String, Value>>>,
+}
+
+/// A parsed object. Its field managers are separate, because most writes share them with the state before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Parsed {
+    /// The object without `metadata.managedFields`.
+    pub object: Map<String, Value>,
+    pub managers: Managers,
+}
+
+const MANAGED_FIELDS: &str = "managedFields";
+
+impl Parsed {
+    /// Takes the field managers out of a stored object.
+    pub(crate) fn new(mut object: Map<String, Value>) -> Self {
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let value = metadata.and_then(|metadata| metadata.remove(MANAGED_FIELDS));
+        let managers = value.and_then(|value| Managers::from_json_unchecked(&value)).unwrap_or_default();
+        Self { object, managers }
+    }
+
+    /// Returns the object with its field managers.
+    pub(crate) fn whole(&self) -> Map<String, Value> {
+        whole(&self.object, &self.managers)
+    }
+}
+
+/// Returns the object with its field managers.
+pub(crate) fn whole(object: &Map<String, Value>, managers: &Managers) -> Map<String, Value> {
+    let mut object = object.clone();
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(metadata), Some(managers)) = (metadata, managers.to_json()) {
+        metadata.insert(MANAGED_FIELDS.into(), managers);
+    }
+    object
 }
 
 /// The order of metadata fields in kube-apiserver for built-in kinds. Custom resources sort them by name.
@@ -98,7 +134,7 @@ const METADATA_ORDER: [&str; 16] = [
     "annotations",
     "ownerReferences",
     "finalizers",
-    "managedFields",
+    MANAGED_FIELDS,
     "clusterName",
 ];
 
@@ -132,16 +168,26 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// Writes the metadata without a resourceVersion, and returns the offset for the digits.
-fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, custom: bool) -> usize {
-    let mut keys: Vec<&str> =
-        metadata.keys().map(String::as_str).filter(|k| *k != "resourceVersion").collect();
-    keys.push("resourceVersion");
+fn write_metadata(
+    out: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    managers: &Managers,
+    custom: bool,
+) -> usize {
+    let separate = |key: &str| key == "resourceVersion" || key == MANAGED_FIELDS && !managers.is_empty();
+    let mut keys: Vec<&str> = metadata.keys().map(String::as_str).filter(|key| !separate(key)).collect();
+    keys.extend(["resourceVersion", MANAGED_FIELDS].into_iter().filter(|key| separate(key)));
     let place = |key: &str| METADATA_ORDER.iter().position(|k| *k == key).unwrap_or(METADATA_ORDER.len());
     keys.sort_by(|a, b| if custom { a.cmp(b) } else { (place(a), *a).cmp(&(place(b), *b)) });
     let mut hole = 0;
     out.push(b'{');
     for key in keys {
         match metadata.get(key) {
+            _ if key == MANAGED_FIELDS && separate(key) => {
+                out.extend_from_slice(if out.ends_with(b"{") { b"" } else { b"," });
+                out.extend_from_slice(b"\"managedFields\":");
+                managers.write_json(out);
+            }
             Some(value) if key != "resourceVersion" => write_pair(out, key, value),
             _ => {
                 write_pair(out, key, &Value::from(""));
@@ -157,6 +203,11 @@ impl Draft {
     /// Serialises an object of `kind` in its storage version. Kind and apiVersion come from `kind`, not
     /// from the object.
     pub(crate) fn new(kind: &Kind, object: &Map<String, Value>) -> Self {
+        Self::with_managers(kind, object, &Managers::default())
+    }
+
+    /// Serialises an object whose field managers are not part of `object`.
+    pub(crate) fn with_managers(kind: &Kind, object: &Map<String, Value>, managers: &Managers) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let name = text(metadata, "name");
@@ -169,7 +220,7 @@ impl Draft {
             labels: read_labels(metadata),
             fields: kind.read_fields(object).into(),
         };
-        let (json, shape) = serialise(kind, object, metadata);
+        let (json, shape) = serialise(kind, object, metadata, managers);
         Self { essentials: Arc::new(essentials), json, shape }
     }
 
@@ -210,7 +261,12 @@ impl Draft {
     }
 }
 
-fn serialise(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) -> (Vec<u8>, Shape) {
+fn serialise(
+    kind: &Kind,
+    object: &Map<String, Value>,
+    metadata: &Map<String, Value>,
+    managers: &Managers,
+) -> (Vec<u8>, Shape) {
     let mut out = type_prefix(kind, &kind.storage_api_version());
     let rest = out.len();
     let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
@@ -231,7 +287,7 @@ fn serialise(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Va
         out.push(b':');
         if key == "metadata" {
             let start = out.len();
-            hole = write_metadata(&mut out, metadata, kind.rules.custom);
+            hole = write_metadata(&mut out, metadata, managers, kind.rules.custom);
             span = start..out.len();
         } else {
             write_value(&mut out, object.get(key).unwrap_or(&Value::Null));
@@ -319,19 +375,19 @@ impl Entry {
     }
 
     /// Returns the parsed object for the next write, and removes it from the entry.
-    pub(crate) fn take_object(&self) -> Map<String, Value> {
-        let Some(mut object) = self.tree.lock().take() else { return self.object() };
-        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    pub(crate) fn take_object(&self) -> Parsed {
+        let Some(mut parsed) = self.tree.lock().take() else { return Parsed::new(self.object()) };
+        let metadata = parsed.object.get_mut("metadata").and_then(Value::as_object_mut);
         if let Some(metadata) = metadata {
             metadata.insert("resourceVersion".into(), self.revision.to_string().into());
         }
-        object
+        *parsed
     }
 
     /// Keeps the parsed object of this state for the next write. The object may lack its
     /// resourceVersion.
-    pub(crate) fn keep_object(&self, object: Map<String, Value>) {
-        *self.tree.lock() = Some(object);
+    pub(crate) fn keep_object(&self, object: Parsed) {
+        *self.tree.lock() = Some(object.into());
     }
 
     pub(crate) fn forget_object(&self) {

@@ -8,12 +8,11 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::schemas::kinds::kind::Kind;
-use crate::storage::entry::Entry;
-use crate::wire::object::Object;
+use crate::storage::entry::{Entry, Parsed};
 
 /// The limits of the cache: the number of parsed objects, and the total size of their JSON.
 const OBJECTS: usize = 1024;
-const BYTES: usize = 2 * 1024 * 1024;
+const BYTES: usize = 4 * 1024 * 1024;
 
 /// The recent writes whose states may still hold parsed trees, oldest first.
 #[derive(Debug, Default)]
@@ -28,14 +27,14 @@ struct Ring {
 impl Recent {
     /// Caches the tree from which `entry` was made. Custom kinds are not cached, because they have several
     /// versions.
-    pub(crate) fn keep(&self, kind: &Kind, entry: &Arc<Entry>, mut object: Object) {
+    pub(crate) fn keep(&self, kind: &Kind, entry: &Arc<Entry>, mut parsed: Parsed) {
         if kind.rules.custom {
             return;
         }
-        object.insert("apiVersion".into(), kind.api_version().into());
-        object.insert("kind".into(), kind.kind.as_str().into());
+        parsed.object.insert("apiVersion".into(), kind.api_version().into());
+        parsed.object.insert("kind".into(), kind.kind.as_str().into());
         let size = entry.size();
-        entry.keep_object(object);
+        entry.keep_object(parsed);
         let dropped = self.0.lock().push(Arc::downgrade(entry), size);
         // The trees are dropped outside the lock.
         for entry in dropped.iter().filter_map(Weak::upgrade) {

@@ -19,7 +19,12 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 
 /// Parses JSON. The error is the message of serde_json, which differs from Go's.
 pub(crate) fn parse_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| error.to_string())
+    // A check of the whole text is faster than a check of each string.
+    let parsed = match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
+    };
+    parsed.map_err(|error| error.to_string())
 }
 
 /// Returns the start of a body as it appears in messages.

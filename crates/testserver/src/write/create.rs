@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use kube_managed_fields::Managers;
+
 use crate::read::conversion;
 use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::{Shared, State};
 use crate::status::{Named, Status};
+use crate::storage::entry::{Parsed, whole};
 use crate::wire::names;
 use crate::wire::object::{meta, metadata_mut};
 use crate::write::admission::{Admission, Operation};
+use crate::write::apply::track;
 use crate::write::custom::serve::converted;
 use crate::write::options::FieldValidation;
 use crate::write::{Object, Target, Via, WriteOptions, Written, type_meta};
@@ -39,14 +43,17 @@ pub(crate) async fn create(
     let base = meta(&object, "generateName").to_owned();
     let generated = meta(&object, "name").is_empty() && !base.is_empty();
     born(shared, kind, &mut object);
+    let mut owners = None;
     let mut admission = Admission::of(shared, target, Operation::Create, "", options.caller.as_deref());
     if let Some(admission) = &mut admission {
         meta(&object, "name").clone_into(&mut admission.name);
         let target = Target { name: admission.name.clone(), ..target.clone() };
         shared.read(|state| check_namespace(state, &target))?;
-        object = Box::pin(mutated(admission, object, options)).await?;
+        if admission.mutates() {
+            let mutated = Box::pin(mutated(admission, object, options)).await?;
+            (object, owners) = (mutated.object, Some(mutated.managers));
+        }
     }
-    let is_tracked = admission.as_ref().is_some_and(Admission::mutates);
     for draw in 1.. {
         if generated {
             let name = shared.random(|rng| names::generate(&base, rng));
@@ -58,22 +65,22 @@ pub(crate) async fn create(
         crate::schemas::kinds::defaults::spec(kind, &mut object);
         crate::write::custom::admit::check_new(kind, &object, options)?;
         let target = Target { name, ..target.clone() };
-        if !is_tracked {
-            crate::write::apply::track::created(shared, kind, options, &mut object);
-        }
+        let owners = owners.get_or_insert_with(|| track::created(shared, kind, options, &mut object));
         if kind.is_service() {
             crate::schemas::kinds::services::assign(&shared.service_addresses, None, &mut object);
         }
         crate::write::rules::check(shared, kind, &object, None)?;
         if let Some(admission) = &mut admission {
             admission.name.clone_from(&target.name);
-            Box::pin(admission.validate(Some(&object), None)).await?;
+            Box::pin(admission.validate(Some(&whole(&object, owners)), None)).await?;
         }
-        let stored = conversion::to_storage(shared, kind, &object).await?;
-        match insert(shared, &target, stored.as_ref().unwrap_or(&object), options.dry_run) {
+        let stored = conversion::to_storage(shared, kind, (&object, owners)).await?;
+        let stored = (stored.as_ref().unwrap_or(&object), &*owners);
+        match insert(shared, &target, stored, options.dry_run) {
             Err(status) if status.reason() == "AlreadyExists" && generated && draw < DRAWS => {}
             Ok(Written::Created(entry)) if !options.dry_run => {
-                shared.recent.keep(kind, &entry, object);
+                let managers = std::mem::take(owners);
+                shared.recent.keep(kind, &entry, Parsed { object, managers });
                 return Ok(Written::Created(entry));
             }
             done => return done,
@@ -87,24 +94,21 @@ async fn mutated(
     admission: &Admission<'_>,
     mut object: Object,
     options: &WriteOptions,
-) -> Result<Object, Status> {
-    if !admission.mutates() {
-        return Ok(object);
-    }
+) -> Result<Parsed, Status> {
     let Admission { shared, target, .. } = admission;
     let kind = target.kind();
     crate::schemas::kinds::defaults::spec(kind, &mut object);
-    crate::write::apply::track::created(shared, kind, options, &mut object);
+    let owners = track::created(shared, kind, options, &mut object);
     for key in ["uid", "creationTimestamp", "generation"] {
         metadata_mut(&mut object).remove(key);
     }
-    object = admission.mutate(Some(object), None).await?.unwrap_or_default();
+    object = admission.mutate(Some(whole(&object, &owners)), None).await?.unwrap_or_default();
     place(target, &mut object)?;
     let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };
     crate::write::custom::admit::read(kind, Via::Put, &mut object, &options)?;
     type_meta::check_kept(&object, kind)?;
     born(shared, kind, &mut object);
-    Ok(object)
+    Ok(Parsed::new(object))
 }
 
 /// Sets the namespace of the URL on the object, which must not contain a different one.
@@ -152,14 +156,19 @@ fn is_empty(value: &serde_json::Value) -> bool {
     value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn insert(shared: &Shared, target: &Target, object: &Object, dry_run: bool) -> Result<Written, Status> {
-    let draft = crate::write::custom::admit::draft(target.kind(), object);
+fn insert(
+    shared: &Shared,
+    target: &Target,
+    (object, owners): (&Object, &Managers),
+    dry_run: bool,
+) -> Result<Written, Status> {
+    let draft = crate::write::custom::admit::draft(target.kind(), object, owners);
     crate::write::metadata::check_size(&draft)?;
     shared.write(|state| {
         let current = state.current(&target.served)?;
         // If the CRD has changed, the object is stored like the objects that existed before the change.
         let is_changed = !Arc::ptr_eq(&current.kind, &target.served.kind);
-        let draft = if is_changed { converted(&current.kind, object.clone()) } else { draft };
+        let draft = if is_changed { converted(&current.kind, whole(object, owners)) } else { draft };
         check_namespace(state, target)?;
         crate::write::custom::removal::check_stays(state, target)?;
         let exists = state.store.table(target.served.table).get(&target.key()).is_some();

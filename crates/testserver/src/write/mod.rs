@@ -33,7 +33,7 @@ pub(crate) use crate::wire::object::Object;
 pub(crate) use create::create;
 pub(crate) use options::WriteOptions;
 pub(crate) use target::{Target, Written};
-pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update};
+pub(crate) use update::{Mode, Part, Via, generation, replace, replace_by, update, update_by};
 
 /// Completes an operation of the server itself. It waits only if a conversion webhook has no handler in this
 /// process, or if the handler waits.

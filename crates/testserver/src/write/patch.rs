@@ -46,6 +46,17 @@ impl Form {
     }
 }
 
+impl Form {
+    /// Returns whether the result of the patch can depend on `managedFields`. May return true if it does
+    /// not.
+    fn sees_managers(self, body: &[u8]) -> bool {
+        let text = std::str::from_utf8(body).unwrap_or("\\");
+        // An escape can spell the name in another way.
+        let is_named = text.contains('\\') || text.contains("managedFields");
+        is_named || matches!(self, Self::Json) && (text.contains("/metadata\"") || text.contains("\"\""))
+    }
+}
+
 /// The content of a PATCH.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatchRequest<'a> {
@@ -66,7 +77,7 @@ pub(crate) async fn patch(
         return Box::pin(apply(shared, target, mode, sent)).await;
     }
     let form = Form::of(sent.media_type, target.kind())?;
-    write::update(shared, target, &mode, |target, object| {
+    let edit = |target: &Target, object: &Object| {
         let kind = target.kind();
         let patched = Patch::read(form, sent.body)?.apply(&kind.merging, object.clone())?;
         match form {
@@ -75,8 +86,8 @@ pub(crate) async fn patch(
             Form::Strategic => write::type_meta::check_texts(&patched, kind)?,
         }
         Ok(patched)
-    })
-    .await
+    };
+    write::update_by(shared, target, &mode, form.sees_managers(sent.body), edit).await
 }
 
 /// Executes a PATCH of `/scale`.

@@ -1,8 +1,10 @@
 //! UPDATE and PATCH. An object is processed without the lock. The write is stored only if the original
 //! object is unchanged; otherwise it is processed again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use kube_managed_fields::Managers;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -12,7 +14,7 @@ use crate::schemas::kinds::events;
 use crate::schemas::kinds::kind::{Generation, Kind};
 use crate::state::Shared;
 use crate::status::{Cause, Status};
-use crate::storage::entry::{Change, Draft, Entry};
+use crate::storage::entry::{Change, Draft, Entry, Parsed, whole};
 use crate::wire::object::{finalizers, meta, metadata_mut};
 use crate::wire::query::parse_unsigned;
 use crate::write::admission::{Admission, Operation};
@@ -116,6 +118,18 @@ pub(crate) async fn update(
     mode: &Mode,
     edit: impl Fn(&Target, &Object) -> Result<Object, Status> + Send,
 ) -> Result<Written, Status> {
+    // A PUT does not depend on the managers of the stored object.
+    update_by(shared, target, mode, mode.via == Via::Patch, edit).await
+}
+
+/// Like `update`. The object that `edit` receives contains `managedFields` only if `shows_managers` is set.
+pub(crate) async fn update_by(
+    shared: &Shared,
+    target: &Target,
+    mode: &Mode,
+    shows_managers: bool,
+    edit: impl Fn(&Target, &Object) -> Result<Object, Status> + Send,
+) -> Result<Written, Status> {
     loop {
         let (target, old) = &shared.read(|state| {
             let target = target.current(state)?;
@@ -124,61 +138,87 @@ pub(crate) async fn update(
             Ok::<_, Status>((target, old))
         })?;
         conversion::prepare(shared, target.kind(), [old]).await?;
-        let before = from_store(target.kind(), old, old.take_object());
-        let mut after = edit(target, &events::outside(target.kind(), &before))?;
-        crate::write::bounds::check_depth(&after)?;
-        let owners = track::owners_of_apply(mode, &after);
-        crate::write::custom::admit::read(target.kind(), mode.via, &mut after, &mode.options)?;
+        let mut live = old.take_object();
+        live.object = from_store(target.kind(), old, live.object);
+        // The result of a conversion webhook contains the managers.
+        metadata_mut(&mut live.object).remove(track::KEY);
+        let before = &live.object;
+        let (mut after, owners) = match edited(target, mode, &live, shows_managers, &edit) {
+            // The message can contain the patched object.
+            Err(status) if status.code() == 422 && mode.via == Via::Patch && !shows_managers => {
+                edited(target, mode, &live, true, &edit)?
+            }
+            done => done?,
+        };
         place(target, &mut after)?;
         check_name(target, meta(&after, "name"))?;
-        mode.options.check(&after, Some(&before))?;
+        mode.options.check(&after, Some(before))?;
         crate::write::unsupported::check(shared, target.kind(), &after)?;
         let mut after = events::inside(target.kind(), after);
         let admission = admission(shared, target, mode);
         let tracked = match admission.as_ref().filter(|admission| admission.mutates()) {
             Some(admission) => {
-                Some(Box::pin(mutate(admission, mode, &before, &mut after, owners.clone())).await?)
+                Some(Box::pin(mutate(admission, mode, &live, &mut after, owners.clone())).await?)
             }
             None => None,
         };
-        let mut after = settle(target, mode, &before, after)?;
+        let mut after = settle(target, mode, before, after)?;
         crate::write::metadata::check(target.kind(), &after)?;
-        match tracked {
-            Some(managers) => set_managers(&mut after, managers),
-            None => {
-                track::updated(shared, target.kind(), mode, &before, &mut after, owners);
-            }
-        }
+        let managers = match tracked {
+            Some(managers) => managers,
+            None => track::updated(shared, target.kind(), mode, &live, &mut after, owners),
+        };
         if target.kind().is_service() && mode.part == Part::Main {
-            crate::schemas::kinds::services::assign(&shared.service_addresses, Some(&before), &mut after);
+            crate::schemas::kinds::services::assign(&shared.service_addresses, Some(before), &mut after);
         }
         if mode.part == Part::Main {
-            crate::write::rules::check(shared, target.kind(), &after, Some(&before))?;
+            crate::write::rules::check(shared, target.kind(), &after, Some(before))?;
         }
         crate::write::custom::admit::check_update(
             target.kind(),
             mode.part,
-            &before,
+            before,
             &mut after,
             &mode.options,
         )?;
+        let is_unchanged = after == *before && managers.is_same_except_times(&live.managers);
         if let Some(admission) = &admission {
-            Box::pin(admission.validate(Some(&after), Some(&before))).await?;
+            let old = live.whole();
+            let new = if is_unchanged { old.clone() } else { whole(&after, &managers) };
+            Box::pin(admission.validate(Some(&new), Some(&old))).await?;
         }
-        if after == before {
-            shared.recent.keep(target.kind(), old, before);
+        if is_unchanged {
+            shared.recent.keep(target.kind(), old, live);
             return Ok(Written::Updated(old.clone()));
         }
-        let stored = conversion::to_storage(shared, target.kind(), &after).await?;
-        let draft = crate::write::custom::admit::draft(target.kind(), stored.as_ref().unwrap_or(&after));
+        let stored = conversion::to_storage(shared, target.kind(), (&after, &managers)).await?;
+        let stored = stored.as_ref().unwrap_or(&after);
+        let draft = crate::write::custom::admit::draft(target.kind(), stored, &managers);
         crate::write::metadata::check_size(&draft)?;
-        if let Some(done) = commit(shared, target, mode, (old, &before), (draft, &after)) {
+        if let Some(done) = commit(shared, target, mode, (old, before), (draft, &after)) {
             if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {
-                shared.recent.keep(target.kind(), entry, after);
+                shared.recent.keep(target.kind(), entry, Parsed { object: after, managers });
             }
             return Ok(done);
         }
     }
+}
+
+/// Returns the object after `edit`, as the server decodes it, and the owners that an apply has computed.
+fn edited(
+    target: &Target,
+    mode: &Mode,
+    live: &Parsed,
+    shows_managers: bool,
+    edit: impl Fn(&Target, &Object) -> Result<Object, Status>,
+) -> Result<(Object, Option<Value>), Status> {
+    let kind = target.kind();
+    let shown = if shows_managers { Cow::Owned(live.whole()) } else { Cow::Borrowed(&live.object) };
+    let mut after = edit(target, &events::outside(kind, &shown))?;
+    crate::write::bounds::check_depth(&after)?;
+    let owners = track::owners_of_apply(mode, &after);
+    crate::write::custom::admit::read(kind, mode.via, &mut after, &mode.options)?;
+    Ok((after, owners))
 }
 
 /// Returns the webhooks for an update. Bindings and evictions have their own reviews.
@@ -198,30 +238,23 @@ fn admission<'a>(shared: &'a Shared, target: &'a Target, mode: &'a Mode) -> Opti
 async fn mutate(
     admission: &Admission<'_>,
     mode: &Mode,
-    before: &Object,
+    live: &Parsed,
     after: &mut Object,
     owners: Option<Value>,
-) -> Result<Option<Value>, Status> {
+) -> Result<Managers, Status> {
     let Admission { shared, target, .. } = admission;
     let kind = target.kind();
-    let mut tracked = settle(target, mode, before, after.clone())?;
-    track::updated(shared, kind, mode, before, &mut tracked, owners);
-    let managers = track::managed_fields(&tracked).cloned();
-    set_managers(after, managers.clone());
-    *after = admission.mutate(Some(std::mem::take(after)), Some(before)).await?.unwrap_or_default();
+    let mut tracked = settle(target, mode, &live.object, after.clone())?;
+    let managers = track::updated(shared, kind, mode, live, &mut tracked, owners);
+    metadata_mut(after).remove(track::KEY);
+    let (new, old) = (whole(after, &managers), live.whole());
+    *after = admission.mutate(Some(new), Some(&old)).await?.unwrap_or_default();
     let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };
     crate::write::custom::admit::read(kind, mode.via, after, &options)?;
     place(target, after)?;
     check_name(target, meta(after, "name"))?;
+    metadata_mut(after).remove(track::KEY);
     Ok(managers)
-}
-
-fn set_managers(object: &mut Object, managers: Option<Value>) {
-    let metadata = metadata_mut(object);
-    match managers {
-        Some(managers) => metadata.insert(track::KEY.into(), managers),
-        None => metadata.remove(track::KEY),
-    };
 }
 
 /// Stores `after` if the object is still `old`; otherwise returns `None` without a change.

@@ -1,6 +1,6 @@
 //! The kinds of a CRD: one for each version.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use kube_managed_fields::Schema as Merging;
 use serde_json::Value;
@@ -70,6 +70,8 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
     let list = |key| texts(&names, key).map(Into::into).collect();
     let status = version.pointer("/subresources/status").is_some_and(|status| !status.is_null());
     let namespaced = name(spec, "scope") == "Namespaced";
+    let open_api = version.pointer("/schema/openAPIV3Schema");
+    let merging = open_api.map_or_else(Merging::any_resource, Merging::from_crd);
     Kind {
         group: name(spec, "group").into(),
         version: name(version, "name").into(),
@@ -92,9 +94,7 @@ fn kind(crd: &Object, version: &Value, stored_as: &str, schemas: Option<Schemas>
         },
         fields: fields(crd, version, namespaced),
         scale: version.pointer("/subresources/scale").filter(|scale| !scale.is_null()).map(scale),
-        merging: Arc::new(
-            version.pointer("/schema/openAPIV3Schema").map_or_else(Merging::any_resource, Merging::from_crd),
-        ),
+        merging: LazyLock::new(Box::new(move || Arc::new(merging))),
         schemas,
         columns: Some(Arc::new(crate::schemas::tables::custom_columns(version))),
     }

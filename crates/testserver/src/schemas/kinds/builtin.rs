@@ -1,8 +1,9 @@
 //! The table of built-in kinds that common programs list and watch.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::schemas::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePaths, group_version};
+use crate::schemas::types::merging;
 use crate::wire::names::NameRule;
 
 /// A row of the table. Scope and subresources in `flags`: `c` cluster-scoped, `s` has `/status`, `g`
@@ -134,13 +135,19 @@ pub(crate) static SCALE: LazyLock<Kind> =
 pub(crate) static BINDING: LazyLock<Kind> =
     LazyLock::new(|| row("", "v1", "bindings", "Binding", "", "").kind());
 
-/// Returns all built-in kinds.
+/// All built-in kinds. All servers of a process share them.
+pub(crate) static KINDS: LazyLock<Vec<Arc<Kind>>> =
+    LazyLock::new(|| TABLE.iter().map(|row| Arc::new(row.kind())).collect());
+
+/// Returns a copy of all built-in kinds.
+#[cfg(test)]
 pub(crate) fn kinds() -> Vec<Kind> {
     TABLE.iter().map(Row::kind).collect()
 }
 
 impl Row {
     fn kind(&self) -> Kind {
+        let Self { group, version, kind, .. } = *self;
         // Nodes and namespaces have their own field conversions, without `metadata.namespace`.
         let names: &[&str] = match (self.group, self.plural) {
             ("", "nodes" | "namespaces") => &["metadata.name"],
@@ -164,10 +171,7 @@ impl Row {
             schemas: None,
             columns: None,
             scale: self.scale(),
-            merging: crate::schemas::types::merging::schema(
-                &group_version(self.group, self.version),
-                self.kind,
-            ),
+            merging: LazyLock::new(Box::new(move || merging::schema(&group_version(group, version), kind))),
         }
     }
 

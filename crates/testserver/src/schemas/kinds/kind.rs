@@ -1,6 +1,6 @@
 //! The properties of a kind: the names, the scope and the rules of writes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use kube_managed_fields::Schema as Merging;
 use serde_json::{Map, Value};
@@ -34,12 +34,15 @@ pub(crate) struct Kind {
     /// The fields that `/scale` reads and writes, for custom resources with this subresource.
     pub scale: Option<ScalePaths>,
     /// The rules for field ownership and merging.
-    pub merging: Arc<Merging>,
+    pub merging: LazyMerging,
     /// The schemas of a custom resource.
     pub schemas: Option<Schemas>,
     /// The table columns of a custom resource.
     pub columns: Option<Arc<Columns>>,
 }
+
+/// Merge rules that are built at the first use, because a server writes few of its kinds.
+pub(crate) type LazyMerging = LazyLock<Arc<Merging>, Box<dyn FnOnce() -> Arc<Merging> + Send + Sync>>;
 
 /// The schemas that apply to objects of a version.
 #[derive(Clone, Debug)]

@@ -5,21 +5,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use kube_managed_fields::{ListType, MapKey, PatchStrategy, Schema};
+use parking_lot::Mutex;
 
 use crate::schemas::types::{Base, Field, Message, Shape, Types};
 
 /// The rules of the kinds that were built, by the places of their messages.
 type Built = HashMap<usize, Arc<Schema>>;
 
-static SCHEMAS: LazyLock<HashMap<(&str, &str), Arc<Schema>>> = LazyLock::new(|| {
-    let mut built = Built::new();
-    let kinds = Types::get().kinds();
-    kinds.map(|(version, kind, place)| ((version, kind), build(place, &mut built))).collect()
-});
+static BUILT: LazyLock<Mutex<Built>> = LazyLock::new(Mutex::default);
 
 /// Returns the merge rules of a built-in kind.
 pub(crate) fn schema(api_version: &str, kind: &str) -> Arc<Schema> {
-    SCHEMAS.get(&(api_version, kind)).cloned().unwrap_or_default()
+    let place = Types::get().kind(api_version, kind);
+    place.map(|place| build(place, &mut BUILT.lock())).unwrap_or_default()
 }
 
 /// Builds the rules of a message. Fields without rules are omitted.

@@ -3,16 +3,25 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use crate::schemas::kinds::kind::Kind;
 use crate::schemas::types::facts::Facts;
 
-/// The table of all messages.
+/// The table of all messages. A message is parsed at its first use, because most programs use few kinds.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     kinds: HashMap<(&'static str, &'static str), usize>,
-    messages: Vec<Message>,
+    /// The index of each message by its name in the table.
+    places: HashMap<&'static str, usize>,
+    messages: Vec<Lines>,
+}
+
+/// The lines of a message, and the parsed message. A test parses all messages.
+#[derive(Debug)]
+struct Lines {
+    text: &'static str,
+    message: OnceLock<Result<Message, &'static str>>,
 }
 
 #[derive(Debug)]
@@ -171,13 +180,10 @@ impl Message {
 }
 
 impl Types {
-    /// Returns the table; the first server of a process parses it.
+    /// Returns the table.
     pub(crate) fn get() -> &'static Self {
-        static TYPES: OnceLock<Types> = OnceLock::new();
-        TYPES.get_or_init(|| {
-            Self::parse(include_str!("types.txt"))
-                .expect("a test reads the whole table, which is part of the crate")
-        })
+        static TYPES: LazyLock<Types> = LazyLock::new(|| Types::index(include_str!("types.txt")));
+        &TYPES
     }
 
     /// Returns the index of the message for a body of this kind.
@@ -188,7 +194,10 @@ impl Types {
     /// Returns the index of a message by its OpenAPI model.
     #[cfg(feature = "openapi")]
     pub(crate) fn find(&self, package: &str, name: &str) -> Option<usize> {
-        self.messages.iter().position(|message| (message.package, message.name) == (package, name))
+        let found = |place: &usize| {
+            self.message(*place).is_some_and(|message| (message.package, message.name) == (package, name))
+        };
+        (0..self.messages.len()).find(found)
     }
 
     /// Returns the message for an object of this kind; `None` for custom resources.
@@ -212,54 +221,85 @@ impl Types {
     }
 
     pub(crate) fn message(&self, place: usize) -> Option<&Message> {
-        self.messages.get(place)
+        self.parsed(place)?.as_ref().ok()
     }
 
-    fn parse(text: &'static str) -> Result<Self, &'static str> {
-        let places = places(text);
+    /// Returns the message at this index, or its first malformed line.
+    fn parsed(&self, place: usize) -> Option<&Result<Message, &'static str>> {
+        let lines = self.messages.get(place)?;
+        Some(lines.message.get_or_init(|| self.parse(lines.text)))
+    }
+
+    /// Finds the kinds and the first lines of the messages.
+    fn index(text: &'static str) -> Self {
         let mut types = Self::default();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (mut kinds, mut last) = (Vec::new(), None);
+        let mut end_last = |types: &mut Self, end: usize| {
+            let text = last.replace(end).and_then(|start: usize| text.get(start..end));
+            types.messages.extend(text.map(|text| Lines { text, message: OnceLock::new() }));
+        };
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            if let Some(name) = name_of(line) {
+                end_last(&mut types, start);
+                types.places.insert(name, types.messages.len());
+            } else if let Some(kind) = line.strip_prefix("kind ") {
+                kinds.push(kind);
+            }
+            start += line.len();
+        }
+        end_last(&mut types, text.len());
+        for kind in kinds {
+            let mut words = kind.split_ascii_whitespace();
+            if let (Some(version), Some(kind), Some(message)) = (words.next(), words.next(), words.next())
+                && let Some(place) = types.places.get(message)
+            {
+                types.kinds.insert((version, kind), *place);
+            }
+        }
+        types
+    }
+
+    /// Parses the lines of a message.
+    fn parse(&self, text: &'static str) -> Result<Message, &'static str> {
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let mut parts = first.split(" +");
+        let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
+        let [form, name, package @ ..] = words.as_slice() else { return Err(first) };
+        let mut message = Message {
+            name: name.rsplit('.').next().unwrap_or(name),
+            package: package.first().copied().unwrap_or("io.k8s.api.core.v1"),
+            form: Form::parse(form).ok_or(first)?,
+            facts: Facts::parse(parts).ok_or(first)?,
+            fields: Vec::new(),
+            known: Vec::new(),
+            always: Vec::new(),
+        };
+        for line in lines {
             let mut parts = line.split(" +");
             let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
+            let [number, name, of, go_name @ ..] = words.as_slice() else { return Err(line) };
+            let field = Field::parse([number, name, of], go_name.first().copied(), &self.places);
             let facts = Facts::parse(parts).ok_or(line)?;
-            match words.as_slice() {
-                ["kind", version, kind, message] => {
-                    types.kinds.insert((version, kind), *places.get(message).ok_or(line)?);
-                }
-                ["message" | "choice" | "list", name, package @ ..] => {
-                    let (form, _) = start_of(line).ok_or(line)?;
-                    let name = name.rsplit('.').next().unwrap_or(name);
-                    let package = package.first().copied().unwrap_or("io.k8s.api.core.v1");
-                    let (fields, known, always) = (Vec::new(), Vec::new(), Vec::new());
-                    types.messages.push(Message { name, package, form, facts, fields, known, always });
-                }
-                [number, name, of, go_name @ ..] => {
-                    let field = Field::parse([number, name, of], go_name.first().copied(), &places);
-                    let field = Field { facts, ..field.ok_or(line)? };
-                    types.messages.last_mut().ok_or(line)?.fields.push(field);
-                }
-                _ => return Err(line),
-            }
+            message.fields.push(Field { facts, ..field.ok_or(line)? });
         }
-        for place in 0..types.messages.len() {
-            let mut known = Vec::new();
-            types.collect(place, &[], &mut known);
-            known.sort_by_key(|known| order(known.field.name));
-            let always = known.iter().filter(|known| known.always).map(|known| known.field).collect();
-            if let Some(message) = types.messages.get_mut(place) {
-                (message.known, message.always) = (known, always);
-            }
-        }
-        Ok(types)
+        let mut known = Vec::new();
+        self.collect(&message, &[], &mut known);
+        known.sort_by_key(|known| order(known.field.name));
+        message.always = known.iter().filter(|known| known.always).map(|known| known.field).collect();
+        message.known = known;
+        Ok(message)
     }
 
     /// Collects the fields of a message that is nested in the `embedded` messages.
-    fn collect(&self, place: usize, embedded: &[&'static str], known: &mut Vec<JsonField>) {
-        let Some(message) = self.messages.get(place) else { return };
+    fn collect(&self, message: &Message, embedded: &[&'static str], known: &mut Vec<JsonField>) {
         for field in &message.fields {
             if let (Shape::Inline, Base::Message(inner)) = (field.shape, field.base) {
                 let name = field.go_name.unwrap_or(field.name);
-                self.collect(inner, &[embedded, &[name]].concat(), known);
+                if let Some(inner) = self.message(inner) {
+                    self.collect(inner, &[embedded, &[name]].concat(), known);
+                }
             } else {
                 let always = field.is_always_there();
                 known.push(JsonField { field: *field, embedded: embedded.to_vec(), always });
@@ -305,23 +345,22 @@ impl Types {
     }
 }
 
-/// Maps each message name to its index.
-fn places(text: &'static str) -> HashMap<&'static str, usize> {
-    let starts = text.lines().filter_map(start_of);
-    starts.enumerate().map(|(place, (_, name))| (name, place)).collect()
+/// Returns the name of the message that starts with this line, if a message starts with it.
+fn name_of(line: &str) -> Option<&str> {
+    let (form, rest) = line.split_once(' ')?;
+    Form::parse(form)?;
+    rest.split([' ', '\n']).next()
 }
 
-/// Parses the form and the name in the first line of a message.
-fn start_of(line: &str) -> Option<(Form, &str)> {
-    let (start, name) = line.split_once(' ')?;
-    let name = name.split(' ').next()?;
-    let form = match start {
-        "message" => Form::Object,
-        "choice" => Form::Choice,
-        "list" => Form::List,
-        _ => return None,
-    };
-    Some((form, name))
+impl Form {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "message" => Some(Self::Object),
+            "choice" => Some(Self::Choice),
+            "list" => Some(Self::List),
+            _ => None,
+        }
+    }
 }
 
 impl Field {

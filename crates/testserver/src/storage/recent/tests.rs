@@ -19,11 +19,11 @@ fn cached_tree_equals_bytes_and_oldest_is_dropped() {
     let entries: Vec<Arc<Entry>> =
         (1..=5).map(|revision| Arc::new(Draft::new(&kind, pod).seal(Change::Added, revision))).collect();
     for entry in &entries {
-        recent.keep(&kind, entry, pod.clone());
+        recent.keep(&kind, entry, Parsed::new(pod.clone()));
     }
     assert_eq!(entries.iter().filter(|entry| entry.has_object()).count(), 3);
     for entry in &entries {
-        assert_eq!(entry.take_object(), entry.object());
+        assert_eq!(entry.take_object(), Parsed::new(entry.object()));
         assert!(!entry.has_object());
     }
 }
@@ -121,7 +121,7 @@ proptest! {
             });
             for entry in state.iter().filter(|entry| entry.has_object()) {
                 let tree = entry.take_object();
-                prop_assert_eq!(&tree, &entry.object(), "after {:?}: {}", &write, answer.status());
+                prop_assert_eq!(&tree, &Parsed::new(entry.object()), "after {:?}: {}", &write, answer.status());
                 entry.keep_object(tree);
             }
         }

@@ -42,7 +42,7 @@ impl Applied {
         let after = owners.apply(&write.described(Operation::Apply), &live, &self.object, &force);
         let mut after = after.map_err(|conflicts| rejected(&conflicts))?;
         client_side::keep_last_applied(write, &self.object, &mut after);
-        if let Some(owners) = owners.into_json() {
+        if let Some(owners) = owners.to_json() {
             metadata_mut(&mut after).insert(KEY.into(), owners);
         }
         Ok(after)
@@ -93,7 +93,7 @@ impl Applied {
 fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     let Some(live) = live else { return Ok(Managers::default()) };
     if let Some(value) = track::managed_fields(live) {
-        let owners = Managers::from_json_unchecked(value.clone());
+        let owners = Managers::from_json_unchecked(value);
         return owners.ok_or_else(|| Status::internal("failed to decode managed fields"));
     }
     let mut owners = Managers::default();

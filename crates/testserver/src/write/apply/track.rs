@@ -1,11 +1,12 @@
 //! The owners of fields after a CREATE, an UPDATE, or a PATCH other than an apply.
 
-use kube_managed_fields::{Manager, Managers, Operation, is_reset, keep_times};
+use kube_managed_fields::{Manager, Managers, Operation, is_reset};
 use serde_json::Value;
 
 use crate::schemas::kinds::events;
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Shared;
+use crate::storage::entry::Parsed;
 use crate::wire::object::metadata_mut;
 use crate::write::apply::reset;
 use crate::write::{Mode, Object, Part, WriteOptions};
@@ -46,26 +47,32 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Sets the owners of a new object. An apply has already set them.
-pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, object: &mut Object) {
-    if options.operation == Operation::Apply {
-        return;
-    }
+/// Returns the owners of a new object, and removes the owners that it contains. An apply has already set
+/// them.
+pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, object: &mut Object) -> Managers {
     let sent = metadata_mut(object).remove(KEY);
-    let Some(mut owners) = owners(Part::Main, None, sent) else { return };
+    if options.operation == Operation::Apply {
+        return sent.and_then(|sent| Managers::from_json_unchecked(&sent)).unwrap_or_default();
+    }
+    let live = Managers::default();
+    let Some(mut owners) = owners(Part::Main, &live, sent) else { return live };
     if owners.is_empty() && !shared.config.field_ownership {
-        return;
+        return live;
     }
     let now = shared.config.clock.timestamp(0);
     let write = Write { kind, part: Part::Main, manager: &options.manager, now: &now };
     update(write, None, object, &mut owners);
-    put(object, owners);
+    owners
 }
 
 /// Sets the owners after the server itself wrote the status, like the real server.
 pub(crate) fn status_by_the_server(shared: &Shared, kind: &Kind, before: &Object, after: &mut Object) {
     let now = shared.config.clock.timestamp(0);
-    track(Write { kind, part: Part::Status, manager: "kube-apiserver", now: &now }, before, after);
+    let live = managed_fields(before).and_then(Managers::from_json_unchecked).unwrap_or_default();
+    let write = Write { kind, part: Part::Status, manager: "kube-apiserver", now: &now };
+    if let Some(owners) = track(write, before, after, &live).to_json() {
+        metadata_mut(after).insert(KEY.into(), owners);
+    }
 }
 
 /// Returns the owners that an apply has computed, for [`updated`].
@@ -76,66 +83,59 @@ pub(crate) fn owners_of_apply(mode: &Mode, after: &Object) -> Option<Value> {
     }
 }
 
-/// Sets the owners of `after` before it is stored.
+/// Returns the owners after an update of `live`, and removes the owners that `after` contains.
 pub(crate) fn updated(
     shared: &Shared,
     kind: &Kind,
     mode: &Mode,
-    before: &Object,
+    live: &Parsed,
     after: &mut Object,
     applied: Option<Value>,
-) {
+) -> Managers {
     match (mode.part, mode.options.operation) {
         // The server itself executes bindings and evictions, so no manager owns these changes.
-        (Part::Binding | Part::Eviction, _) => return,
+        (Part::Binding | Part::Eviction, _) => {
+            metadata_mut(after).remove(KEY);
+            live.managers.clone()
+        }
         (_, Operation::Apply) => {
-            let metadata = metadata_mut(after);
-            metadata.remove(KEY);
-            if let Some(applied) = applied {
-                metadata.insert(KEY.into(), applied);
-            }
+            metadata_mut(after).remove(KEY);
+            applied.and_then(|applied| Managers::from_json_unchecked(&applied)).unwrap_or_default()
         }
         (_, Operation::Update) => {
             let now = shared.config.clock.timestamp(0);
-            track(Write::new(kind, mode, &now), before, after);
+            track(Write::new(kind, mode, &now), &live.object, after, &live.managers)
         }
     }
-    keep_times(before, after);
 }
 
-fn track(write: Write<'_>, before: &Object, after: &mut Object) {
+fn track(write: Write<'_>, before: &Object, after: &mut Object, live: &Managers) -> Managers {
     let sent = metadata_mut(after).remove(KEY);
-    let Some(mut owners) = owners(write.part, managed_fields(before), sent) else { return };
+    let Some(mut owners) = owners(write.part, live, sent) else { return Managers::default() };
     // Without owners, the object was never tracked, or its managers were reset.
     if !owners.is_empty() {
         update(write, Some(before), after, &mut owners);
-        put(after, owners);
     }
-}
-
-fn put(object: &mut Object, owners: Managers) {
-    if let Some(value) = owners.into_json() {
-        metadata_mut(object).insert(KEY.into(), value);
-    }
+    owners
 }
 
 /// Returns the current owners. A client may replace them with the object, but not through a
 /// subresource. Returns `None` if the client resets them.
-fn owners(part: Part, live: Option<&Value>, sent: Option<Value>) -> Option<Managers> {
+fn owners(part: Part, live: &Managers, sent: Option<Value>) -> Option<Managers> {
     if part == Part::Main
         && let Some(sent) = sent
     {
         if is_reset(&sent) {
             return None;
         }
-        if Some(&sent) == live {
-            return Managers::from_json_unchecked(sent).or_else(|| Some(Managers::default()));
-        }
-        if let Some(owners) = Managers::from_json(sent).filter(|owners| !owners.is_empty()) {
+        // Most clients send the owners that they have read.
+        if Managers::from_json_unchecked(&sent).as_ref() != Some(live)
+            && let Some(owners) = Managers::from_json(&sent).filter(|owners| !owners.is_empty())
+        {
             return Some(owners);
         }
     }
-    Some(live.cloned().and_then(Managers::from_json_unchecked).unwrap_or_default())
+    Some(live.clone())
 }
 
 /// Adds the changed fields to the writer, and removes them from all other managers.

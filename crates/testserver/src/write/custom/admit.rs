@@ -1,5 +1,7 @@
 //! The additional steps for CRDs and custom resources when an object is decoded, validated and stored.
 
+use kube_managed_fields::Managers;
+
 use crate::schemas::crd::scale;
 use crate::schemas::crd::schema::Scope;
 use crate::schemas::kinds::kind::Kind;
@@ -29,14 +31,14 @@ pub(crate) fn read(kind: &Kind, via: Via, object: &mut Object, options: &WriteOp
 }
 
 /// Converts an object to the storage version. Its schema may contain fewer fields and other defaults.
-pub(crate) fn draft(kind: &Kind, object: &Object) -> Draft {
+pub(crate) fn draft(kind: &Kind, object: &Object, owners: &Managers) -> Draft {
     let Some(schemas) = kind.schemas.as_ref().filter(|schemas| !schemas.is_storage()) else {
-        return Draft::new(kind, object);
+        return Draft::with_managers(kind, object, owners);
     };
     let mut object = object.clone();
     let _ = schemas.storage.read(&mut object);
     schemas.storage.fill(&mut object);
-    Draft::new(kind, &object)
+    Draft::with_managers(kind, &object, owners)
 }
 
 /// Validates a new object.

@@ -2,9 +2,19 @@
 
 use super::*;
 
+fn messages() -> impl Iterator<Item = &'static Message> {
+    (0..Types::get().messages.len()).filter_map(|place| Types::get().message(place))
+}
+
 #[test]
 fn table_is_parsed_completely() {
-    let types = Types::parse(include_str!("../types.txt")).unwrap();
+    let types = Types::get();
+    let text = include_str!("../types.txt");
+    let count = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(types.messages.len(), count("message ") + count("choice ") + count("list "));
+    assert_eq!(types.places.len(), types.messages.len());
+    assert_eq!(types.kinds.len(), count("kind "));
+    assert!((0..types.messages.len()).all(|place| types.parsed(place).unwrap().is_ok()));
     let config_map = types.message(types.kind("v1", "ConfigMap").unwrap()).unwrap();
     assert_eq!(config_map.name, "ConfigMap");
     let field = |name| config_map.fields.iter().find(|field| field.name == name).unwrap();
@@ -13,7 +23,7 @@ fn table_is_parsed_completely() {
     assert_eq!((field("binaryData").shape, field("binaryData").base), (Shape::Map, Base::Bytes));
     assert_eq!((field("immutable").shape, field("immutable").base), (Shape::Pointer, Base::Bool));
     assert_eq!(types.whole_type(field("binaryData")), "map[string][]uint8");
-    let volume = types.messages.iter().find(|message| message.name == "Volume").unwrap();
+    let volume = messages().find(|message| message.name == "Volume").unwrap();
     let known = volume.known("emptyDir").unwrap();
     assert_eq!(known.embedded, ["VolumeSource"]);
     assert_eq!(types.base_type(&known.field), "v1.EmptyDirVolumeSource");
@@ -21,7 +31,7 @@ fn table_is_parsed_completely() {
 
 #[test]
 fn no_field_shares_name_with_embedded_field() {
-    for message in &Types::get().messages {
+    for message in messages() {
         let twice = message.known.windows(2).find(|pair| pair[0].field.name == pair[1].field.name);
         assert!(twice.is_none(), "{twice:?} in {}", message.name);
     }
@@ -29,11 +39,11 @@ fn no_field_shares_name_with_embedded_field() {
 
 #[test]
 fn malformed_line_is_an_error() {
-    assert_eq!(Types::parse("message A\n1 a Nothing").unwrap_err(), "1 a Nothing");
-    assert_eq!(Types::parse("1 a string").unwrap_err(), "1 a string");
-    assert_eq!(Types::parse("kind v1 A B").unwrap_err(), "kind v1 A B");
-    assert_eq!(Types::parse("message A\nx a string").unwrap_err(), "x a string");
-    assert_eq!(Types::parse("message A\n1 a string +wanted").unwrap_err(), "1 a string +wanted");
+    let malformed = |text| *Types::index(text).parsed(0).unwrap().as_ref().unwrap_err();
+    assert_eq!(malformed("message A\n1 a Nothing"), "1 a Nothing");
+    assert_eq!(malformed("message A\nx a string"), "x a string");
+    assert_eq!(malformed("message A +wanted\n1 a string"), "message A +wanted");
+    assert_eq!(malformed("message A\n1 a string +wanted"), "1 a string +wanted");
 }
 
 #[test]
@@ -55,7 +65,7 @@ fn reviews_and_bindings_are_found_by_resource() {
 fn facts_and_defaults_are_parsed() {
     let types = Types::get();
     let field = |kind: &str, name: &str| {
-        let message = types.messages.iter().find(|message| message.name == kind).unwrap();
+        let message = messages().find(|message| message.name == kind).unwrap();
         message.known(name).unwrap().field
     };
     let ports = field("Container", "ports");
@@ -68,7 +78,5 @@ fn facts_and_defaults_are_parsed() {
     assert!(field("ContainerPort", "containerPort").facts.required);
     assert_eq!(types.default_of(&field("ContainerPort", "name")), None);
     assert_eq!(types.default_of(&field("Pod", "spec")), Some(serde_json::json!({})));
-    assert!(
-        types.messages.iter().any(|message| message.name == "LabelSelector" && message.facts.is_atomic())
-    );
+    assert!(messages().any(|message| message.name == "LabelSelector" && message.facts.is_atomic()));
 }
