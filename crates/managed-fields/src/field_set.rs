@@ -4,7 +4,7 @@
 //! FieldsV1, a step with the value `{}` is a member without nested steps. A step with nested steps is a
 //! member only if they include `.`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::step;
 
@@ -44,25 +44,19 @@ impl FieldSet {
 
     /// Converts the set to FieldsV1.
     pub fn to_json(&self) -> Value {
-        self.nested_json(false)
-    }
-
-    fn nested_json(&self, is_member: bool) -> Value {
-        let own = (is_member && !self.is_empty()).then(|| (SELF.to_owned(), Value::Object(Map::new())));
-        let below = self.0.iter().map(|node| (node.step.to_string(), node.below.nested_json(node.is_member)));
-        Value::Object(own.into_iter().chain(below).collect())
+        let mut text = Vec::new();
+        self.write_json(false, &mut text);
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Writes FieldsV1 to the end of a text.
     pub(crate) fn write_json(&self, is_member: bool, out: &mut Vec<u8>) {
         out.push(b'{');
-        let mut is_first = true;
         if is_member && !self.is_empty() {
             out.extend_from_slice(b"\".\":{}");
-            is_first = false;
         }
         for Node { step, is_member, below } in &self.0 {
-            if !std::mem::take(&mut is_first) {
+            if !out.ends_with(b"{") {
                 out.push(b',');
             }
             step::write_text(step, out);

@@ -1,7 +1,8 @@
 //! Searches for violations of the properties of an informer: every order of events, random histories,
-//! and mutants.
+//! and mutants. Also sends random requests to kube-testserver.
 
 pub mod explore;
+pub mod fuzz;
 pub mod mutants;
 pub mod simulation;
 

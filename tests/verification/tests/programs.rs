@@ -20,6 +20,7 @@ fn invalid_command_line_causes_one_line() {
         (simulate, &["--seeds", "many"], "invalid value 'many' for '--seeds"),
         (simulate, &["--trace"], "--seed"),
         (simulate, &["--seed", "1", "--hashes"], "cannot be used with"),
+        (env!("CARGO_BIN_EXE_fuzz"), &["--requests", "many"], "invalid value 'many' for '--requests"),
     ] {
         let output = run(program, arguments);
         let error = String::from_utf8(output.stderr).unwrap();
@@ -34,6 +35,7 @@ fn invalid_command_line_causes_one_line() {
 fn help_describes_options() {
     for (program, option) in [
         (env!("CARGO_BIN_EXE_explore"), "--minutes"),
+        (env!("CARGO_BIN_EXE_fuzz"), "--requests"),
         (env!("CARGO_BIN_EXE_mutants"), "[WORD]"),
         (env!("CARGO_BIN_EXE_simulate"), "--trace"),
     ] {
@@ -41,4 +43,11 @@ fn help_describes_options() {
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && help.contains(option), "{help}");
     }
+}
+
+#[test]
+fn server_survives_random_requests() {
+    let output = run(env!("CARGO_BIN_EXE_fuzz"), &["--requests", "5000"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{error}");
 }

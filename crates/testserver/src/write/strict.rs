@@ -129,20 +129,20 @@ fn may_repeat(json: &[u8]) -> bool {
                 names.truncate(start);
             }
             b'"' => {
-                let (mut hash, mut is_escaped) = (0, false);
-                let end = rest.iter().position(|byte| {
-                    let is_end = *byte == b'"' && !is_escaped;
-                    is_escaped = *byte == b'\\' && !is_escaped;
-                    hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-                    is_end
+                let (mut name, mut is_escaped) = (0, false);
+                let length = rest.iter().take_while(|byte| {
+                    let is_end = **byte == b'"' && !is_escaped;
+                    is_escaped = **byte == b'\\' && !is_escaped;
+                    name = (name ^ u64::from(**byte)).wrapping_mul(0x0100_0000_01b3);
+                    !is_end
                 });
-                let (text, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-                rest = after.trim_ascii_start();
+                let (text, after) = rest.split_at(length.count());
+                rest = after.get(1..).unwrap_or_default().trim_ascii_start();
                 if rest.starts_with(b":") {
                     if text.contains(&b'\\') {
                         return true;
                     }
-                    names.push(hash);
+                    names.push(name);
                 }
             }
             _ => {}

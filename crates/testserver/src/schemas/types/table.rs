@@ -17,9 +17,10 @@ pub(crate) struct Types {
     messages: Vec<Lines>,
 }
 
-/// The lines of a message, and the parsed message. A test parses all messages.
+/// A message of the table. A test parses all messages.
 #[derive(Debug)]
 struct Lines {
+    /// The text from the first line of the message to the end of the table.
     text: &'static str,
     message: OnceLock<Result<Message, &'static str>>,
 }
@@ -233,22 +234,16 @@ impl Types {
     /// Finds the kinds and the first lines of the messages.
     fn index(text: &'static str) -> Self {
         let mut types = Self::default();
-        let (mut kinds, mut last) = (Vec::new(), None);
-        let mut end_last = |types: &mut Self, end: usize| {
-            let text = last.replace(end).and_then(|start: usize| text.get(start..end));
-            types.messages.extend(text.map(|text| Lines { text, message: OnceLock::new() }));
-        };
-        let mut start = 0;
+        let (mut kinds, mut rest) = (Vec::new(), text);
         for line in text.split_inclusive('\n') {
             if let Some(name) = name_of(line) {
-                end_last(&mut types, start);
                 types.places.insert(name, types.messages.len());
+                types.messages.push(Lines { text: rest, message: OnceLock::new() });
             } else if let Some(kind) = line.strip_prefix("kind ") {
                 kinds.push(kind);
             }
-            start += line.len();
+            rest = rest.get(line.len()..).unwrap_or_default();
         }
-        end_last(&mut types, text.len());
         for kind in kinds {
             let mut words = kind.split_ascii_whitespace();
             if let (Some(version), Some(kind), Some(message)) = (words.next(), words.next(), words.next())
@@ -260,7 +255,7 @@ impl Types {
         types
     }
 
-    /// Parses the lines of a message.
+    /// Parses the message at the start of a text.
     fn parse(&self, text: &'static str) -> Result<Message, &'static str> {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
@@ -276,7 +271,7 @@ impl Types {
             known: Vec::new(),
             always: Vec::new(),
         };
-        for line in lines {
+        for line in lines.take_while(|line| name_of(line).is_none()) {
             let mut parts = line.split(" +");
             let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
             let [number, name, of, go_name @ ..] = words.as_slice() else { return Err(line) };
