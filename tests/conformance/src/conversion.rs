@@ -72,7 +72,10 @@ async fn conversion_applies_to_reads_and_writes(place: Place) -> Result<()> {
     wanted["spec"]["v1"] = json!("z");
     let replaced = admin.put(&v1, &wanted).await?.ok()?;
     ensure!(replaced["spec"] == json!({"v1": "z"}) && replaced["metadata"]["generation"] == 3, "{replaced}");
-    ensure!(admin.get(&v2).await?.ok()?["spec"] == json!({"v2": "z"}));
+    let stored = admin.get(&v2).await?.ok()?;
+    let managers = |object: &Value| object["metadata"]["managedFields"].clone();
+    ensure!(stored["spec"] == json!({"v2": "z"}) && managers(&stored)[0].is_object(), "{stored}");
+    ensure!(managers(&stored) == managers(&replaced), "{stored} instead of {replaced}");
     admin.delete(&v1).await?.ok()?;
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! Webhooks with handlers in the process of the test.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -68,6 +71,20 @@ async fn handler_changes_objects_without_owning_the_fields() {
     let (_, patched) = send(&server, "PATCH", "/a?fieldManager=x", patch).await;
     assert_eq!(patched["data"], json!({"a": "3", "b": "2"}));
     assert_eq!(send(&server, "DELETE", "/a", Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn rejected_patch_is_reviewed_once() {
+    let server = server("MutatingWebhookConfiguration", &[json!({"name": "m.test.io"})]);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    server.create(&config_map("a")).unwrap();
+    server.webhook_handler("m.test.io", move |review: Value| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(respond(&review, json!({"allowed": false, "status": {"code": 422}})))
+    });
+    assert_eq!(send(&server, "PATCH", "/a", json!({"data": {"a": "2"}})).await.0, 422);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
