@@ -228,29 +228,26 @@ fn check_error(code: u16, body: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Parts of the messages for which kube-apiserver also returns 500.
-const EXPECTED_500: [&str; 21] = [
+/// Parts of the messages of errors for which kube-apiserver also returns 500.
+const EXPECTED_500: [&str; 18] = [
     "resourceVersion",
     "invalid key: ",
     "invalid resource name ",
     "failed to create typed patch object",
     "failed to convert new object",
-    "unable to find api field in struct",
     "request is too large",
     "invalid shard selector: ",
     "patch type",
     "strconv.ParseUint",
     "replicas field",
+    "failed to apply the Scale",
     "' is missing in '",
-    "invalid patch format",
     "more than one PodDisruptionBudget",
     "merging lists cannot yet be specified",
-    "but received a",
+    "expected a list, but received ",
     "message larger than max",
-    "failed to create manager for existing fields",
-    "not match expected type",
     "doesn't match",
-    "does not contain declared merge key",
+    "does not contain the declared merge key",
 ];
 
 /// Returns the body of a request.
