@@ -28,6 +28,8 @@ pub(super) enum Format {
     DomainPath,
     /// A whole number that is not negative, or a percentage.
     IntOrPercent,
+    /// A quantity greater than zero.
+    Positive,
 }
 
 impl Format {
@@ -46,6 +48,7 @@ impl Format {
             "cron" => Self::Cron,
             "domainpath" => Self::DomainPath,
             "percent" => Self::IntOrPercent,
+            "positive" => Self::Positive,
             _ => return None,
         })
     }
@@ -75,6 +78,7 @@ impl Format {
             Self::Port | Self::PortName => complain(is_port_name(text), "must be the name of a port"),
             Self::Ip => complain(text.parse::<IpAddr>().is_ok(), "must be a valid IP address"),
             Self::Cidr => complain(is_cidr(text), "must be a valid CIDR value"),
+            Self::Positive => complain(!text.starts_with('-') && text != "0", "must be greater than zero"),
             Self::Segment => NameRule::Segment.complaints(text),
             Self::Key => complain(is_key(text), "a valid config key must consist of alphanumeric characters"),
             Self::Cron => complain(is_cron(text), "expected exactly 5 fields"),

@@ -5,69 +5,28 @@ use serde_json::Value;
 use crate::schemas::rules::walk::{At, Walk, keys, list};
 use crate::wire::qualified::{name_complaints, value_complaints};
 
-const NO_OPERATOR: &str = "not a valid selector operator";
-
-/// Checks a selector of labels.
-pub(super) fn labels(walk: &mut Walk, at: &At<'_>) {
-    walk.labels(&at.at("matchLabels"), at.get("matchLabels"));
-    for (index, requirement) in at.list("matchExpressions").iter().enumerate() {
-        let path = at.at(format!("matchExpressions[{index}]"));
-        operator(walk, &path, requirement, false);
-        key(walk, &path, requirement);
-        values(walk, &path, requirement);
-    }
-}
-
-/// Checks that the operator exists, and that it has values if it needs them.
-fn operator(walk: &mut Walk, path: &str, requirement: &Value, is_of_node: bool) {
-    let values = format!("{path}.values");
-    match (requirement["operator"].as_str().unwrap_or(""), list(&requirement["values"]).len()) {
-        ("In" | "NotIn", 0) => walk.required(values),
-        ("In" | "NotIn", _) | ("Exists" | "DoesNotExist", 0) => {}
-        ("Exists" | "DoesNotExist", _) => walk.forbidden(values, "may not be specified with this `operator`"),
-        ("Gt" | "Lt", 1) if is_of_node => {}
-        ("Gt" | "Lt", _) if is_of_node => walk.required(values),
-        _ => walk.invalid(format!("{path}.operator"), &requirement["operator"], NO_OPERATOR),
-    }
-}
-
-fn values(walk: &mut Walk, path: &str, requirement: &Value) {
-    for (index, value) in list(&requirement["values"]).iter().enumerate() {
-        let complaints = value_complaints(value.as_str().unwrap_or(""));
-        complaints.iter().for_each(|text| walk.invalid(format!("{path}.values[{index}]"), value, text));
-    }
-}
-
-fn key(walk: &mut Walk, path: &str, requirement: &Value) {
-    let complaints = name_complaints(requirement["key"].as_str().unwrap_or(""));
-    complaints.iter().for_each(|text| walk.invalid(format!("{path}.key"), &requirement["key"], text));
-}
-
-/// Checks the selectors of node labels and node fields in a term. Preferences may have invalid values.
-pub(super) fn node(walk: &mut Walk, at: &At<'_>) {
-    for (index, requirement) in at.list("matchExpressions").iter().enumerate() {
-        let path = at.at(format!("matchExpressions[{index}]"));
-        operator(walk, &path, requirement, true);
-        key(walk, &path, requirement);
-        if !path.contains(".preferred") {
-            values(walk, &path, requirement);
+/// Checks that the operator of a requirement exists, and that it has values if it needs them.
+pub(super) fn requirement(walk: &mut Walk, at: &At<'_>, is_of_node: bool) {
+    let is_field = at.path.contains(".matchFields");
+    match (at.text("operator"), at.list("values").len()) {
+        ("In" | "NotIn", 2..) if is_field => walk.required(at.at("values")),
+        ("In" | "NotIn", 0) => walk.required(at.at("values")),
+        ("In" | "NotIn", _) => {}
+        ("Exists" | "DoesNotExist", 0) if !is_field => {}
+        ("Exists" | "DoesNotExist", _) if !is_field => {
+            walk.forbid(at, "values", "may not be specified with this `operator`");
         }
+        ("Gt" | "Lt", 1) if is_of_node && !is_field => {}
+        ("Gt" | "Lt", _) if is_of_node && !is_field => walk.required(at.at("values")),
+        _ => walk.bad(at, "operator", "not a valid selector operator"),
     }
-    for (index, requirement) in at.list("matchFields").iter().enumerate() {
-        let path = at.at(format!("matchFields[{index}]"));
-        match requirement["operator"].as_str().unwrap_or("") {
-            "In" | "NotIn" if list(&requirement["values"]).len() == 1 => {}
-            "In" | "NotIn" => walk.required(format!("{path}.values")),
-            _ => walk.invalid(format!("{path}.operator"), &requirement["operator"], NO_OPERATOR),
-        }
-        if requirement["key"] != "metadata.name" {
-            walk.invalid(format!("{path}.key"), &requirement["key"], "not a valid field selector key");
-            continue;
-        }
-        for (index, value) in list(&requirement["values"]).iter().enumerate() {
-            if !crate::wire::names::is_subdomain(value.as_str().unwrap_or("")) {
-                walk.invalid(format!("{path}.values[{index}]"), value, "must be the name of a node");
-            }
+    // The preferences of nodes may have invalid values.
+    if is_of_node && at.path.contains(".preferred") {
+        return;
+    }
+    for (index, value) in at.list("values").iter().enumerate() {
+        for text in value_complaints(value.as_str().unwrap_or("")) {
+            walk.bad(at, &format!("values[{index}]"), &text);
         }
     }
 }

@@ -18,6 +18,10 @@ pub(super) enum Rule {
     /// The items, or this field of the items, must differ.
     Unique(&'static str),
     Immutable,
+    /// An update keeps a value that is not empty.
+    Once,
+    /// An update keeps the fields of this object, except these.
+    Mutable(Vec<&'static str>),
     Labels,
     /// The following rules report the containing object instead of the field.
     AtParent,
@@ -104,13 +108,18 @@ impl Plan {
             match word {
                 "required" => plan.rules.push(Rule::Required),
                 "enum" => {
-                    permitted = Some(value).filter(|value| !value.is_empty());
+                    permitted = None;
                     plan.is_optional = false;
+                    if !value.is_empty() {
+                        plan.rules.push(Rule::Enum(value.split(',').collect()));
+                    }
                 }
                 "min" => plan.rules.push(Rule::Min(number())),
                 "max" => plan.rules.push(Rule::Max(number())),
                 "unique" => plan.rules.push(Rule::Unique(value)),
                 "immutable" => plan.rules.push(Rule::Immutable),
+                "once" => plan.rules.push(Rule::Once),
+                "mutable" => plan.rules.push(Rule::Mutable(value.split(',').collect())),
                 "labels" => plan.rules.push(Rule::Labels),
                 "parent" => plan.rules.push(Rule::AtParent),
                 "whole" => plan.rules.push(Rule::Whole),
@@ -131,13 +140,15 @@ mod tests {
 
     #[test]
     fn each_line_names_existing_fields_and_rules() {
-        const WORDS: [&str; 12] = [
+        const WORDS: [&str; 14] = [
             "required",
             "enum",
             "min",
             "max",
             "unique",
             "immutable",
+            "once",
+            "mutable",
             "labels",
             "parent",
             "whole",

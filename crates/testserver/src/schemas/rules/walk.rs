@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::schemas::rules::table::{Plan, Rule, Table};
 use crate::schemas::rules::{autoscaling, network, pods, selectors, services, storage, updates, workloads};
@@ -10,7 +10,7 @@ use crate::schemas::types::{Base, Form, Shape, Types};
 use crate::status::Cause;
 use crate::wire::qualified::{name_complaints, value_complaints};
 
-type Object = Map<String, Value>;
+pub(super) type Object = Map<String, Value>;
 
 static NULL: Value = Value::Null;
 
@@ -23,12 +23,14 @@ pub(super) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(super) fn get(&self, key: &str) -> &'a Value {
-        self.object.get(key).unwrap_or(&NULL)
+    /// Returns the value at a path such as `ports[0].name`.
+    pub(super) fn get(&self, path: &str) -> &'a Value {
+        find(self.object, path)
     }
 
-    pub(super) fn old(&self, key: &str) -> &'a Value {
-        self.before.and_then(|before| before.get(key)).unwrap_or(&NULL)
+    /// Returns the value at the path before an update.
+    pub(super) fn old(&self, path: &str) -> &'a Value {
+        self.before.map_or(&NULL, |before| find(before, path))
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -49,8 +51,18 @@ impl<'a> At<'a> {
 
     /// Returns the path of a field.
     pub(super) fn at(&self, key: impl Display) -> String {
-        if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
+        let text = format!("{}.{key}", self.path);
+        text.trim_matches('.').to_owned()
     }
+}
+
+fn find<'a>(object: &'a Object, path: &str) -> &'a Value {
+    let mut steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']'));
+    let first = steps.next().and_then(|step| object.get(step)).unwrap_or(&NULL);
+    steps.fold(first, |value, step| match value {
+        Value::Array(items) => step.parse().ok().and_then(|index: usize| items.get(index)).unwrap_or(&NULL),
+        value => &value[step],
+    })
 }
 
 pub(super) fn list(value: &Value) -> &[Value] {
@@ -70,6 +82,12 @@ pub(super) fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(_) | Value::Number(_) => *value == 0,
     }
+}
+
+/// Returns the fields of an object except some.
+pub(super) fn without(value: &Value, keys: &[&str]) -> Object {
+    let fields = self::keys(value).filter(|(key, _)| !keys.contains(&key.as_str()));
+    fields.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 pub(super) struct Walk {
@@ -95,7 +113,23 @@ impl Walk {
 
     /// Reports an unsupported value of a field.
     pub(super) fn unknown(&mut self, at: &At<'_>, key: &str, supported: &[&str]) {
-        self.unsupported(at.at(key), at.get(key), supported);
+        self.unsupported(&at.at(key), at.get(key), supported);
+    }
+
+    /// Reports that a field must have another value or no value.
+    pub(super) fn forbid(&mut self, at: &At<'_>, key: &str, text: &str) {
+        self.causes.push(Cause::forbidden(&at.at(key), text));
+    }
+
+    /// Reports that another item has the same value of a field.
+    pub(super) fn repeated(&mut self, at: &At<'_>, key: &str) {
+        self.causes.push(Cause::duplicate(&at.at(key), &at.get(key).to_string()));
+    }
+
+    /// Reports that an object with this name does not exist.
+    pub(super) fn not_found(&mut self, at: &At<'_>, key: &str) {
+        let text = format!("Not found: {}", at.get(key));
+        self.causes.push(Cause::new("FieldValueNotFound", text, &at.at(key)));
     }
 
     pub(super) fn required(&mut self, path: impl AsRef<str>) {
@@ -106,20 +140,14 @@ impl Walk {
         self.causes.push(Cause::invalid(path.as_ref(), &value.to_string(), text));
     }
 
-    pub(super) fn forbidden(&mut self, path: impl AsRef<str>, text: &str) {
-        self.causes.push(Cause::forbidden(path.as_ref(), text));
+    fn unsupported(&mut self, path: &str, value: &Value, supported: &[&str]) {
+        self.causes.push(Cause::not_supported(path, &value.to_string(), supported));
     }
 
-    pub(super) fn duplicate(&mut self, path: impl AsRef<str>, value: &Value) {
-        self.causes.push(Cause::duplicate(path.as_ref(), &value.to_string()));
-    }
-
-    pub(super) fn not_found(&mut self, path: impl AsRef<str>, value: &Value) {
-        self.causes.push(Cause::new("FieldValueNotFound", format!("Not found: {value}"), path.as_ref()));
-    }
-
-    pub(super) fn unsupported(&mut self, path: impl AsRef<str>, value: &Value, supported: &[&str]) {
-        self.causes.push(Cause::not_supported(path.as_ref(), &value.to_string(), supported));
+    /// Removes the errors of a field and of the objects in it.
+    pub(super) fn forget(&mut self, at: &At<'_>, key: &str) {
+        let path = at.at(key);
+        self.causes.retain(|cause| !cause.line().starts_with(&path));
     }
 
     /// Validates an object of the message, and the objects in it.
@@ -132,12 +160,12 @@ impl Walk {
         }
         let Some(message) = Types::get().message(message) else { return };
         match message.name {
-            "LabelSelector" => selectors::labels(self, at),
-            "NodeSelectorTerm" => selectors::node(self, at),
+            "LabelSelectorRequirement" => selectors::requirement(self, at, false),
+            "ServiceSpec" => services::check(self, at),
+            "NodeSelectorRequirement" => selectors::requirement(self, at, true),
             name => {
                 pods::check(self, name, at);
                 workloads::check(self, name, at);
-                services::check(self, name, at);
                 network::check(self, name, at);
                 autoscaling::check(self, name, at);
                 storage::check(self, name, at);
@@ -155,6 +183,8 @@ impl Walk {
         }
         let name = plan.field.name;
         let path = if plan.collapses { at.path.clone() } else { at.at(name) };
+        // kube-apiserver reports taints at this path.
+        let path = path.replace("spec.taints", "metadata.taints");
         match at.get(name) {
             Value::Object(object) if plan.field.shape == Shape::Map => {
                 for (key, value) in object {
@@ -184,6 +214,9 @@ impl Walk {
         let value = at.get(plan.field.name);
         let (mut path, mut whole, mut invalid) = (at.at(plan.field.name), false, false);
         let mut is_missing = false;
+        let old = at.old(plan.field.name);
+        // An update may change the same message within a list or a template.
+        let is_changed = self.is_update && matches!(at.path.as_str(), "" | "spec") && value != old;
         for rule in &plan.rules {
             match rule {
                 Rule::AtParent => path.clone_from(&at.path),
@@ -196,11 +229,14 @@ impl Walk {
                     }
                 }
                 _ if is_missing && !matches!(rule, Rule::Immutable) => {}
-                Rule::Immutable => {
-                    if self.is_update && value != at.old(plan.field.name) {
-                        self.invalid(&path, value, "field is immutable");
-                    }
+                Rule::Immutable if is_changed => self.invalid(&path, value, "field is immutable"),
+                Rule::Once if is_changed && !is_empty(old) => {
+                    self.forbid(at, plan.field.name, "may not be changed in an update");
                 }
+                Rule::Mutable(keys) if is_changed && without(value, keys) != without(old, keys) => {
+                    self.forbid(at, plan.field.name, "updates of other fields are forbidden");
+                }
+                Rule::Immutable | Rule::Once | Rule::Mutable(_) => {}
                 Rule::Labels => self.labels(&path, value),
                 Rule::Unique(key) => self.unique(&path, value, key),
                 Rule::Min(_) | Rule::Max(_) | Rule::Enum(_) | Rule::Is(_) => match value {
@@ -210,8 +246,13 @@ impl Walk {
                             self.scalar(rule, &path, item, invalid);
                         }
                     }
-                    Value::Null if plan.field.shape == Shape::Value && !matches!(rule, Rule::Is(_)) => {
-                        self.scalar(rule, &path, &0.into(), invalid);
+                    Value::Null if plan.field.shape == Shape::Value => {
+                        let is_text = plan.field.base == Base::String;
+                        if is_text && !plan.is_optional {
+                            self.scalar(rule, &path, &json!(""), invalid);
+                        } else if !is_text && !matches!(rule, Rule::Is(_)) {
+                            self.scalar(rule, &path, &json!(0), invalid);
+                        }
                     }
                     Value::String(text) if text.is_empty() && plan.is_optional => {}
                     value => self.scalar(rule, &path, value, invalid),
@@ -257,7 +298,8 @@ impl Walk {
             }
             if seen.contains(&item) {
                 let dot = if key.is_empty() { "" } else { "." };
-                self.duplicate(format!("{path}[{index}]{dot}{key}"), item);
+                let path = format!("{path}[{index}]{dot}{key}");
+                self.causes.push(Cause::duplicate(&path, &item.to_string()));
             }
             seen.push(item);
         }
