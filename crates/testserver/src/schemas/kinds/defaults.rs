@@ -1,11 +1,14 @@
-//! Defaults: only the fields that programs select by or read. This is not the complete defaulting of
-//! Kubernetes, and specs are not validated.
+//! Defaults: `defaults.txt` contains the defaults of single fields, and functions set the others.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::schemas::kinds::kind::Kind;
+use crate::schemas::types::{Base, Form, Shape, Types};
 use crate::wire::object::metadata_mut;
 
 pub(crate) fn object_mut<'a>(
@@ -23,8 +26,78 @@ pub(crate) fn fill(parent: &mut Map<String, Value>, defaults: &[(&str, Value)]) 
     }
 }
 
+/// A line of `defaults.txt`.
+struct Line {
+    condition: Option<(&'static str, &'static str)>,
+    defaults: Vec<(&'static str, Value)>,
+}
+
+/// Returns the lines by the name of the message.
+fn lines() -> &'static HashMap<&'static str, Vec<Line>> {
+    static LINES: OnceLock<HashMap<&str, Vec<Line>>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let mut lines: HashMap<&str, Vec<Line>> = HashMap::new();
+        for text in include_str!("defaults.txt").lines().filter(|line| !line.starts_with('#')) {
+            let (message, words) = text.split_once(' ').unwrap_or_default();
+            let mut line = Line { condition: None, defaults: Vec::new() };
+            for (field, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+                match field.strip_prefix("if:") {
+                    Some(field) => line.condition = Some((field, value)),
+                    None => line.defaults.push((field, serde_json::from_str(value).unwrap_or_default())),
+                }
+            }
+            lines.entry(message).or_default().push(line);
+        }
+        lines
+    })
+}
+
+/// Sets the defaults of an object of the message, and of the objects in it.
+fn message(place: usize, object: &mut Map<String, Value>) {
+    let Some(message) = Types::get().message(place).filter(|message| message.form == Form::Object) else {
+        return;
+    };
+    for line in lines().get(message.name).into_iter().flatten() {
+        if line.condition.is_some_and(|(field, value)| object.get(field).is_none_or(|is| is != value)) {
+            continue;
+        }
+        for (field, value) in &line.defaults {
+            let (parent, field) = match field.split_once('.') {
+                Some((parent, field)) => (object_mut(object, parent), field),
+                None => (Some(&mut *object), *field),
+            };
+            if let Some(parent) = parent {
+                fill(parent, &[(field, value.clone())]);
+            }
+        }
+    }
+    if message.name == "PodSpec" {
+        pod_spec(object);
+    }
+    for field in message.json_fields().filter(|field| !matches!(field.name, "metadata" | "status")) {
+        let Base::Message(nested) = field.base else { continue };
+        match object.get_mut(field.name) {
+            Some(Value::Object(values)) if field.shape == Shape::Map => {
+                values
+                    .values_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|value| self::message(nested, value));
+            }
+            Some(Value::Object(value)) => self::message(nested, value),
+            Some(Value::Array(_)) => items(object, field.name).for_each(|item| self::message(nested, item)),
+            _ => {}
+        }
+    }
+}
+
 /// Sets the defaults of the spec, on every write of the main resource.
 pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
+    if kind.rules.custom {
+        return;
+    }
+    if let Some(place) = Types::get().kind(&kind.api_version(), &kind.kind) {
+        message(place, object);
+    }
     if kind.is_pod() {
         pod(object);
     }
@@ -33,9 +106,6 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
     }
     crate::schemas::kinds::workloads::spec(kind, object);
     crate::schemas::kinds::cluster::spec(kind, object);
-    if (kind.group.as_str(), kind.plural.as_str()) == ("coordination.k8s.io", "leases") {
-        fill(object, &[("spec", json!({}))]);
-    }
     if kind.is_event() {
         crate::schemas::kinds::events::complete(object);
     }
@@ -53,7 +123,6 @@ pub(crate) fn spec(kind: &Kind, object: &mut Map<String, Value>) {
 
 /// Moves `stringData` to `data`, encoded as base64.
 fn secret(object: &mut Map<String, Value>) {
-    fill(object, &[("type", json!("Opaque"))]);
     let Some(Value::Object(texts)) = object.remove("stringData") else { return };
     let data = object.entry("data").or_insert_with(|| json!({}));
     let texts =
@@ -66,7 +135,6 @@ fn secret(object: &mut Map<String, Value>) {
 fn pod(object: &mut Map<String, Value>) {
     let Some(spec) = object_mut(object, "spec") else { return };
     fill(spec, &[("enableServiceLinks", json!(true))]);
-    pod_spec(spec);
     for list in ["initContainers", "containers"] {
         for container in items(spec, list) {
             let Some(resources) = object_mut(container, "resources") else { continue };
@@ -80,47 +148,22 @@ fn pod(object: &mut Map<String, Value>) {
     }
 }
 
-/// Sets the defaults of a pod spec, which pod templates share.
-pub(crate) fn pod_spec(spec: &mut Map<String, Value>) {
-    fill(
-        spec,
-        &[
-            ("restartPolicy", json!("Always")),
-            ("terminationGracePeriodSeconds", json!(30)),
-            ("dnsPolicy", json!("ClusterFirst")),
-            ("securityContext", json!({})),
-            ("schedulerName", json!("default-scheduler")),
-        ],
-    );
+/// Sets the defaults of a pod spec that depend on other fields.
+fn pod_spec(spec: &mut Map<String, Value>) {
     // The second name is deprecated.
     for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
         if let Some(account) = spec.get(from).cloned() {
             fill(spec, &[(to, account)]);
         }
     }
-    for volume in items(spec, "volumes") {
-        if volume.len() == 1 {
-            fill(volume, &[("emptyDir", json!({}))]);
-        }
-        for source in ["configMap", "secret", "projected", "downwardAPI"] {
-            if let Some(source) = object_mut(volume, source) {
-                fill(source, &[("defaultMode", json!(0o644))]);
-            }
-        }
-        for item in object_mut(volume, "downwardAPI").into_iter().flat_map(|source| items(source, "items")) {
-            if let Some(field) = object_mut(item, "fieldRef") {
-                fill(field, &[("apiVersion", json!("v1"))]);
-            }
-        }
-        let template = object_mut(volume, "ephemeral").and_then(|of| object_mut(of, "volumeClaimTemplate"));
-        if let Some(claim) = template.and_then(|template| object_mut(template, "spec")) {
-            fill(claim, &[("volumeMode", json!("Filesystem"))]);
-        }
+    for volume in items(spec, "volumes").filter(|volume| volume.len() == 1) {
+        fill(volume, &[("emptyDir", json!({}))]);
     }
     let on_host = spec.get("hostNetwork").is_some_and(|on| *on == true);
     for list in ["initContainers", "containers"] {
         for container in items(spec, list) {
-            self::container(container);
+            let pulled = pull_policy(container);
+            fill(container, &[("imagePullPolicy", json!(pulled))]);
             for port in items(container, "ports").filter(|_| on_host) {
                 let number = port.get("containerPort").cloned().unwrap_or_default();
                 fill(port, &[("hostPort", number)]);
@@ -144,40 +187,6 @@ fn pull_policy(container: &Map<String, Value>) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or("");
     let tagged = name.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest");
     if tagged { "IfNotPresent" } else { "Always" }
-}
-
-fn container(container: &mut Map<String, Value>) {
-    let pulled = pull_policy(container);
-    fill(
-        container,
-        &[
-            ("resources", json!({})),
-            ("terminationMessagePath", json!("/dev/termination-log")),
-            ("terminationMessagePolicy", json!("File")),
-            ("imagePullPolicy", json!(pulled)),
-        ],
-    );
-    items(container, "ports").for_each(|port| fill(port, &[("protocol", json!("TCP"))]));
-    for variable in items(container, "env") {
-        if let Some(field) = object_mut(variable, "valueFrom").and_then(|from| object_mut(from, "fieldRef")) {
-            fill(field, &[("apiVersion", json!("v1"))]);
-        }
-    }
-    for handler in ["postStart", "preStop"] {
-        let handler = object_mut(container, "lifecycle").and_then(|lifecycle| object_mut(lifecycle, handler));
-        if let Some(get) = handler.and_then(|handler| object_mut(handler, "httpGet")) {
-            fill(get, &[("path", json!("/")), ("scheme", json!("HTTP"))]);
-        }
-    }
-    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let Some(probe) = object_mut(container, probe) else { continue };
-        let numbers =
-            [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)];
-        fill(probe, &numbers.map(|(key, number)| (key, json!(number))));
-        if let Some(get) = object_mut(probe, "httpGet") {
-            fill(get, &[("path", json!("/")), ("scheme", json!("HTTP"))]);
-        }
-    }
 }
 
 /// Returns the quality of service of a Pod, which depends on the CPU and memory of its containers.

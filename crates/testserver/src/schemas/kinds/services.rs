@@ -16,37 +16,24 @@ fn text<'a>(spec: &'a Object, key: &str) -> &'a str {
     spec.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Sets the defaults of a spec, on every write.
+/// Sets the defaults of a spec that depend on other fields, on every write.
 pub(crate) fn spec(object: &mut Object) {
     let Some(spec) = object_mut(object, "spec") else { return };
-    fill(spec, &[("type", json!("ClusterIP")), ("sessionAffinity", json!("None"))]);
-    match text(spec, "sessionAffinity") {
-        "None" => drop(spec.remove("sessionAffinityConfig")),
-        "ClientIP" => {
-            fill(spec, &[("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}))]);
-        }
-        _ => {}
+    if text(spec, "sessionAffinity") == "None" {
+        spec.remove("sessionAffinityConfig");
     }
     let has_external_ips =
         spec.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
-    let is_external = matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
-        || (text(spec, "type") == "ClusterIP" && has_external_ips);
-    if is_external {
+    if text(spec, "type") == "ClusterIP" && has_external_ips {
         fill(spec, &[("externalTrafficPolicy", json!("Cluster"))]);
     }
-    if text(spec, "type") == "LoadBalancer" {
-        fill(spec, &[("allocateLoadBalancerNodePorts", json!(true))]);
-    }
-    if is_external || text(spec, "type") == "ClusterIP" {
-        fill(spec, &[("internalTrafficPolicy", json!("Cluster"))]);
-    }
     for port in items(spec, "ports") {
-        let number = port.get("port").cloned().unwrap_or_default();
         // Go writes 0 for an absent target.
         if port.get("targetPort").is_some_and(|target| *target == 0 || target == "") {
             port.remove("targetPort");
         }
-        fill(port, &[("protocol", json!("TCP")), ("targetPort", number)]);
+        let number = port.get("port").cloned().unwrap_or_default();
+        fill(port, &[("targetPort", number)]);
     }
 }
 
@@ -108,7 +95,9 @@ mod tests {
 
     fn service(spec: Value) -> Object {
         let mut object = Map::from_iter([("spec".to_owned(), spec)]);
-        super::spec(&mut object);
+        let kinds = crate::schemas::kinds::builtin::kinds();
+        let kind = kinds.into_iter().find(|kind| kind.is_service()).unwrap();
+        crate::schemas::kinds::defaults::spec(&kind, &mut object);
         object
     }
 

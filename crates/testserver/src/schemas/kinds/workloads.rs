@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schemas::kinds::defaults::{fill, items, object_mut, pod_spec};
+use crate::schemas::kinds::defaults::{fill, items, object_mut};
 use crate::schemas::kinds::kind::Kind;
 use crate::wire::object::{meta, metadata_mut};
 
@@ -11,92 +11,29 @@ type Object = Map<String, Value>;
 /// The label of the Pods of a Job.
 const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
 
-/// Sets the defaults of a spec, on every write.
+/// Sets the defaults of a spec that depend on other fields, on every write.
 pub(crate) fn spec(kind: &Kind, object: &mut Object) {
-    let defaults = match (kind.group.as_str(), kind.plural.as_str()) {
-        ("apps", "deployments") => deployment(object),
-        ("apps", "statefulsets") => stateful_set(object),
-        ("apps", "daemonsets") => daemon_set(object),
-        ("apps", "replicasets") => json!({"replicas": 1}),
-        ("", "replicationcontrollers") => replication_controller(object),
-        ("batch", "jobs") => job(object),
-        ("batch", "cronjobs") => json!({
-            "concurrencyPolicy": "Allow", "suspend": false, "successfulJobsHistoryLimit": 3,
-            "failedJobsHistoryLimit": 1
-        }),
-        _ => return,
-    };
-    if let Some(spec) = object_mut(object, "spec") {
-        complete(spec, &defaults);
-        for claim in items(spec, "volumeClaimTemplates") {
-            fill(claim, &[("apiVersion", json!("v1")), ("kind", json!("PersistentVolumeClaim"))]);
-            claim.insert("status".into(), json!({"phase": "Pending"}));
-            if let Some(spec) = object_mut(claim, "spec") {
-                crate::schemas::kinds::cluster::claim(spec);
-            }
-        }
-        let jobs = spec.contains_key("jobTemplate").then_some("jobTemplate");
-        let spec = match jobs {
-            Some(jobs) => object_mut(spec, jobs).and_then(|jobs| object_mut(jobs, "spec")),
-            None => Some(spec),
-        };
-        let template = spec.and_then(|spec| object_mut(spec, "template"));
-        let template = template.and_then(|template| object_mut(template, "spec"));
-        if let Some(template) = template {
-            pod_spec(template);
-        }
+    match kind.plural.as_str() {
+        "replicationcontrollers" => replication_controller(object),
+        "jobs" => job(object),
+        _ => {}
     }
-}
-
-fn complete(spec: &mut Object, defaults: &Value) {
-    for (key, value) in defaults.as_object().into_iter().flatten() {
-        fill(spec, &[(key, value.clone())]);
-    }
-}
-
-/// Returns whether the update strategy is a rolling update, the default. Only a rolling update has
-/// parameters.
-fn is_rolling(object: &Object, key: &str) -> bool {
-    let kind = object.get("spec").and_then(|spec| spec.get(key)).and_then(|strategy| strategy.get("type"));
-    kind.and_then(Value::as_str).is_none_or(|kind| kind == "RollingUpdate")
-}
-
-fn strategy(object: &mut Object, key: &str, parameters: &Value) {
-    let rolling = is_rolling(object, key);
     let Some(spec) = object_mut(object, "spec") else { return };
-    fill(spec, &[(key, json!({}))]);
-    let Some(strategy) = object_mut(spec, key) else { return };
-    fill(strategy, &[("type", json!("RollingUpdate"))]);
-    if rolling {
-        fill(strategy, &[("rollingUpdate", json!({}))]);
-        if let Some(rolling) = object_mut(strategy, "rollingUpdate") {
-            complete(rolling, parameters);
+    for claim in items(spec, "volumeClaimTemplates") {
+        fill(claim, &[("apiVersion", json!("v1")), ("kind", json!("PersistentVolumeClaim"))]);
+        claim.insert("status".into(), json!({"phase": "Pending"}));
+        if let Some(spec) = object_mut(claim, "spec") {
+            crate::schemas::kinds::cluster::claim(spec);
         }
     }
-}
-
-fn deployment(object: &mut Object) -> Value {
-    strategy(object, "strategy", &json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
-    json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
-}
-
-fn stateful_set(object: &mut Object) -> Value {
-    strategy(object, "updateStrategy", &json!({"partition": 0}));
-    json!({
-        "replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10,
-        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    })
-}
-
-fn daemon_set(object: &mut Object) -> Value {
-    strategy(object, "updateStrategy", &json!({"maxUnavailable": 1, "maxSurge": 0}));
-    json!({"revisionHistoryLimit": 10})
 }
 
 /// Copies the selector and the labels from the template if they are not set.
-fn replication_controller(object: &mut Object) -> Value {
+fn replication_controller(object: &mut Object) {
     let labels = labels_of_template(object);
-    labels.map_or_else(|| json!({"replicas": 1}), |labels| json!({"replicas": 1, "selector": labels}))
+    if let (Some(labels), Some(spec)) = (labels, object_mut(object, "spec")) {
+        fill(spec, &[("selector", labels)]);
+    }
 }
 
 /// Returns the labels of the template. An object without labels receives the same labels.
@@ -140,17 +77,24 @@ fn inside<'a>(object: &'a mut Object, path: &[&str]) -> Option<&'a mut Object> {
 }
 
 /// A job without both fields runs one pod once. A job with only a parallelism is a work queue.
-fn job(object: &mut Object) -> Value {
+fn job(object: &mut Object) {
     labels_of_template(object);
-    if let Some(spec) = object_mut(object, "spec").filter(|spec| !spec.contains_key("parallelism")) {
+    let Some(spec) = object_mut(object, "spec") else { return };
+    if !spec.contains_key("parallelism") {
         fill(spec, &[("completions", json!(1))]);
     }
-    let has_policy = object.get("spec").is_some_and(|spec| !spec["podFailurePolicy"].is_null());
-    let replacement = if has_policy { "Failed" } else { "TerminatingOrFailed" };
-    json!({
-        "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
-        "manualSelector": false, "podReplacementPolicy": replacement
-    })
+    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    fill(
+        spec,
+        &[
+            ("parallelism", json!(1)),
+            ("backoffLimit", json!(6)),
+            ("completionMode", json!("NonIndexed")),
+            ("suspend", json!(false)),
+            ("manualSelector", json!(false)),
+            ("podReplacementPolicy", json!(replacement)),
+        ],
+    );
 }
 
 #[cfg(test)]
@@ -161,7 +105,7 @@ mod tests {
         let kind =
             crate::schemas::kinds::builtin::kinds().into_iter().find(|kind| kind.plural == plural).unwrap();
         let mut object = json!({"metadata": {"name": "a"}, "spec": spec}).as_object().unwrap().clone();
-        super::spec(&kind, &mut object);
+        crate::schemas::kinds::defaults::spec(&kind, &mut object);
         Value::Object(object)
     }
 
@@ -191,7 +135,7 @@ mod tests {
             let job = json!({"metadata": {"name": "sum", "uid": "u"}, "spec": spec});
             let Value::Object(mut job) = job else { panic!("no object") };
             select(&kind, &mut job);
-            super::spec(&kind, &mut job);
+            crate::schemas::kinds::defaults::spec(&kind, &mut job);
             Value::Object(job)
         };
         let job = selected(&json!({"template": {"metadata": {"labels": {"job-name": "mine"}}}}));
