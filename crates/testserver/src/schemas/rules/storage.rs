@@ -8,7 +8,7 @@ use crate::wire::names::{SUBDOMAIN, is_subdomain};
 pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
     match message {
         "PersistentVolumeClaimSpec" => {
-            size(walk, at, "resources[storage]", at.get("resources.requests.storage"))
+            size(walk, at, "resources[storage]", at.get("resources.requests.storage"));
         }
         "PersistentVolumeSpec" => volume(walk, at),
         "PolicyRule" => rule(walk, at),
