@@ -20,8 +20,6 @@ checks! {
         role_with_more_rights_is_rejected, binding_with_more_rights_is_rejected, aggregation_requires_all_rights;
     "A role can allow impersonation of some users.":
         impersonation_is_limited_to_names;
-    "A role can allow impersonation for some requests.":
-        constrained_impersonation_is_limited_to_verbs;
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -370,22 +368,5 @@ async fn impersonation_is_limited_to_names(place: Place) -> Result<()> {
     }
     // The request needs a right of the impersonated user.
     send(place.nobody(), &place.all(), &[act_as], None).await?.refused(403, "Forbidden")?;
-    Ok(())
-}
-
-async fn constrained_impersonation_is_limited_to_verbs(place: Place) -> Result<()> {
-    let user = place.user();
-    let maps = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]}]);
-    place.grant(maps).await?;
-    let group = "authentication.k8s.io";
-    let on = |name: &str| json!({"verbs": ["impersonate:user-info"], "apiGroups": [group], "resources": [name], "resourceNames": [user, "system:masters"]});
-    let list =
-        json!({"verbs": ["impersonate-on:user-info:list"], "apiGroups": [""], "resources": ["configmaps"]});
-    place.grant_to("nobody", json!([on("users"), on("groups"), list])).await?;
-    let act_as = ("Impersonate-User", &*user);
-    send(place.nobody(), &place.all(), &[act_as], None).await?.ok()?;
-    send(place.nobody(), &place.one("x"), &[act_as], None).await?.refused(403, "Forbidden")?;
-    let masters = ("Impersonate-Group", "system:masters");
-    send(place.nobody(), &place.all(), &[act_as, masters], None).await?.refused(403, "Forbidden")?;
     Ok(())
 }

@@ -28,8 +28,6 @@ checks! {
         other_tables_are_not_acceptable;
     "The Table of a scale contains its replicas.":
         scale_is_a_table, custom_scale_is_a_table;
-    "The rows of flow schemas are sorted by precedence.":
-        flow_schemas_are_sorted;
     "A custom resource without printer columns has a name and an age.":
         custom_kind_has_default_columns;
     "Printer columns have types, formats, descriptions and priorities.":
@@ -278,23 +276,6 @@ async fn custom_scale_is_a_table(place: Place) -> Result<()> {
     ensure!(columns(&table)[..3] == expected, "{table}");
     let cells = cells(&table)?;
     ensure!(cells[0] == "x" && cells[1] == 2 && cells[2] == 0 && is_new(&cells[3]), "{cells}");
-    Ok(())
-}
-
-async fn flow_schemas_are_sorted(place: Place) -> Result<()> {
-    let all = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
-    let label = &place.namespace;
-    for (name, precedence) in [("a", 30), ("b", 20), ("c", 10), ("d", 20)] {
-        let schema = json!({
-            "metadata": {"name": format!("{label}-{name}"), "labels": {"of": label}},
-            "spec": {"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "exempt"}},
-        });
-        place.admin().post(all, &schema).await?.expect(201)?;
-    }
-    let table = table(&place, &format!("{all}?labelSelector=of%3D{label}")).await?;
-    let names = rows(&table).into_iter().map(|row| row["cells"][0].clone());
-    let expected = ["c", "b", "d", "a"].map(|name| json!(format!("{label}-{name}")));
-    ensure!(names.eq(expected), "{table}");
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use kube_testserver::Server;
 use serde_json::{Map, Value, json};
 
 /// The parts of schemas that the testserver omits, see docs/testserver-reference.md.
-const OMITTED: [&str; 2] = ["description", "x-kubernetes-unions"];
+const OMITTED: [&str; 3] = ["description", "x-kubernetes-selectable-fields", "x-kubernetes-unions"];
 
 /// The deadline of the real server to publish the schemas of a new CRD.
 const PUBLICATION: Duration = Duration::from_secs(30);

@@ -84,14 +84,6 @@ impl Attributes {
         Self::Resource(attributes)
     }
 
-    /// Returns these attributes with another verb.
-    pub(crate) fn with_verb(&self, change: impl FnOnce(&str) -> String) -> Self {
-        let mut changed = self.clone();
-        let (Self::Path { verb, .. } | Self::Resource(ResourceAttributes { verb, .. })) = &mut changed;
-        *verb = change(verb);
-        changed
-    }
-
     /// Creates the 403 response for `user`.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         match self {

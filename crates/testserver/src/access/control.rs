@@ -198,23 +198,10 @@ impl Access {
     ///
     /// # Errors
     /// Returns 400 for incomplete headers, and 403 if the requestor may not impersonate the user.
-    pub(crate) fn impersonate(
-        &self,
-        requestor: User,
-        headers: &HeaderMap,
-        request: &Attributes,
-    ) -> Result<User, Status> {
+    pub(crate) fn impersonate(&self, requestor: User, headers: &HeaderMap) -> Result<User, Status> {
         let Some(wanted) = impersonation::wanted(headers)? else { return Ok(requestor) };
-        let may = |right: &Attributes| matches!(self.decide(&requestor, right), Decision::Allowed(_));
-        match impersonation::check(&wanted, request, may) {
-            Ok(done) => {
-                done.used.iter().try_for_each(|right| self.authorize(&requestor, right)).map(|()| done.user)
-            }
-            Err(missing) => {
-                let denied = self.authorize(&requestor, &missing).err();
-                Err(denied.unwrap_or_else(|| missing.forbidden(&requestor.name)))
-            }
-        }
+        impersonation::rights(&wanted).iter().try_for_each(|right| self.authorize(&requestor, right))?;
+        Ok(impersonation::acting(wanted))
     }
 
     /// Returns 403 if the user does not have the right. Records the used or the missing right.

@@ -1,7 +1,6 @@
 //! Encodes objects for a response: complete, only metadata or as tables, in the requested version, as
 //! single objects, list items or watch frames.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -210,17 +209,6 @@ impl ObjectEncoder {
             out.extend_from_slice(entry.rest());
         } else {
             out.extend_from_slice(&self.object(entry));
-        }
-    }
-
-    /// Sorts the rows of a table. The table of flow schemas is sorted by precedence, then by name.
-    pub(crate) fn sort_rows(&self, items: &mut VecDeque<Arc<Entry>>) {
-        if self.table.is_some() && self.kind.plural == "flowschemas" && !self.kind.rules.custom {
-            let precedence = |entry: &Arc<Entry>| {
-                let spec = entry.object().remove("spec").unwrap_or_default();
-                (spec["matchingPrecedence"].as_i64(), entry.essentials.name.clone())
-            };
-            items.make_contiguous().sort_by_cached_key(precedence);
         }
     }
 

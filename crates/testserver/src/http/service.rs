@@ -106,7 +106,7 @@ impl ApiService {
         let mut record = record(&parts, request_info(&parts, &route, &query));
         record.replica = cache.id().number();
         let attributes = Attributes::of(&parts, &query);
-        let user = self.user(&parts, &attributes, &mut record);
+        let user = self.user(&parts, &mut record);
         let journal = self.shared.journal.clone();
         let ticket = journal.begin(&mut record);
         let _unanswered = journal.count_unanswered();
@@ -238,7 +238,7 @@ impl ApiService {
 impl ApiService {
     /// Returns the user as which the request runs. Records this user, or the user that may not impersonate
     /// it.
-    fn user(&self, parts: &Parts, request: &Attributes, record: &mut Record) -> Result<User, Status> {
+    fn user(&self, parts: &Parts, record: &mut Record) -> Result<User, Status> {
         if self.on_tcp {
             web_pages::reject(parts, &self.shared.config.host_names)?;
         }
@@ -248,7 +248,7 @@ impl ApiService {
         let token = token.or_else(|| self.token.as_ref()?.to_str().ok());
         let requestor = access.authenticate(token, self.on_tcp)?;
         record.user = Some(requestor.name.clone());
-        let user = access.impersonate(requestor, &parts.headers, request)?;
+        let user = access.impersonate(requestor, &parts.headers)?;
         record.user = Some(user.name.clone());
         Ok(user)
     }

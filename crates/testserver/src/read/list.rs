@@ -23,8 +23,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn body(mut self, encoder: ObjectEncoder) -> ListBody {
-        encoder.sort_rows(&mut self.items);
+    pub(crate) fn body(self, encoder: ObjectEncoder) -> ListBody {
         let (head, tail) = (
             encoder.list_head(&self.meta, self.items.is_empty()),
             encoder.list_tail(&self.meta, self.items.is_empty()),

@@ -63,7 +63,7 @@ pub(crate) async fn create(
         crate::write::metadata::check_new(kind, &object)?;
         crate::schemas::kinds::workloads::select(kind, &mut object);
         crate::schemas::kinds::defaults::spec(kind, &mut object);
-        crate::write::custom::admit::check_new(kind, &object, options)?;
+        crate::write::custom::admit::check_new(kind, &object)?;
         let target = Target { name, ..target.clone() };
         let owners = owners.get_or_insert_with(|| track::created(shared, kind, options, &mut object));
         if kind.is_service() {

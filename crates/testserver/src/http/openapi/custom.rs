@@ -25,17 +25,7 @@ fn object(models: &mut Models, kind: &Kind) -> Value {
         _ => json!({"type": "object"}),
     };
     schema[GROUP_VERSION_KIND] = json!([group_version_kind(&kind.group, &kind.version, &kind.kind)]);
-    add_selectable_fields(&mut schema, kind);
     schema
-}
-
-/// Adds the selectable fields of a kind.
-pub(super) fn add_selectable_fields(schema: &mut Value, kind: &Kind) {
-    let fields = kind.fields.iter().filter(|field| field.selectable && !NAMES.contains(&&*field.name));
-    let fields: Vec<Value> = fields.map(|field| json!({"fieldPath": field.name})).collect();
-    if !fields.is_empty() {
-        schema["x-kubernetes-selectable-fields"] = fields.into();
-    }
 }
 
 fn add_metadata(models: &mut Models, schema: &mut Value) {

@@ -40,11 +40,10 @@ pub(super) fn hash(parts: &[Part]) -> String {
     let mut context = Hash::new();
     context.update(env!("CARGO_PKG_VERSION"));
     for kind in parts.iter().flat_map(|part| &part.kinds) {
-        let Kind { plural, list_kind, rules, scale, schemas, fields, .. } = &**kind;
+        let Kind { plural, list_kind, rules, scale, schemas, .. } = &**kind;
         let root = schemas.as_ref().map(|schemas| schemas.own.root());
-        let fields: Vec<_> = fields.iter().map(|field| (&field.name, field.selectable)).collect();
         let names = json!([kind.api_version(), kind.kind, plural, list_kind]);
-        let facts = json!([names, rules.namespaced, rules.status, scale.is_some(), fields, root]);
+        let facts = json!([names, rules.namespaced, rules.status, scale.is_some(), root]);
         context.update(facts.to_string());
     }
     context.finalize().iter().map(|byte| format!("{byte:02X}")).collect()

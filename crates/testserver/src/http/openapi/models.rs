@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::custom::add_selectable_fields;
 use crate::schemas::kinds::kind::Kind;
 use crate::schemas::types::{Base, Field, Form, Message, Shape, Types};
 
@@ -81,9 +80,6 @@ impl Models {
                 "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": models.wrapped(metadata),
                 "items": {"type": "array", "items": item}}});
             schema[GROUP_VERSION_KIND] = json!([group_version_kind(&kind.group, &kind.version, &kind.list_kind)]);
-            if kind.rules.custom {
-                add_selectable_fields(&mut schema, kind);
-            }
             schema
         })
     }

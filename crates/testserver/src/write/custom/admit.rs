@@ -45,9 +45,8 @@ pub(crate) fn draft(kind: &Kind, object: &Object, owners: &Managers) -> Draft {
 ///
 /// # Errors
 /// Returns 422 with all causes.
-pub(crate) fn check_new(kind: &Kind, object: &Object, options: &WriteOptions) -> Result<(), Status> {
+pub(crate) fn check_new(kind: &Kind, object: &Object) -> Result<(), Status> {
     if kind.is_crd() {
-        options.warnings.add(crate::schemas::crd::check::warnings(object, None));
         return reject(kind, object, crate::schemas::crd::check::new(object));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };
@@ -69,7 +68,6 @@ pub(crate) fn check_update(
 ) -> Result<(), Status> {
     if kind.is_crd() && part == Part::Main {
         crate::schemas::crd::defaults::add_stored_version(after);
-        options.warnings.add(crate::schemas::crd::check::warnings(after, Some(before)));
         return reject(kind, after, crate::schemas::crd::check::update(before, after));
     }
     let Some(schemas) = &kind.schemas else { return Ok(()) };

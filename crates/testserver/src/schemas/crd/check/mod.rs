@@ -16,7 +16,6 @@ mod structural;
 use serde_json::Value;
 
 use crate::schemas::crd::definition::{text, versions};
-use crate::schemas::crd::schema::formats;
 use crate::schemas::crd::schema::node::{self, texts};
 use crate::schemas::crd::status;
 use crate::status::Cause;
@@ -34,7 +33,6 @@ pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     }
     causes.extend(spec::check(crd));
     causes.extend(stored_versions(crd));
-    causes.extend(approval(crd, None));
     causes.extend(unknown_fields_kept(spec, None));
     causes
 }
@@ -54,37 +52,8 @@ pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
         }
     }
     causes.extend(stored_versions(after));
-    causes.extend(approval(after, Some(before)));
     causes.extend(unknown_fields_kept(spec, Some(old)));
     causes
-}
-
-/// Returns the warnings for new formats that the server does not check.
-pub(crate) fn warnings(crd: &Object, before: Option<&Object>) -> Vec<String> {
-    let old = before.map(unknown_formats).unwrap_or_default();
-    let new = unknown_formats(crd).into_iter().filter(|format| !old.contains(format));
-    new.map(|format| format!("unrecognized format \"{format}\"")).collect()
-}
-
-fn unknown_formats(crd: &Object) -> Vec<String> {
-    let found = std::cell::RefCell::new(Vec::new());
-    for schema in versions(crd).filter_map(|version| version.pointer("/schema/openAPIV3Schema")) {
-        node::any(schema, &|node| {
-            let format = node::text(node, "format");
-            let known = match node::text(node, "type") {
-                "" | "string" => formats::is_known(format),
-                "integer" => matches!(format, "int32" | "int64"),
-                "number" => matches!(format, "float" | "double"),
-                _ => false,
-            };
-            let mut found = found.borrow_mut();
-            if !format.is_empty() && !known && !found.iter().any(|other| other == format) {
-                found.push(format.to_owned());
-            }
-            false
-        });
-    }
-    found.into_inner()
 }
 
 /// Checks the stored versions. Each must exist in the spec, and they must include the storage version.
@@ -109,28 +78,6 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
         causes.push(Cause::invalid_text(&format!("{FIELD}[{index}]"), name, text));
     }
     causes
-}
-
-const APPROVED: &str = "api-approved.kubernetes.io";
-
-/// Checks the approval annotation. Groups of the Kubernetes project require it.
-fn approval(crd: &Object, before: Option<&Object>) -> Option<Cause> {
-    let annotation = |crd: &Object| {
-        let annotations = crd.get("metadata").and_then(|metadata| metadata.get("annotations"));
-        annotations.and_then(|map| map.get(APPROVED)).and_then(Value::as_str).unwrap_or("").to_owned()
-    };
-    let group = crd.get("spec").map(|spec| text(spec, "/group")).unwrap_or("");
-    let own = ["k8s.io", "kubernetes.io"];
-    let protected = own.iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
-    let value = annotation(crd);
-    let is_unchanged = before.is_some_and(|before| annotation(before) == value);
-    if !protected || is_unchanged || value.starts_with("unapproved") || value.contains("://") {
-        return None;
-    }
-    let field = format!("metadata.annotations[{APPROVED}]");
-    let text =
-        format!("protected groups must have approval annotation \"{APPROVED}\" with a URL or \"unapproved\"");
-    Some(Cause::wrong_text(&field, &value, &text))
 }
 
 fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {

@@ -212,15 +212,6 @@ fn stored_version_cannot_be_removed() {
     );
 }
 
-#[test]
-fn unchecked_formats_cause_one_warning() {
-    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "format": "foo"},
-        "b": {"type": "integer", "format": "int32"}, "c": {"type": "string", "format": "date-time"}}});
-    let crd = filled(crd(&schema));
-    assert_eq!(warnings(&crd, None), ["unrecognized format \"foo\""]);
-    assert!(warnings(&crd, Some(&crd)).is_empty());
-}
-
 #[cfg(not(feature = "cel"))]
 #[test]
 fn rules_are_refused_without_the_feature() {
