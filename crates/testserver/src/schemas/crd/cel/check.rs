@@ -18,17 +18,14 @@ pub(super) const TYPE_NAMES: [&str; 10] =
 /// # Errors
 /// Returns all errors.
 pub(super) fn check(tree: &IdedExpr, variables: Vec<(&str, Type)>) -> Result<Type, Vec<String>> {
-    let mut checker = Checker { variables, bound: Vec::new(), errors: Vec::new(), allows_mixed: false };
+    let mut checker = Checker { variables, errors: Vec::new(), allows_mixed: false };
     let kind = checker.node(tree);
-    let kind = checker.resolve(&kind);
     if checker.errors.is_empty() { Ok(kind) } else { Err(checker.errors) }
 }
 
 struct Checker<'a> {
     /// The variables in scope. The last variable with a name hides the others.
     variables: Vec<(&'a str, Type)>,
-    /// The types of the bound type parameters.
-    bound: Vec<Option<Type>>,
     errors: Vec<String>,
     /// True in the arguments of `format`, where the elements of a list may have different types.
     allows_mixed: bool,
@@ -59,13 +56,9 @@ impl<'a> Checker<'a> {
                 let mut items = None;
                 for (index, element) in list.elements.iter().enumerate() {
                     let kind = self.node(element);
-                    let kind = match (list.optional_indices.contains(&index), kind) {
-                        (true, Type::Optional(inner)) => (*inner).clone(),
-                        (_, kind) => kind,
-                    };
-                    self.join(&mut items, kind);
+                    self.join(&mut items, present(kind, list.optional_indices.contains(&index)));
                 }
-                Type::List(Arc::new(items.unwrap_or_else(|| self.fresh())))
+                Type::List(Arc::new(items.unwrap_or(Type::Dyn)))
             }
             Expr::Map(map) => self.map(map),
             Expr::Struct(all) => {
@@ -79,24 +72,16 @@ impl<'a> Checker<'a> {
         self.variables.iter().rev().find(|(other, _)| *other == name).map(|(_, kind)| kind.clone())
     }
 
-    fn fresh(&mut self) -> Type {
-        self.bound.push(None);
-        Type::Param(self.bound.len() - 1)
-    }
-
     fn map(&mut self, map: &'a MapExpr) -> Type {
         let (mut keys, mut values) = (None, None);
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
             let key = self.node(&entry.key);
             self.join(&mut keys, key);
-            let value = match (entry.optional, self.node(&entry.value)) {
-                (true, Type::Optional(inner)) => (*inner).clone(),
-                (_, kind) => kind,
-            };
-            self.join(&mut values, value);
+            let value = self.node(&entry.value);
+            self.join(&mut values, present(value, entry.optional));
         }
-        let [keys, values] = [keys, values].map(|kind| Arc::new(kind.unwrap_or_else(|| self.fresh())));
+        let [keys, values] = [keys, values].map(|kind| Arc::new(kind.unwrap_or(Type::Dyn)));
         Type::Map(keys, values)
     }
 
@@ -104,19 +89,18 @@ impl<'a> Checker<'a> {
     fn join(&mut self, common: &mut Option<Type>, kind: Type) {
         match common {
             None => *common = Some(kind),
-            Some(common) if self.unify(common, &kind) => {}
+            Some(common) if common.accepts(&kind) => {}
             Some(common) if self.allows_mixed => *common = Type::Dyn,
             Some(common) => {
-                let (expected, found) = (self.resolve(common), self.resolve(&kind));
-                self.fail(format!("expected type '{expected}' but found '{found}'"));
+                self.fail(format!("expected type '{common}' but found '{kind}'"));
             }
         }
     }
 
     fn select(&mut self, operand: &Type, field: &str) -> Type {
-        match self.resolve(operand) {
-            Type::Optional(inner) => Type::Optional(Arc::new(self.select(&inner, field))),
-            Type::Map(_, values) => (*values).clone(),
+        match operand {
+            Type::Optional(inner) => Type::Optional(Arc::new(self.select(inner, field))),
+            Type::Map(_, values) => (**values).clone(),
             Type::Object(object) => match object.field(field) {
                 Some(kind) => kind.clone(),
                 None => self.fail(format!("undefined field '{field}'")),
@@ -145,10 +129,11 @@ impl<'a> Checker<'a> {
                 Some(target),
                 [IdedExpr { expr: Expr::Ident(variable), .. }, body],
             ) => {
-                let (target, inner) = (self.node(target), self.fresh());
-                if !self.unify(&Type::Optional(Arc::new(inner.clone())), &target) {
-                    return self.no_overload(name, true, &[target]);
-                }
+                let inner = match self.node(target) {
+                    Type::Optional(inner) => (*inner).clone(),
+                    Type::Dyn => Type::Dyn,
+                    other => return self.no_overload(name, true, &[other]),
+                };
                 self.variables.push((variable, inner));
                 let kind = self.node(body);
                 self.variables.pop();
@@ -175,8 +160,7 @@ impl<'a> Checker<'a> {
 
     fn expect_bool(&mut self, tree: &'a IdedExpr) {
         let kind = self.node(tree);
-        if !self.unify(&Type::Named("bool"), &kind) {
-            let kind = self.resolve(&kind);
+        if !Type::Named("bool").accepts(&kind) {
             self.fail(format!("expected type 'bool' but found '{kind}'"));
         }
     }
@@ -200,25 +184,20 @@ impl<'a> Checker<'a> {
         self.check_literal(name, args);
         let mut result: Option<Type> = None;
         for overload in overloads.iter().filter(fits) {
-            let before = self.bound.clone();
-            let start = self.bound.len();
-            self.bound.resize(start + PARAMS, None);
-            let params: Vec<Type> = overload.params.iter().map(|param| shifted(param, start)).collect();
-            if !params.iter().zip(&kinds).all(|(param, kind)| self.unify(param, kind)) {
-                self.bound = before;
-                continue;
+            let mut bound = [const { None }; PARAMS];
+            if overload.params.iter().zip(&kinds).all(|(param, kind)| param.binds(kind, &mut bound)) {
+                let found = overload.result.filled(&bound);
+                result = Some(match result {
+                    Some(other) if other.to_string() != found.to_string() => Type::Dyn,
+                    _ => found,
+                });
             }
-            let found = self.resolve(&shifted(&overload.result, start));
-            result = Some(match result {
-                Some(other) if other.to_string() != found.to_string() => Type::Dyn,
-                _ => found,
-            });
         }
         result.unwrap_or_else(|| self.no_overload(name, target.is_some(), &kinds))
     }
 
     fn no_overload(&mut self, name: &str, is_method: bool, kinds: &[Type]) -> Type {
-        let kinds: Vec<String> = kinds.iter().map(|kind| self.resolve(kind).to_string()).collect();
+        let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
         let signature = match kinds.split_first() {
             Some((target, args)) if is_method => format!("{target}.({})", args.join(", ")),
             _ => format!("({})", kinds.join(", ")),
@@ -243,9 +222,9 @@ impl<'a> Checker<'a> {
     fn comprehension(&mut self, all: &'a ComprehensionExpr) -> Type {
         let range = self.node(&all.iter_range);
         let initial = self.node(&all.accu_init);
-        let item = match self.resolve(&range) {
-            Type::List(items) => (*items).clone(),
-            Type::Map(keys, _) => (*keys).clone(),
+        let item = match &range {
+            Type::List(items) => (**items).clone(),
+            Type::Map(keys, _) => (**keys).clone(),
             Type::Dyn | Type::Param(_) => Type::Dyn,
             other => {
                 let text = format!(
@@ -257,51 +236,25 @@ impl<'a> Checker<'a> {
         self.variables.extend([(all.accu_var.as_str(), initial.clone()), (all.iter_var.as_str(), item)]);
         self.expect_bool(&all.loop_cond);
         let step = self.node(&all.loop_step);
-        if !self.unify(&initial, &step) {
-            let (expected, found) = (self.resolve(&initial), self.resolve(&step));
-            self.fail(format!("expected type '{expected}' but found '{found}'"));
+        if !initial.accepts(&step) {
+            self.fail(format!("expected type '{initial}' but found '{step}'"));
         }
         self.variables.pop();
+        if let (Some((_, result)), Type::List(_)) = (self.variables.last_mut(), &initial) {
+            // The initial list is empty, so it has no type of items.
+            *result = step;
+        }
         let result = self.node(&all.result);
         self.variables.pop();
-        self.resolve(&result)
+        result
     }
+}
 
-    /// Replaces bound parameters by their types.
-    fn resolve(&self, kind: &Type) -> Type {
-        match kind {
-            Type::Param(index) => match self.bound.get(*index) {
-                Some(Some(bound)) => self.resolve(bound),
-                _ => kind.clone(),
-            },
-            Type::List(items) => Type::List(Arc::new(self.resolve(items))),
-            Type::Optional(inner) => Type::Optional(Arc::new(self.resolve(inner))),
-            Type::Map(key, value) => Type::Map(Arc::new(self.resolve(key)), Arc::new(self.resolve(value))),
-            Type::Dyn | Type::Named(_) | Type::Object(_) => kind.clone(),
-        }
-    }
-
-    /// Returns whether a value of one type can be used as the other type. Binds type parameters.
-    fn unify(&mut self, one: &Type, other: &Type) -> bool {
-        match (self.resolve(one), self.resolve(other)) {
-            (Type::Param(a), Type::Param(b)) if a == b => true,
-            (Type::Param(index), kind) | (kind, Type::Param(index)) => {
-                if mentions(&kind, index) {
-                    return false;
-                }
-                if let Some(bound) = self.bound.get_mut(index) {
-                    *bound = Some(kind);
-                }
-                true
-            }
-            (Type::Dyn, _) | (_, Type::Dyn) => true,
-            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.unify(&a, &b),
-            (Type::Map(a, b), Type::Map(c, d)) => self.unify(&a, &c) && self.unify(&b, &d),
-            (Type::Object(a), Type::Object(b)) => Arc::ptr_eq(&a, &b),
-            (Type::Named("null"), kind) | (kind, Type::Named("null")) => is_nullable(&kind),
-            (Type::Named(a), Type::Named(b)) => a == b,
-            _ => false,
-        }
+/// Returns the type of an element that is omitted if it is optional and absent.
+fn present(kind: Type, is_optional: bool) -> Type {
+    match kind {
+        Type::Optional(inner) if is_optional => (*inner).clone(),
+        kind => kind,
     }
 }
 
@@ -314,34 +267,5 @@ fn literal_type(literal: &LiteralValue) -> &'static str {
         LiteralValue::Null => "null",
         LiteralValue::String(_) => "string",
         LiteralValue::UInt(_) => "uint",
-    }
-}
-
-/// Returns whether a null can be used as this type.
-fn is_nullable(kind: &Type) -> bool {
-    match kind {
-        Type::Object(_) | Type::Optional(_) | Type::Dyn | Type::Param(_) => true,
-        Type::Named(name) => matches!(*name, "null" | "timestamp" | "duration") || name.contains('.'),
-        Type::List(_) | Type::Map(..) => false,
-    }
-}
-
-fn mentions(kind: &Type, index: usize) -> bool {
-    match kind {
-        Type::Param(other) => *other == index,
-        Type::List(inner) | Type::Optional(inner) => mentions(inner, index),
-        Type::Map(key, value) => mentions(key, index) || mentions(value, index),
-        Type::Dyn | Type::Named(_) | Type::Object(_) => false,
-    }
-}
-
-/// Returns the type of an overload with its own type parameters.
-fn shifted(kind: &Type, start: usize) -> Type {
-    match kind {
-        Type::Param(index) => Type::Param(index + start),
-        Type::List(inner) => Type::List(Arc::new(shifted(inner, start))),
-        Type::Optional(inner) => Type::Optional(Arc::new(shifted(inner, start))),
-        Type::Map(key, value) => Type::Map(Arc::new(shifted(key, start)), Arc::new(shifted(value, start))),
-        Type::Dyn | Type::Named(_) | Type::Object(_) => kind.clone(),
     }
 }

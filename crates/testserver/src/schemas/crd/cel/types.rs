@@ -18,8 +18,59 @@ pub(super) enum Type {
     Map(Arc<Type>, Arc<Type>),
     Optional(Arc<Type>),
     Object(Arc<ObjectType>),
-    /// A type parameter that the checker binds.
+    /// A type parameter of an overload.
     Param(usize),
+}
+
+/// The types of the type parameters of an overload.
+pub(super) type Bound = [Option<Type>; PARAMS];
+
+impl Type {
+    /// Returns whether a value of another type can be used as this type.
+    pub(super) fn accepts(&self, other: &Self) -> bool {
+        self.binds(other, &mut [const { None }; PARAMS])
+    }
+
+    /// Returns whether a value can be an argument for a parameter of this type. The first argument binds a
+    /// type parameter.
+    pub(super) fn binds(&self, argument: &Self, bound: &mut Bound) -> bool {
+        match (self, argument) {
+            (Self::Dyn, _) | (_, Self::Dyn) => true,
+            (Self::Param(index), _) => match bound.get(*index).cloned().flatten() {
+                Some(known) => known.binds(argument, bound),
+                // The other arguments determine the type.
+                None if matches!(argument, Self::Named("null")) => true,
+                None => bound.get_mut(*index).is_some_and(|slot| slot.replace(argument.clone()).is_none()),
+            },
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.binds(b, bound),
+            (Self::Map(a, b), Self::Map(c, d)) => a.binds(c, bound) && b.binds(d, bound),
+            (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
+            (Self::Named("null"), kind) | (kind, Self::Named("null")) => kind.is_nullable(),
+            (Self::Named(a), Self::Named(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Returns whether a null can be used as this type.
+    fn is_nullable(&self) -> bool {
+        match self {
+            Self::Object(_) | Self::Optional(_) | Self::Dyn | Self::Param(_) => true,
+            Self::Named(name) => matches!(*name, "null" | "timestamp" | "duration") || name.contains('.'),
+            Self::List(_) | Self::Map(..) => false,
+        }
+    }
+
+    /// Returns the type without type parameters.
+    pub(super) fn filled(&self, bound: &Bound) -> Self {
+        let inner = |kind: &Arc<Self>| Arc::new(kind.filled(bound));
+        match self {
+            Self::Param(index) => bound.get(*index).cloned().flatten().unwrap_or(Self::Dyn),
+            Self::List(items) => Self::List(inner(items)),
+            Self::Optional(value) => Self::Optional(inner(value)),
+            Self::Map(key, value) => Self::Map(inner(key), inner(value)),
+            Self::Dyn | Self::Named(_) | Self::Object(_) => self.clone(),
+        }
+    }
 }
 
 /// The type of an object with fixed fields.
@@ -122,11 +173,11 @@ pub(super) static FUNCTIONS: LazyLock<HashMap<&str, Vec<Overload>>> = LazyLock::
         let (names, signature) = line.split_once(' ').unwrap_or((line, ""));
         let (params, result) = signature.split_once("= ").unwrap_or(("", signature));
         let (result, is_supported) = result.strip_suffix(" !").map_or((result, true), |plain| (plain, false));
-        for name in names.split('|') {
+        for (name, params) in names.split('|').flat_map(|name| alternatives(params).map(move |p| (name, p))) {
             let method = name.strip_prefix('.');
             functions.entry(method.unwrap_or(name)).or_default().push(Overload {
                 is_method: method.is_some(),
-                params: params.split_whitespace().map(parse).collect(),
+                params,
                 result: parse(result),
                 is_supported,
             });
@@ -134,6 +185,15 @@ pub(super) static FUNCTIONS: LazyLock<HashMap<&str, Vec<Overload>>> = LazyLock::
     }
     functions
 });
+
+/// Returns the parameters of each overload. A parameter has one or more types, separated by `/`.
+fn alternatives(params: &'static str) -> impl Iterator<Item = Vec<Type>> {
+    let add = |all: Vec<Vec<Type>>, param: &'static str| {
+        let with = |first: Vec<Type>| param.split('/').map(move |one| [&first[..], &[parse(one)]].concat());
+        all.into_iter().flat_map(with).collect()
+    };
+    params.split_whitespace().fold(vec![Vec::new()], add).into_iter()
+}
 
 fn parse(text: &'static str) -> Type {
     let inner = |prefix: &str| text.strip_prefix(prefix)?.strip_suffix(')');
