@@ -71,7 +71,6 @@ impl RunningClock {
         self.after(SignedDuration::from_secs(after_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// Returns the time.
     pub(crate) fn now(&self) -> Timestamp {
         self.after(SignedDuration::ZERO)
     }

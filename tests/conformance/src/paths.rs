@@ -14,8 +14,6 @@ checks! {
         escaped_slash_is_a_slash, invalid_escape_is_rejected;
     "Two slashes are a namespace without a name: a LIST then reads all namespaces, and other requests fail.":
         list_of_empty_namespace_reads_all, object_needs_a_namespace;
-    "A name that cannot be a path segment is rejected with 400, such a namespace with 500.":
-        name_is_a_step_of_a_path, namespace_is_a_step_of_a_path;
     "A watch path does not support writes.":
         path_of_a_watch_is_only_read;
     "The handler of custom resources looks at the verb, not at the method.":
@@ -62,38 +60,6 @@ async fn object_needs_a_namespace(place: Place) -> Result<()> {
     for method in [Method::GET, Method::PUT, Method::POST, Method::DELETE] {
         send(&place, &method, "/api/v1/configmaps/a").await?.refused(404, "NotFound")?;
     }
-    Ok(())
-}
-
-async fn name_is_a_step_of_a_path(place: Place) -> Result<()> {
-    for (name, shown, why) in [
-        ("..", "..", "may not be '..'"),
-        (".", ".", "may not be '.'"),
-        ("a%25b", "a%b", "may not contain '%'"),
-    ] {
-        for method in [Method::GET, Method::PATCH, Method::DELETE] {
-            let status = send(&place, &method, &place.one(name)).await?.refused(400, "BadRequest")?;
-            let message = format!("Name parameter invalid: \"{shown}\": {why}");
-            ensure!(status["message"] == message, "{method}: {status}");
-        }
-    }
-    Ok(())
-}
-
-async fn namespace_is_a_step_of_a_path(place: Place) -> Result<()> {
-    for (rest, key) in [
-        ("configmaps", "/configmaps/.."),
-        ("configmaps?watch=true", "/configmaps/.."),
-        ("configmaps/a", "/configmaps/../a"),
-        ("pods/a/status", "/pods/../a"),
-    ] {
-        let status = place.admin().get(&format!("/api/v1/namespaces/../{rest}")).await?.refused(500, "")?;
-        ensure!(status["message"] == format!("invalid key: \"{key}\""), "{status}");
-    }
-    let post = send(&place, &Method::POST, "/api/v1/namespaces/%2e/configmaps").await?;
-    let status = post.refused(500, "InternalError")?;
-    let message = "Internal error occurred: invalid resource name \".\": [may not be '.']";
-    ensure!(status["message"] == message, "{status}");
     Ok(())
 }
 

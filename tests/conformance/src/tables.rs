@@ -13,7 +13,7 @@ checks! {
     "A GET as a Table has columns, a row, and the version of the object.":
         get_is_a_table_with_one_row;
     "The row of a Table contains the metadata of the object, the object or nothing.":
-        row_contains_requested_part, unknown_part_is_rejected_after_the_request;
+        row_contains_requested_part;
     "A LIST as a Table has the pages and selectors of a full one.":
         list_is_a_table_with_pages, empty_list_has_no_rows;
     "A write, also of several objects, can return a Table.":
@@ -108,29 +108,6 @@ async fn row_contains_requested_part(place: Place) -> Result<()> {
         let table = table(&place, &format!("{}?{query}", place.one("a"))).await?;
         ensure!(rows(&table).first().and_then(|row| row.get("object")) == Some(expected), "{query}: {table}");
     }
-    Ok(())
-}
-
-async fn unknown_part_is_rejected_after_the_request(place: Place) -> Result<()> {
-    let request = Request::post(format!("{}?includeObject=metadata", place.all()))
-        .header(header::ACCEPT, TABLE)
-        .header(header::CONTENT_TYPE, JSON);
-    let body = json!({"metadata": {"name": "a"}});
-    let refused = place.admin().request(request, Some(&body)).await?.refused(400, "BadRequest")?;
-    let message = "Unable to convert to Table as requested: includeObject: Invalid value: \"metadata\": \
-                   must be 'Metadata', 'Object', 'None', or empty";
-    ensure!(refused["message"] == message, "{refused}");
-    let query = "includeObject=x";
-    for path in [place.one("a"), place.all(), format!("{}?watch=true", place.all())] {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        place
-            .admin()
-            .get_as(&format!("{path}{separator}{query}"), TABLE)
-            .await?
-            .refused(400, "BadRequest")?;
-    }
-    place.admin().get_as(&format!("{}?{query}", place.one("b")), TABLE).await?.refused(404, "NotFound")?;
-    place.admin().get(&format!("{}?{query}", place.one("a"))).await?.ok()?;
     Ok(())
 }
 

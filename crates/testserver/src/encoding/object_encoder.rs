@@ -299,7 +299,6 @@ impl TableEncoder {
     }
 }
 
-/// The metadata of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListMeta {
     pub revision: u64,

@@ -159,7 +159,6 @@ impl Collector {
     }
 }
 
-/// The state of an owner.
 enum OwnerState {
     Existing,
     Missing,
@@ -187,7 +186,6 @@ fn collect(state: &mut State, shared: &Shared, target: &Target, entry: &Arc<Entr
     }
 }
 
-/// Returns the propagation policy of the object's finalizers.
 fn policy_of_finalizers(object: &Object) -> Propagation {
     let finalizers = crate::wire::object::finalizers(object);
     if finalizers.contains(&ORPHAN) {

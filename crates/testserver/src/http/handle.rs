@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Response};
+use http::{Method, Response};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -57,11 +57,7 @@ pub(crate) async fn handle(
     match &call.route {
         Route::Resource(path) => {
             let path = path.clone();
-            let headers = call.parts.headers.clone();
-            let include = call.query.get("includeObject").map(str::to_owned);
-            let response = Box::pin(resource(shared, closing, call, &path, body)).await?;
-            check_table(&headers, include.as_deref())?;
-            Ok(response)
+            Box::pin(resource(shared, closing, call, &path, body)).await
         }
         _ => discovery::respond(shared, &call),
     }
@@ -105,22 +101,22 @@ async fn resource(
     if !served.kind.rules.custom && (*method == Method::HEAD || path.watch && *method != Method::GET) {
         return Err(Status::method_not_allowed());
     }
-    let target = |served: Served| target(served, path, call.info.verb);
+    let target = |served: Served| target(served, path);
     match call.info.verb {
         Verb::List => collection(shared, &served, path, &call).await,
         Verb::Watch => open_watch(shared, closing, served, path, call),
         verb if !inside => path_checks::missing_namespace(&served.kind, path, verb),
         verb if verb != Verb::Create && is_undecodable(shared, &served, path) => Err(Status::undecodable()),
         Verb::Create if part == Part::Binding => {
-            subresources::bind(shared, &target(served)?, &call, &body).await
+            subresources::bind(shared, &target(served), &call, &body).await
         }
         Verb::Create if part == Part::Eviction => {
-            subresources::evict(shared, &target(served)?, &call, &body).await
+            subresources::evict(shared, &target(served), &call, &body).await
         }
         _ if matches!(part, Part::Binding | Part::Eviction) => Err(Status::method_not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch if part == Part::Scale => {
             let encoder = encoder(shared, &call, &served, Requested::Object)?;
-            subresources::scale(shared, &target(served)?, &encoder, &call, &body).await
+            subresources::scale(shared, &target(served), &encoder, &call, &body).await
         }
         Verb::Create | Verb::Delete
             if served.kind.rules.custom && matches!(part, Part::Status | Part::Scale) =>
@@ -129,15 +125,15 @@ async fn resource(
             Err(Status::verb_not_supported(served.kind.named(), verb))
         }
         Verb::Get | Verb::Patch if part == Part::Finalize => Err(Status::method_not_allowed()),
-        Verb::Get => get(shared, &target(served)?, &call).await,
-        Verb::Create if path.name.is_none() => Box::pin(create(shared, &target(served)?, &call, &body)).await,
+        Verb::Get => get(shared, &target(served), &call).await,
+        Verb::Create if path.name.is_none() => Box::pin(create(shared, &target(served), &call, &body)).await,
         Verb::Update if path.name.is_some() => {
-            Box::pin(update(shared, &target(served)?, part, &call, &body)).await
+            Box::pin(update(shared, &target(served), part, &call, &body)).await
         }
         Verb::Patch if path.name.is_some() => {
-            Box::pin(patch(shared, &target(served)?, part, &call, &body)).await
+            Box::pin(patch(shared, &target(served), part, &call, &body)).await
         }
-        Verb::Delete if part == Part::Main => Box::pin(delete(shared, &target(served)?, &call, &body)).await,
+        Verb::Delete if part == Part::Main => Box::pin(delete(shared, &target(served), &call, &body)).await,
         Verb::DeleteCollection if !served.kind.is_namespace() => {
             delete_collection(shared, &served, path, &call, &body).await
         }
@@ -173,9 +169,8 @@ fn part(shared: &Shared, served: &Served, path: &ResourcePath) -> Result<Part, S
     }
 }
 
-fn target(served: Served, path: &ResourcePath, verb: Verb) -> Result<Target, Status> {
-    path_checks::check_object(&served.kind, path, verb)?;
-    Ok(Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() })
+fn target(served: Served, path: &ResourcePath) -> Target {
+    Target { served, namespace: path.namespace.clone(), name: path.name.clone().unwrap_or_default() }
 }
 
 fn encoder(
@@ -192,27 +187,16 @@ fn encoder(
                 Some("scale") => tables::builtin_columns("autoscaling", "scales"),
                 _ => kind.columns(),
             };
-            // The response to an invalid parameter is replaced later.
-            let include = IncludeObject::parse(call.query.get("includeObject")).unwrap_or_default();
+            let include = IncludeObject::parse(call.query.get("includeObject"));
             ObjectEncoder::table(kind, TableFormat::new(columns, include), &shared.config.clock)
         }
     })
-}
-
-/// Rejects an invalid `includeObject` of a table. Like on the real server, this happens after the request
-/// was executed.
-fn check_table(headers: &HeaderMap, include: Option<&str>) -> Result<(), Status> {
-    if accept::prefers_table(headers) {
-        IncludeObject::parse(include).map_err(Status::bad_request)?;
-    }
-    Ok(())
 }
 
 async fn collection(shared: &Shared, served: &Served, path: &ResourcePath, call: &Call) -> HandlerResult {
     let encoder = encoder(shared, call, served, Requested::List)?;
     let mut options = list_options(&call.query, &served.kind)?;
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
-    path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &options).await?;
     conversion::prepare(shared, &served.kind, &page.items).await?;
     Ok(stream(Body::list(page.body(encoder))))
@@ -242,7 +226,6 @@ fn open_watch(
         Err(status) => return Err(status),
     };
     options.select.shard = call.query.shard(shared.config.sharded_lists)?;
-    path_checks::check_collection(&served.kind, path)?;
     if let Some(name) = &path.name {
         options.select.fields = options.select.fields.named(name);
     }
@@ -378,7 +361,6 @@ async fn delete_collection(
     let mut selected = list_options(&call.query, &served.kind)?;
     selected.select.shard = call.query.shard(shared.config.sharded_lists)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
-    path_checks::check_collection(&served.kind, path)?;
     let page = list(shared, &call.cache, served, path.namespace.as_deref(), &selected).await?;
     let caller = caller(call, body, options.dry_run)?;
     conversion::prepare(shared, &served.kind, &page.items).await?;

@@ -1,4 +1,4 @@
-//! Checks of a path: invalid namespaces and names, and verbs that the path does not support.
+//! Checks of a path: a missing namespace, and verbs that the path does not support.
 
 use http::Response;
 
@@ -34,42 +34,5 @@ pub(crate) fn unsupported_verb(kind: &Kind, verb: Verb) -> Status {
         Verb::Update | Verb::Patch => Status::bad_request("name must be provided"),
         Verb::Other => Status::verb_not_supported(kind.named(), ""),
         _ => Status::method_not_allowed(),
-    }
-}
-
-/// Rejects names and namespaces that cannot be part of a storage key.
-pub(crate) fn check_object(kind: &Kind, path: &ResourcePath, verb: Verb) -> Result<(), Status> {
-    let (namespace, name) = (path.namespace.as_deref().unwrap_or(""), path.name.as_deref().unwrap_or(""));
-    match (verb, segment_error(name), segment_error(namespace)) {
-        (Verb::Create, _, Some(cause)) => {
-            Err(Status::internal_error(&format!("invalid resource name \"{namespace}\": [{cause}]")))
-        }
-        (Verb::Get | Verb::Patch | Verb::Delete, Some(cause), _) => {
-            Err(Status::bad_request(format!("Name parameter invalid: \"{name}\": {cause}")))
-        }
-        (Verb::Create, ..) => Ok(()),
-        _ => check_namespace(kind, namespace, &format!("/{name}")),
-    }
-}
-
-/// Rejects a list in a namespace that cannot be part of a storage key.
-pub(crate) fn check_collection(kind: &Kind, path: &ResourcePath) -> Result<(), Status> {
-    check_namespace(kind, path.namespace.as_deref().unwrap_or(""), "")
-}
-
-fn check_namespace(kind: &Kind, namespace: &str, rest: &str) -> Result<(), Status> {
-    if !matches!(namespace, "." | "..") {
-        return Ok(());
-    }
-    let group = if kind.rules.custom { format!("/{}", kind.group) } else { String::new() };
-    let key = format!("{group}/{}/{namespace}{rest}", kind.plural);
-    Err(Status::internal(format!("invalid key: {key:?}")))
-}
-
-/// Returns the error of an invalid path segment. The segment contains no slash.
-fn segment_error(segment: &str) -> Option<String> {
-    match segment {
-        "." | ".." => Some(format!("may not be '{segment}'")),
-        _ => segment.contains('%').then(|| "may not contain '%'".into()),
     }
 }

@@ -31,7 +31,6 @@ pub(crate) struct Review {
     query: ReviewQuery,
 }
 
-/// The query of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReviewQuery {
     /// The query for the user name and groups of the client.
@@ -136,16 +135,11 @@ impl Review {
         {
             causes.push(invalid("spec.user", &json!(""), "at least one of user or group must be specified"));
         }
-        causes.extend(metadata_cause(object, namespace));
         if self.query == ReviewQuery::LocalAccess {
-            let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+            let resource = &spec["resourceAttributes"];
             if resource.is_object() && text(resource, "namespace") != namespace {
                 let (field, text) = ("spec.resourceAttributes.namespace", "must match metadata.namespace");
                 causes.push(invalid(field, &resource["namespace"], text));
-            }
-            if path.is_object() {
-                let text = "disallowed on this kind of request";
-                causes.push(invalid("spec.nonResourceAttributes", path, text));
             }
         }
         if !causes.is_empty() {
@@ -235,14 +229,4 @@ fn attribute_causes(spec: &Value) -> Vec<Cause> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Returns the cause for non-empty metadata. Only the namespace of the path may be set.
-fn metadata_cause(object: &Object, namespace: &str) -> Option<Cause> {
-    let metadata = object.get("metadata")?.as_object()?;
-    let more = metadata
-        .iter()
-        .any(|(key, value)| key != "managedFields" && (key != "namespace" || value != namespace));
-    let text = if namespace.is_empty() { "must be empty" } else { "must be empty except for namespace" };
-    more.then(|| Cause::invalid("metadata", &object["metadata"].to_string(), text))
 }

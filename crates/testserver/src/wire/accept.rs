@@ -82,17 +82,6 @@ pub(crate) fn prefers_yaml(headers: &HeaderMap) -> bool {
     accepted(headers).iter().find(|media| media.is_json() || media.is_yaml()).is_some_and(MediaType::is_yaml)
 }
 
-/// Returns whether a table is the first supported representation.
-pub(crate) fn prefers_table(headers: &HeaderMap) -> bool {
-    let accepted = accepted(headers);
-    let mut known = accepted.iter().filter(|media| media.is_json() || media.is_yaml());
-    let supported = |media: &&MediaType<'_>| match media.parameter("as") {
-        None => true,
-        Some(_) => media.meta_kind().is_some(),
-    };
-    known.find(supported).is_some_and(|media| media.meta_kind() == Some("Table"))
-}
-
 /// Creates the rejection for a request that accepts no supported media type.
 pub(crate) fn not_acceptable(available: &str) -> Status {
     Status::not_acceptable(format!("406: Not Acceptable\n\nAvailable representations: {available}"))

@@ -61,13 +61,11 @@ pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Returns the finalizers of the object.
 pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Returns the Go type of a value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "string",

@@ -4,7 +4,6 @@ use crate::faults::Fault;
 use crate::faults::open_watches::EventFault;
 use crate::status::Status;
 
-/// The fault of a watch.
 #[derive(Clone, Debug)]
 enum WatchFault {
     None,
@@ -56,7 +55,6 @@ impl WatchFaultState {
         }
     }
 
-    /// Counts a frame.
     pub(super) fn count_frame(&mut self) {
         self.frames += 1;
     }

@@ -5,7 +5,6 @@ use tokio::time::{Duration, Instant};
 /// The last bookmark is sent this long before the watch times out.
 const LAST_BOOKMARK_BEFORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The timers of a watch.
 #[derive(Debug)]
 pub(super) struct WatchTimers {
     deadline: Instant,

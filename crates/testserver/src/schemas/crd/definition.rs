@@ -17,7 +17,6 @@ pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Returns the versions of a CRD.
 pub(crate) fn versions(crd: &Object) -> impl Iterator<Item = &Value> {
     let versions = crd.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
     versions.into_iter().flatten()

@@ -61,19 +61,12 @@ pub(crate) enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Parses the parameter `includeObject`.
-    ///
-    /// # Errors
-    /// Returns the message of the real server for an unknown value.
-    pub(crate) fn parse(text: Option<&str>) -> Result<Self, String> {
+    /// Parses the parameter `includeObject`. An unknown value has no effect.
+    pub(crate) fn parse(text: Option<&str>) -> Self {
         match text {
-            None | Some("" | "Metadata") => Ok(Self::Metadata),
-            Some("None") => Ok(Self::None),
-            Some("Object") => Ok(Self::Object),
-            Some(other) => Err(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
-                 must be 'Metadata', 'Object', 'None', or empty"
-            )),
+            Some("None") => Self::None,
+            Some("Object") => Self::Object,
+            _ => Self::Metadata,
         }
     }
 }

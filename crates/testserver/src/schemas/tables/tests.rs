@@ -28,13 +28,6 @@ fn every_line_of_the_table_of_columns_is_valid() {
 }
 
 #[test]
-fn unknown_part_of_object_is_an_error() {
-    assert_eq!(IncludeObject::parse(Some("Object")), Ok(IncludeObject::Object));
-    assert_eq!(IncludeObject::parse(None), Ok(IncludeObject::Metadata));
-    assert!(IncludeObject::parse(Some("none")).unwrap_err().contains("Invalid value: \"none\""));
-}
-
-#[test]
 fn object_that_is_being_deleted_has_its_own_status() {
     let deleted = |kind: (&str, &str), column, mut object: Value| {
         object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();

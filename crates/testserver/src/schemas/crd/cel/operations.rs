@@ -129,7 +129,6 @@ pub(super) fn literal_value(literal: &LiteralValue) -> Value {
     }
 }
 
-/// Returns an optional value.
 pub(super) fn option(value: Option<Value>) -> Value {
     Value::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
@@ -220,7 +219,6 @@ fn operator(name: &str, left: &Value, right: &Value) -> Evaluated {
     result.map_err(|error| failure(&error))
 }
 
-/// Applies the functions of optional values.
 fn optional_function(name: &str, target: Option<&Value>, args: &[Value]) -> Option<Evaluated> {
     let target = target.and_then(optional).map(OptionalValue::value);
     Some(match (name, target, args) {
