@@ -206,7 +206,15 @@ fn merge(body: &Bytes) -> Result<Option<Object>, String> {
     match parse_json(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
-        _ => Err("the patch is not an object".into()),
+        other => {
+            let found = match other {
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                Value::Bool(_) => "bool",
+                _ => "array",
+            };
+            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+        }
     }
 }
 

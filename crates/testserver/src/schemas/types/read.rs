@@ -83,9 +83,10 @@ pub(super) enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Returns whether a field of this name in this object determines the type of the object.
-    fn is_type(&self, name: &str) -> bool {
-        matches!(self, Self::Root) && matches!(name, "apiVersion" | "kind")
+    /// Returns whether a field of this name determines the type of this message. A kind can also be a part of
+    /// another object, such as a claim template.
+    fn is_type(&self, message: &Message, name: &str) -> bool {
+        (matches!(self, Self::Root) || message.facts.kind) && matches!(name, "apiVersion" | "kind")
     }
 
     /// Returns whether this is the field with the object's field managers.
@@ -165,7 +166,7 @@ impl Reader {
                 if !self.field(value, &known.field, Path::Field(&path, message, known))? {
                     removed.push(name.clone());
                 }
-            } else if !self.keeps_unknown && !path.is_type(name) {
+            } else if !self.keeps_unknown && !path.is_type(message, name) {
                 self.unknown.push(Path::Entry(&path, name).to_string());
                 removed.push(name.clone());
             }
