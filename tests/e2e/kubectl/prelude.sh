@@ -58,10 +58,12 @@ fields() {
     return "${PIPESTATUS[0]}"
 }
 
-# settled PATH: waits until the server publishes the resources of PATH and the OpenAPI document. kube-apiserver publishes them after the
-# CRD.
+# settled apis/GROUP/VERSION: waits until the server publishes the resources of the group and the OpenAPI document. kube-apiserver
+# publishes them after the CRD, and aggregated discovery, which kubectl reads, is the last.
 settled() {
-    until kubectl get --raw "/$1" >/dev/null 2>&1 && kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
+    local group=${1#apis/}
+    until kubectl api-resources --api-group="${group%/*}" --no-headers 2>/dev/null | grep -q . &&
+        kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
 }
 
 # replica_set NAME REVISION IMAGE: creates a ReplicaSet of the Deployment NAME, as its controller would.

@@ -5,8 +5,8 @@ kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=
 kubectl create -f objects/crd.yaml
 kubectl get crd widgets.shop.example.com -o json
 kubectl get crd widgets.shop.example.com -o name
-kubectl api-resources --api-group=shop.example.com --no-headers
 settled apis/shop.example.com/v1
+kubectl api-resources --api-group=shop.example.com --no-headers
 fields widgets
 fields widget.spec --recursive
 kubectl explain widget.spec.parts.count

@@ -23,8 +23,8 @@ kubectl describe pod web
 kubectl describe pods -l app=web
 kubectl describe po/web --show-events=false
 kubectl describe deployment web
-kubectl describe service web
-kubectl describe services
+kubectl describe service web --show-events=false
+kubectl describe services --show-events=false
 kubectl describe job once
 kubectl describe cronjob often
 kubectl describe configmap one

@@ -1,6 +1,6 @@
 //! Times in seconds (in metadata) and in microseconds (in leases and events). They are stored in UTC.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
 /// Returns the stored form of a time, or an error message. Fractions of a second are dropped.
 pub(crate) fn time(text: &str) -> Result<String, String> {
@@ -27,11 +27,18 @@ pub(crate) fn micro_time(text: &str) -> Result<String, String> {
     Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }
 
-/// Parses a time of RFC 3339. The layout is part of the error message.
-fn read(text: &str, layout: &str) -> Result<Timestamp, String> {
-    let is_strict = text.get(10..11) == Some("T") && text.ends_with(|c: char| c == 'Z' || c.is_ascii_digit());
-    let time = text.parse().ok().filter(|_| is_strict);
-    time.ok_or_else(|| format!("parsing time {text:?} as {layout:?}: cannot parse the time"))
+/// Parses a time of RFC 3339, and returns it in UTC. The layout is part of the error message.
+fn read(text: &str, layout: &str) -> Result<DateTime, String> {
+    let is_strict = text.get(10..11) == Some("T");
+    let time = match text.strip_suffix('Z') {
+        // The last day of the year 9999 is no `Timestamp`, but programs use it as "never".
+        Some(local) if text.get(11..).is_some_and(|rest| !rest.contains(['+', '-'])) => local.parse().ok(),
+        Some(_) => None,
+        None => text.parse::<Timestamp>().ok().map(|time| Offset::UTC.to_datetime(time)),
+    };
+    let is_complete = text.trim_end_matches('Z').ends_with(|c: char| c.is_ascii_digit());
+    time.filter(|_| is_strict && is_complete && text.len() >= "2006-01-02T15:04:05Z".len())
+        .ok_or_else(|| format!("parsing time {text:?} as {layout:?}: cannot parse the time"))
 }
 
 #[cfg(test)]
@@ -56,6 +63,7 @@ mod tests {
             ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
             ("2026-01-01T02:00:00.999+02:30", "2025-12-31T23:30:00Z"),
             ("2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
             ("2026-02-28T23:00:00-01:00", "2026-03-01T00:00:00Z"),
         ] {
             assert_eq!(time(text).as_deref(), Ok(stored));
@@ -76,6 +84,9 @@ mod tests {
             "2020-02-30T00:00:00Z",
             "2020-01-01T25:00:00Z",
             "2020-01-01T00:00:00Zx",
+            "2020-01-01T00:00:00ZZ",
+            "2020-01-01T00:00:00+02:00Z",
+            "2020-01-01T00:00Z",
         ] {
             assert!(time(text).unwrap_err().starts_with("parsing time "), "{text}");
         }
