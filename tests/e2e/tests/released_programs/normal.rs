@@ -14,6 +14,7 @@ static MASKS: LazyLock<[(Regex, &str); 3]> = LazyLock::new(|| {
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z| ?[+-][0-9:]+( UTC)?)", "TIME"),
         (r"\b10(\.[0-9]+){3}\b", "ADDRESS"),
+        (r"^[0-9]{10}$", "SECONDS"),
     ]
     .map(|(pattern, mask)| (Regex::new(pattern).expect("the pattern is valid"), mask))
 });

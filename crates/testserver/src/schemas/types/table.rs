@@ -209,6 +209,7 @@ impl Types {
     }
 
     /// Returns all kinds: the version, the name and the index of the message.
+    #[cfg(any(test, feature = "openapi"))]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         self.kinds.iter().map(|((version, kind), place)| (*version, *kind, *place))
     }
