@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::objects::{Objects, named};
 
 /// The masked values: uids, times and addresses.
-static MASKS: LazyLock<[(Regex, &str); 3]> = LazyLock::new(|| {
+static MASKS: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
     [
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z| ?[+-][0-9:]+( UTC)?)", "TIME"),
