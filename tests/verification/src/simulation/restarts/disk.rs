@@ -76,6 +76,8 @@ pub(super) struct Moment {
     pub(super) calls: usize,
     pub(super) transform: u8,
     pub(super) cache: Option<CacheAtStop>,
+    /// True if nothing prevents the process from writing the file when it stops.
+    pub(super) can_write: bool,
 }
 
 /// The present contents of a file.
@@ -135,10 +137,14 @@ impl SimulatedFile {
             return;
         };
         let bytes = fs::read(path).expect("the file can be read");
-        let last = self.versions.last();
-        if !self.is_missing && last.is_some_and(|last| last.bytes == bytes) {
+        if let Some(last) = self.versions.last_mut().filter(|last| !self.is_missing && last.bytes == bytes) {
+            // The thread that writes the file can be faster than an observation just before the stop.
+            if moment.can_write && !last.is_damaged && last.cache.is_none() {
+                last.cache = moment.cache;
+            }
             return;
         }
+        let last = self.versions.last();
         let continued = last.filter(|last| !self.is_missing && bytes.starts_with(&last.bytes));
         let calls_without_journal = continued.map_or(before.calls, |last| last.calls_without_journal);
         self.versions.push(SavedFile {

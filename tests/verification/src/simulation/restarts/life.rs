@@ -88,7 +88,8 @@ pub(super) fn live<T: ObjectForm + Persist>(world: &mut World, plan: &LifePlan) 
 fn moment(world: &World, plan: &LifePlan) -> Moment {
     let restores = plan.is_misled.unwrap_or(world.cluster.restores);
     let calls = world.kept.lock().calls.len();
-    Moment { now: world.elapsed, restores, calls, transform: plan.transform, cache: None }
+    let can_write = !plan.is_blocked && plan.max_bytes.is_none();
+    Moment { now: world.elapsed, restores, calls, transform: plan.transform, cache: None, can_write }
 }
 
 fn transform<T: ObjectForm>(version: u8) -> impl Fn(&mut T) -> Result<(), &'static str> + Send + Sync {
