@@ -58,12 +58,13 @@ fields() {
     return "${PIPESTATUS[0]}"
 }
 
-# settled apis/GROUP/VERSION: waits until the server publishes the resources of the group and the OpenAPI document. kube-apiserver
-# publishes them after the CRD, and aggregated discovery, which kubectl reads, is the last.
+# settled GROUP/VERSION RESOURCE: waits until discovery and the OpenAPI index contain the resource of a CRD. kube-apiserver publishes them
+# after the CRD. Then clears the HTTP cache of kubectl: it contains the index that `kubectl create` read, and kube-apiserver reports
+# this index as unchanged if it changed within the same second.
 settled() {
-    local group=${1#apis/}
-    until kubectl api-resources --api-group="${group%/*}" --no-headers 2>/dev/null | grep -q . &&
-        kubectl get --raw /openapi/v3 | grep -q "\"$1\""; do sleep 0.1; done
+    until kubectl api-resources --api-group="${1%/*}" --no-headers 2>/dev/null | grep -q "^$2 " &&
+        kubectl get --raw /openapi/v3 | grep -q "\"apis/$1\""; do sleep 0.1; done
+    rm -rf "$KUBECACHEDIR/http"
 }
 
 # replica_set NAME REVISION IMAGE: creates a ReplicaSet of the Deployment NAME, as its controller would.

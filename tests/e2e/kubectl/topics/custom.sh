@@ -5,8 +5,12 @@ kubectl wait crd widgets.shop.example.com --for=condition=Established --timeout=
 kubectl create -f objects/crd.yaml
 kubectl get crd widgets.shop.example.com -o json
 kubectl get crd widgets.shop.example.com -o name
-settled apis/shop.example.com/v1
+settled shop.example.com/v1 widgets
 kubectl api-resources --api-group=shop.example.com --no-headers
+fields widgets
+fields widget.spec --recursive
+kubectl explain widget.spec.parts.count
+kubectl explain widget.spec.absent
 kubectl get widgets -o json
 kubectl create -f objects/widget.yaml -o json
 kubectl create -f objects/widget.yaml
