@@ -10,6 +10,8 @@ use clap::{Parser, ValueEnum};
 use kube_testserver::{Listening, LoadError, Rights, Server};
 use serde_json::{Value, json};
 use tokio::time::Duration;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
 
 /// The users that `--users` creates. Each token equals the user's name.
 const ADMIN: &str = "admin";
@@ -68,6 +70,10 @@ struct Flags {
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', num_args = 0..=1)]
     #[arg(default_missing_values = ["garbage-collector", "kubelet"])]
     controllers: Vec<Controller>,
+    /// Accept the use of features that the server does not implement, and log it. Without this option, the
+    /// server rejects it.
+    #[arg(long)]
+    lenient: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -99,15 +105,18 @@ async fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(error) if !error.use_stderr() => error.exit(), // --help
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{}; see --help", usage_problem(&error));
+            let _ = writeln!(io::stderr(), "{}; see --help", usage_problem(&error));
             return ExitCode::from(2);
         }
     };
+    // Standard output contains only the ready message.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed, the error cannot be reported.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -163,6 +172,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         .garbage_collector(flags.controllers.contains(&Controller::GarbageCollector))
         // Go clients do not send the tokens of a kubeconfig over HTTP.
         .require_token(!flags.http)
+        .strict(!flags.lenient)
         .bookmark_period(flags.bookmark_period);
     if let Some(age) = flags.expire_after {
         builder = builder.expire_after(age);

@@ -1,6 +1,6 @@
 //! The program `kube-testserver`: output, errors and exit codes.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,12 +14,20 @@ struct RunningProgram(Child);
 impl RunningProgram {
     /// Starts the program. Returns the line that reports readiness.
     fn start(flags: &[&str]) -> (Self, String) {
-        let child = Command::new(PROGRAM).args(flags).stdout(Stdio::piped()).spawn().expect("the program");
-        let mut program = Self(child);
-        let mut line = String::new();
-        let out = program.0.stdout.as_mut().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        (program, line)
+        let mut child =
+            Command::new(PROGRAM).args(flags).stdout(Stdio::piped()).spawn().expect("the program");
+        let line = first_line(child.stdout.as_mut().expect("a pipe"));
+        (Self(child), line)
+    }
+
+    /// Starts the program, and waits until it is ready. Returns the first line of standard error.
+    fn start_logged(flags: &[&str]) -> (Self, String) {
+        let mut command = Command::new(PROGRAM);
+        let command = command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program");
+        let line = first_line(child.stderr.as_mut().expect("a pipe"));
+        first_line(child.stdout.as_mut().expect("a pipe"));
+        (Self(child), line)
     }
 
     fn signal(mut self, signal: &str) -> ExitStatus {
@@ -35,6 +43,12 @@ impl Drop for RunningProgram {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn first_line(pipe: impl Read) -> String {
+    let mut line = String::new();
+    BufReader::new(pipe).read_line(&mut line).expect("a line");
+    line
 }
 
 /// Runs a program that fails to start. Returns its exit code and standard error.
@@ -158,4 +172,22 @@ fn loaded_pod_runs_with_kubelet() {
         .expect("a file");
     let (_, text) = failure(&["--http", "--load", second]);
     assert!(text.contains("pod.json: document 1: ") && text.contains("; choose another file"), "{text}");
+}
+
+#[test]
+fn lenient_program_logs_unsupported_feature() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("service.yaml");
+    let service = "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.shop.example.com}, \
+                   spec: {group: shop.example.com, version: v1, groupPriorityMinimum: 1, versionPriority: 1, \
+                   insecureSkipTLSVerify: true, service: {name: shop, namespace: shop}}}";
+    std::fs::write(&file, service).expect("a file");
+    let flags = ["--http", "--load", file.to_str().expect("UTF-8")];
+    let (code, text) = failure(&flags);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("kube-testserver does not implement API aggregation"), "{text}");
+
+    let (running, text) = RunningProgram::start_logged(&[&flags[..], &["--lenient"]].concat());
+    assert!(text.contains("WARN") && text.contains("API aggregation"), "{text}");
+    assert_eq!(running.signal("-TERM").code(), Some(0));
 }
