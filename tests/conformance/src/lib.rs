@@ -44,6 +44,7 @@ mod paging;
 mod patches;
 mod paths;
 mod place;
+mod pods;
 mod protobuf;
 mod queries;
 mod raw;

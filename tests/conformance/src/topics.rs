@@ -3,7 +3,7 @@
 use super::{
     access, apply, bodies, bookmarks, builtin_bodies, builtin_values, config, conversion, crds, creation,
     custom_scale, definitions, delete_options, deletes, discovery, dry_run, events, evictions, expiry, forms,
-    impersonation, labels, list, metadata, metadata_only, openapi, ownership, paging, patches, paths,
+    impersonation, labels, list, metadata, metadata_only, openapi, ownership, paging, patches, paths, pods,
     protobuf, queries, rbac, refusals, rules, scale, schemas, selector_edges, selectors, shards, strategic,
     streaming_list, subresources, suite::Check, tables, watch, webhooks, writes,
 };
@@ -25,6 +25,7 @@ pub(crate) const TOPICS: &[&[&[Check]]] = &[
     builtin_bodies::CHECKS,
     builtin_values::CHECKS,
     config::CHECKS,
+    pods::CHECKS,
     protobuf::CHECKS,
     creation::CHECKS,
     patches::CHECKS,

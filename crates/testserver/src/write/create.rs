@@ -66,6 +66,7 @@ pub(crate) async fn create(
         crate::write::custom::admit::check_new(kind, &object)?;
         let target = Target { name, ..target.clone() };
         let owners = owners.get_or_insert_with(|| track::created(shared, kind, options, &mut object));
+        crate::write::pod::complete(shared, kind, &mut object, None)?;
         if kind.is_service() {
             crate::schemas::kinds::services::assign(&shared.service_addresses, None, &mut object);
         }
@@ -99,6 +100,7 @@ async fn mutated(
     let kind = target.kind();
     crate::schemas::kinds::defaults::spec(kind, &mut object);
     let owners = track::created(shared, kind, options, &mut object);
+    crate::write::pod::complete(shared, kind, &mut object, None)?;
     for key in ["uid", "creationTimestamp", "generation"] {
         metadata_mut(&mut object).remove(key);
     }

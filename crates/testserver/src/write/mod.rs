@@ -17,6 +17,7 @@ pub(crate) mod metadata;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod patch;
+mod pod;
 pub(crate) mod rules;
 pub(crate) mod scale_body;
 pub(crate) mod strict;

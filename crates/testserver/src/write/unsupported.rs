@@ -69,7 +69,7 @@ const fn logged(name: &'static str, effect: &'static str, users: Users) -> Unsup
 
 use Users::{Objects, Resources, Subresources};
 
-static FEATURES: [UnsupportedFeature; 14] = [
+static FEATURES: [UnsupportedFeature; 13] = [
     rejected(
         "admission policies",
         "the server does not evaluate ValidatingAdmissionPolicies and MutatingAdmissionPolicies",
@@ -124,11 +124,6 @@ static FEATURES: [UnsupportedFeature; 14] = [
             let labels = labels.and_then(Value::as_object).into_iter().flatten();
             labels.into_iter().any(|(key, _)| key.starts_with("pod-security.kubernetes.io/"))
         }),
-    ),
-    logged(
-        "priority classes",
-        "the server does not set spec.priority of a Pod",
-        Objects("/pods", |object| has(object, &["spec", "priorityClassName"])),
     ),
     logged(
         "runtime classes",

@@ -168,6 +168,9 @@ pub(crate) async fn update_by(
             Some(managers) => managers,
             None => track::updated(shared, target.kind(), mode, &live, &mut after, owners),
         };
+        if mode.part == Part::Main {
+            crate::write::pod::complete(shared, target.kind(), &mut after, Some(before))?;
+        }
         if target.kind().is_service() && mode.part == Part::Main {
             crate::schemas::kinds::services::assign(&shared.service_addresses, Some(before), &mut after);
         }
