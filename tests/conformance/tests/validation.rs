@@ -17,9 +17,8 @@ use kube_testserver::Server;
 /// The minimum share of equal responses, in percent.
 const MIN_EQUAL_PERCENT: f64 = 95.0;
 /// The admission plugins that change or reject objects of the suite. kube-testserver has no such plugins.
-const PLUGINS: &str = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds,\
-StorageObjectInUseProtection,Priority,TaintNodesByCondition,DefaultStorageClass,DefaultIngressClass,\
-PersistentVolumeClaimResize,RuntimeClass";
+const PLUGINS: &str = "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,\
+TaintNodesByCondition,DefaultStorageClass,DefaultIngressClass,PersistentVolumeClaimResize,RuntimeClass";
 
 fn records() -> bool {
     std::env::var_os("KUBE_INFORMER_RECORD").is_some_and(|value| value == "1")

@@ -28,7 +28,7 @@ pub(crate) fn check(kind: &Kind, object: &Object, before: Option<&Object>) -> Re
     let Some(place) = place.filter(|_| !kind.rules.custom && table::Table::get().has_rules(kind)) else {
         return Ok(());
     };
-    let mut walk = Walk::new(object, before.is_some());
+    let mut walk = Walk::new(object, before);
     walk.message(place, &At { path: String::new(), object, before });
     let mut causes: Vec<Cause> = Vec::new();
     for cause in walk.causes {

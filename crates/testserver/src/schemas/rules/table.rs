@@ -94,6 +94,11 @@ impl Table {
 }
 
 impl Plan {
+    /// Returns whether a rule applies to a new object without the field.
+    pub(super) fn applies_to_null(&self) -> bool {
+        self.field.shape == Shape::Value || self.rules.iter().any(|rule| matches!(rule, Rule::Required))
+    }
+
     fn new(field: &Field, words: &'static str) -> Self {
         let mut plan = Self {
             field: *field,

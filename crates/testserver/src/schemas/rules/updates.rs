@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::schemas::rules::storage::NO_SOURCES;
-use crate::schemas::rules::walk::{At, Object, Walk, list, without};
+use crate::schemas::rules::walk::{At, Walk, is_same_except, list};
 use crate::schemas::types::quantity::nanos;
 
 pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
@@ -13,7 +13,7 @@ pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
         "Pod" => pod(walk, at),
         "PersistentVolumeClaim" => claim(walk, at),
         "PersistentVolume" => {
-            if without(at.get("spec"), NO_SOURCES) != without(at.old("spec"), NO_SOURCES) {
+            if !is_same_except(at.get("spec"), at.old("spec"), NO_SOURCES) {
                 walk.forbid(at, "spec.persistentvolumesource", "is immutable after creation");
             }
             keep(walk, at, &["volumeMode", "nodeAffinity"]);
@@ -51,23 +51,27 @@ fn pod(walk: &mut Walk, at: &At<'_>) {
     if is_gated {
         gated(walk, at);
     }
-    if comparable(at.get("spec"), is_gated) != comparable(at.old("spec"), is_gated) {
+    if !is_permitted(at.get("spec"), at.old("spec"), is_gated) {
         walk.forbid(at, "spec", "pod updates may not change other fields");
     }
 }
 
-/// Returns the parts of a spec that no update may change.
-fn comparable(spec: &Value, is_gated: bool) -> Object {
-    let mut kept = without(spec, &["tolerations", "schedulingGates", "activeDeadlineSeconds"]);
-    for key in ["containers", "initContainers"] {
-        let containers = list(&spec[key]).iter().map(|container| without(container, &["image"]).into());
-        kept.insert(key.into(), containers.collect::<Vec<Value>>().into());
-    }
+/// Returns whether two specs differ only in parts that an update may change.
+fn is_permitted(spec: &Value, old: &Value, is_gated: bool) -> bool {
+    const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+    let mut mutable = vec!["tolerations", "schedulingGates", "activeDeadlineSeconds"];
+    mutable.extend(CONTAINERS);
     if is_gated {
-        kept.remove("nodeSelector");
-        kept.insert("affinity".into(), without(&spec["affinity"], &["nodeAffinity"]).into());
+        mutable.extend(["nodeSelector", "affinity"]);
     }
-    kept
+    let keeps_containers = CONTAINERS.iter().all(|key| {
+        list(&spec[key])
+            .iter()
+            .zip(list(&old[key]))
+            .all(|(one, other)| is_same_except(one, other, &["image"]))
+    });
+    let keeps_affinity = !is_gated || is_same_except(&spec["affinity"], &old["affinity"], &["nodeAffinity"]);
+    keeps_containers && keeps_affinity && is_same_except(spec, old, &mutable)
 }
 
 /// The node selector of a gated Pod can only become stricter. Its required node affinity can be set once.
@@ -98,7 +102,7 @@ fn job(walk: &mut Walk, at: &At<'_>) {
         true => ("template.spec", &["nodeSelector", "tolerations", "schedulingGates"][..]),
         false => ("template", &[][..]),
     };
-    if without(at.get(key), mutable) != without(at.old(key), mutable) {
+    if !is_same_except(at.get(key), at.old(key), mutable) {
         walk.bad(at, key, "field is immutable");
     }
 }
@@ -111,7 +115,7 @@ fn claim(walk: &mut Walk, at: &At<'_>) {
     if at.old("spec.volumeName").is_null() {
         mutable.push("volumeName");
     }
-    if without(at.get("spec"), &mutable) != without(at.old("spec"), &mutable) {
+    if !is_same_except(at.get("spec"), at.old("spec"), &mutable) {
         walk.forbid(at, "spec", "spec is immutable after creation except resources.requests");
     }
     keep(walk, at, &["volumeMode"]);

@@ -10,7 +10,7 @@ use crate::schemas::types::{Base, Form, Shape, Types};
 use crate::status::Cause;
 use crate::wire::qualified::{name_complaints, value_complaints};
 
-pub(super) type Object = Map<String, Value>;
+type Object = Map<String, Value>;
 
 static NULL: Value = Value::Null;
 
@@ -31,6 +31,11 @@ impl<'a> At<'a> {
     /// Returns the value at the path before an update.
     pub(super) fn old(&self, path: &str) -> &'a Value {
         self.before.map_or(&NULL, |before| find(before, path))
+    }
+
+    /// Returns the value of a field.
+    fn value(&self, key: &str) -> &'a Value {
+        self.object.get(key).unwrap_or(&NULL)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -84,10 +89,10 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the fields of an object except some.
-pub(super) fn without(value: &Value, keys: &[&str]) -> Object {
-    let fields = self::keys(value).filter(|(key, _)| !keys.contains(&key.as_str()));
-    fields.map(|(key, value)| (key.clone(), value.clone())).collect()
+/// Returns whether two objects have the same fields, except for some fields.
+pub(super) fn is_same_except(some: &Value, other: &Value, keys: &[&str]) -> bool {
+    let fields = |value| self::keys(value).filter(|(key, _)| !keys.contains(&key.as_str()));
+    fields(some).eq(fields(other))
 }
 
 pub(super) struct Walk {
@@ -96,14 +101,23 @@ pub(super) struct Walk {
     pub is_namespaced: bool,
     /// The names of the claim templates of a StatefulSet. Each is also a volume of its pods.
     pub claim_templates: Vec<Value>,
+    /// True if an update changes the claim templates, so unchanged pods can become invalid.
+    has_new_claims: bool,
 }
 
 impl Walk {
-    pub(super) fn new(object: &Object, is_update: bool) -> Self {
-        let templates = object.get("spec").map_or(&NULL, |spec| &spec["volumeClaimTemplates"]);
-        let claim_templates = list(templates).iter().map(|claim| claim["metadata"]["name"].clone()).collect();
-        let is_namespaced = object.get("metadata").is_some_and(|metadata| !metadata["namespace"].is_null());
-        Self { causes: Vec::new(), is_update, is_namespaced, claim_templates }
+    pub(super) fn new(object: &Object, before: Option<&Object>) -> Self {
+        fn claims(object: &Object) -> &[Value] {
+            list(find(object, "spec.volumeClaimTemplates"))
+        }
+        let claim_templates = claims(object).iter().map(|claim| claim["metadata"]["name"].clone()).collect();
+        Self {
+            causes: Vec::new(),
+            is_update: before.is_some(),
+            is_namespaced: !find(object, "metadata.namespace").is_null(),
+            claim_templates,
+            has_new_claims: before.is_some_and(|before| claims(before) != claims(object)),
+        }
     }
 
     /// Reports an invalid value of a field.
@@ -150,8 +164,11 @@ impl Walk {
         self.causes.retain(|cause| !cause.line().starts_with(&path));
     }
 
-    /// Validates an object of the message, and the objects in it.
+    /// Validates an object of the message, and the objects in it. An object that an update keeps is valid.
     pub(super) fn message(&mut self, message: usize, at: &At<'_>) {
+        if at.before == Some(at.object) && !self.has_new_claims {
+            return;
+        }
         for plan in Table::get().plans(message) {
             self.rules(plan, at);
             if let Base::Message(nested) = plan.field.base {
@@ -181,11 +198,17 @@ impl Walk {
         if types.message(nested).is_none_or(|message| message.form != Form::Object) {
             return;
         }
-        let name = plan.field.name;
-        let path = if plan.collapses { at.path.clone() } else { at.at(name) };
-        // kube-apiserver reports taints at this path.
-        let path = path.replace("spec.taints", "metadata.taints");
-        match at.get(name) {
+        let (name, value) = (plan.field.name, at.value(plan.field.name));
+        if value.is_null() && plan.field.shape != Shape::Value {
+            return;
+        }
+        let path = match name {
+            _ if plan.collapses => at.path.clone(),
+            // kube-apiserver reports taints at this path.
+            "taints" => "metadata.taints".to_owned(),
+            _ => at.at(name),
+        };
+        match value {
             Value::Object(object) if plan.field.shape == Shape::Map => {
                 for (key, value) in object {
                     let Some(object) = value.as_object() else { continue };
@@ -193,7 +216,7 @@ impl Walk {
                 }
             }
             Value::Object(object) => {
-                let before = at.old(name).as_object();
+                let before = at.before.and_then(|before| before.get(name)?.as_object());
                 self.message(nested, &At { path, object, before });
             }
             Value::Array(items) => {
@@ -211,7 +234,10 @@ impl Walk {
     }
 
     fn rules(&mut self, plan: &Plan, at: &At<'_>) {
-        let value = at.get(plan.field.name);
+        let value = at.value(plan.field.name);
+        if plan.rules.is_empty() || (value.is_null() && !self.is_update && !plan.applies_to_null()) {
+            return;
+        }
         let (mut path, mut whole, mut invalid) = (at.at(plan.field.name), false, false);
         let mut is_missing = false;
         let old = at.old(plan.field.name);
@@ -233,7 +259,7 @@ impl Walk {
                 Rule::Once if is_changed && !is_empty(old) => {
                     self.forbid(at, plan.field.name, "may not be changed in an update");
                 }
-                Rule::Mutable(keys) if is_changed && without(value, keys) != without(old, keys) => {
+                Rule::Mutable(keys) if is_changed && !is_same_except(value, old, keys) => {
                     self.forbid(at, plan.field.name, "updates of other fields are forbidden");
                 }
                 Rule::Immutable | Rule::Once | Rule::Mutable(_) => {}
