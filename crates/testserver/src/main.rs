@@ -129,7 +129,8 @@ fn cause(error: &LoadError) -> String {
 /// Returns objects that exist in each cluster: the Service of the API server, and the priority classes of the
 /// system.
 fn initial_objects() -> [Value; 3] {
-    let priority_class = |name: &str, value: u32, text: &str| {
+    let priority_class = |name: &str, value: u32, verb: &str| {
+        let text = format!("Used for system critical pods that must {verb}.");
         json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
             "value": value, "description": text
@@ -143,19 +144,11 @@ fn initial_objects() -> [Value; 3] {
         },
         "spec": {"ports": [{"name": "https", "port": 443, "targetPort": 6443}]}
     });
+    let in_cluster = "run in the cluster, but can be moved to another node if necessary";
     [
         service,
-        priority_class(
-            "system-cluster-critical",
-            2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if \
-             necessary.",
-        ),
-        priority_class(
-            "system-node-critical",
-            2_000_001_000,
-            "Used for system critical pods that must not be moved from their current node.",
-        ),
+        priority_class("system-cluster-critical", 2_000_000_000, in_cluster),
+        priority_class("system-node-critical", 2_000_001_000, "not be moved from their current node"),
     ]
 }
 
@@ -190,14 +183,14 @@ async fn run(flags: Flags) -> Result<(), Failure> {
         server.load_yaml(path).map_err(|error| Failure::Load { error })?;
     }
     // Installs the handlers before the ready message, because a signal can arrive immediately after it.
-    let mut stop = StopSignals::new().map_err(Failure::Signals)?;
+    let stop = stop_signal().map_err(Failure::Signals)?;
     let addr = (flags.address, flags.port).into();
     let listening = if flags.http { server.listen(addr).await } else { server.listen_tls(addr).await };
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
     let kubelet = flags.controllers.contains(&Controller::Kubelet);
     let kubelet = kubelet.then(|| server.kubelet().terminate_after(TERMINATE_AFTER).start());
     announce(&listening, &flags)?;
-    stop.received().await;
+    stop.await;
     if let Some(kubelet) = kubelet {
         kubelet.stop().await;
     }
@@ -205,52 +198,25 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signals that stop the program.
+/// Installs the handlers of the signals that stop the program. The result completes after a signal.
 #[cfg(unix)]
-struct StopSignals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
 
-#[cfg(unix)]
-impl StopSignals {
-    /// Installs the handlers.
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn received(&mut self) {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
-    }
+    })
 }
 
-/// The signals that stop the program.
+/// Installs the handler of the signal that stops the program. The result completes after the signal.
 #[cfg(windows)]
-struct StopSignals {
-    ctrl_c: tokio::signal::windows::CtrlC,
-    ctrl_break: tokio::signal::windows::CtrlBreak,
-}
-
-#[cfg(windows)]
-impl StopSignals {
-    /// Installs the handlers.
-    fn new() -> io::Result<Self> {
-        use tokio::signal::windows::{ctrl_break, ctrl_c};
-
-        Ok(Self { ctrl_c: ctrl_c()?, ctrl_break: ctrl_break()? })
-    }
-
-    async fn received(&mut self) {
-        tokio::select! {
-            _ = self.ctrl_c.recv() => {}
-            _ = self.ctrl_break.recv() => {}
-        }
-    }
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut ctrl_c = tokio::signal::windows::ctrl_c()?;
+    Ok(async move { drop(ctrl_c.recv().await) })
 }
 
 fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
