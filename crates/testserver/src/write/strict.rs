@@ -1,18 +1,17 @@
 //! `fieldValidation`: unknown and repeated fields are ignored, reported in warnings, or rejected.
 
-use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::schemas::kinds::kind::Kind;
 use crate::status::{Cause, Named, Status};
 use crate::write::options::{FieldValidation, WriteOptions};
 use crate::write::{Object, Via};
+
+/// The maximum number of repeated fields that are reported, as in Kubernetes.
+const MAX_REPEATED: usize = 100;
 
 /// The texts of the `Warning` headers of a response. Clones share the same texts.
 #[derive(Clone, Debug, Default)]
@@ -94,153 +93,67 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, detail: &str) -
     }
 }
 
-/// Returns a warning for each field that a JSON text contains more than once: `duplicate field
-/// "metadata.name"`. Returns no warnings if the text is not JSON.
-pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
-    if !may_repeat(json) {
-        return Vec::new();
-    }
-    let found = RefCell::new(Vec::new());
-    let walk = Walk { path: Path::Root, found: &found };
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
-        return Vec::new();
-    }
-    // The only lists that clients send are JSON patches.
-    let patch = if json.trim_ascii_start().starts_with(b"[") { "json patch " } else { "" };
-    found.into_inner().iter().map(|text| format!("{patch}{text}")).collect()
+/// An open object or list of a JSON text.
+enum Level<'a> {
+    /// The names of its fields, and the name of the current field.
+    Object(BTreeSet<&'a [u8]>, &'a [u8]),
+    /// The position of the current item.
+    List(usize),
 }
 
-/// Returns false if no object of a JSON text contains a field twice. This needs less time than the walk.
-fn may_repeat(json: &[u8]) -> bool {
-    let (mut starts, mut names) = (Vec::new(), Vec::new());
+/// Returns warnings for the first fields that a JSON text contains more than once: `duplicate field
+/// "metadata.name"`. Names with escapes are compared as they are written.
+pub(crate) fn repeated(json: &[u8]) -> Vec<String> {
+    let (mut levels, mut found) = (Vec::new(), Vec::new());
     let mut rest = json;
     while let [first, after @ ..] = rest {
         rest = after;
-        match first {
-            b'{' => starts.push(names.len()),
-            b'}' => {
-                let start = starts.pop().unwrap_or(0);
-                let own = names.get_mut(start..).unwrap_or_default();
-                own.sort_unstable();
-                if own.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
-                    return true;
-                }
-                names.truncate(start);
-            }
-            b'"' => {
-                let (mut name, mut is_escaped) = (0, false);
-                let length = rest.iter().take_while(|byte| {
-                    let is_end = **byte == b'"' && !is_escaped;
-                    is_escaped = **byte == b'\\' && !is_escaped;
-                    name = (name ^ u64::from(**byte)).wrapping_mul(0x0100_0000_01b3);
-                    !is_end
-                });
-                let (text, after) = rest.split_at(length.count());
-                rest = after.get(1..).unwrap_or_default().trim_ascii_start();
-                if rest.starts_with(b":") {
-                    if text.contains(&b'\\') {
-                        return true;
+        match (first, levels.last_mut()) {
+            (b'{', _) => levels.push(Level::Object(BTreeSet::new(), b"")),
+            (b'[', _) => levels.push(Level::List(0)),
+            (b'}' | b']', _) => drop(levels.pop()),
+            (b',', Some(Level::List(index))) => *index += 1,
+            (b'"', level) => {
+                let text;
+                (text, rest) = string(rest);
+                if let Some(Level::Object(names, name)) = level
+                    && rest.trim_ascii_start().starts_with(b":")
+                {
+                    *name = text;
+                    if !names.insert(text) && found.len() < MAX_REPEATED {
+                        found.push(format!("duplicate field \"{}\"", path(&levels)));
                     }
-                    names.push(name);
                 }
             }
             _ => {}
         }
     }
-    false
+    // The only lists that clients send are JSON patches.
+    if json.trim_ascii_start().starts_with(b"[") {
+        found.iter_mut().for_each(|text| text.insert_str(0, "json patch "));
+    }
+    found
 }
 
-/// The position of the walk, formatted only for a finding.
-#[derive(Clone, Copy)]
-enum Path<'a> {
-    Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+/// Splits a JSON text after the end of a string.
+fn string(json: &[u8]) -> (&[u8], &[u8]) {
+    let mut is_escaped = false;
+    let end = json.iter().position(|byte| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    });
+    let (text, rest) = json.split_at(end.unwrap_or(json.len()));
+    (text, rest.get(1..).unwrap_or_default())
 }
 
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
-            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
-        }
-    }
-}
-
-/// Walks a value without keeping it.
-struct Walk<'a> {
-    path: Path<'a>,
-    found: &'a RefCell<Vec<String>>,
-}
-
-/// The name of a field, borrowed from the body unless it contains escapes.
-#[derive(serde::Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = BTreeSet::new();
-        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
-            let path = Path::Field(&self.path, &name);
-            if !seen.insert(name.clone()) {
-                self.found.borrow_mut().push(format!("duplicate field \"{path}\""));
-            }
-            map.next_value_seed(Walk { path, found: self.found })?;
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut index = 0;
-        loop {
-            let path = Path::Item(&self.path, index);
-            if list.next_element_seed(Walk { path, found: self.found })?.is_none() {
-                return Ok(());
-            }
-            index += 1;
-        }
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+/// Returns the path of the current field.
+fn path(levels: &[Level<'_>]) -> String {
+    let parts = levels.iter().map(|level| match level {
+        Level::Object(_, name) => format!(".{}", String::from_utf8_lossy(name)),
+        Level::List(index) => format!("[{index}]"),
+    });
+    parts.collect::<String>().trim_start_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -259,9 +172,11 @@ mod tests {
                 "duplicate field \"spec\""
             ]
         );
-        assert!(repeated(b"{\"a\":1,\"a\":").is_empty());
-        assert_eq!(repeated(br#"{"a" :1,"b":{"a":["a"]},"\u0061": 2}"#), ["duplicate field \"a\""]);
-        assert!(!may_repeat(br#"{"a":"\"a\":","b":{"a":[{"x":"\\"},{"a":"a"}]},"c":"\\"}"#));
+        assert_eq!(repeated(br#"{"a" :1,"b":{"a":["a"]},"a": 2}"#), ["duplicate field \"a\""]);
+        assert!(repeated(br#"{"a":"\"a\":","b":{"a":[{"x":"\\"},{"a":"a"}]},"c":"\\"}"#).is_empty());
+        assert!(repeated(br#"{"a":"#).is_empty() && repeated(br#"}]"a"#).is_empty());
+        let many = format!("{{{}\"a\":1}}", "\"a\":1,".repeat(1000));
+        assert_eq!(repeated(many.as_bytes()).len(), MAX_REPEATED);
         assert_eq!(repeated(br#"[{"op":"add","op":"add"}]"#), ["json patch duplicate field \"[0].op\""]);
     }
 }
