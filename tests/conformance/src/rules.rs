@@ -14,7 +14,7 @@ use super::schemas::{causes, warnings};
 checks! {
     "A rule judges each value of its field, when the object is created and when it is updated.":
         rules_judge_objects;
-    "A rule that is not an expression of type bool for its field is rejected with the definition.":
+    "A rule with a syntax error or an unknown name is rejected with the definition.":
         invalid_rules_are_rejected_with_their_definition;
     "An update tolerates failed rules of values that it did not change, with a warning.":
         failed_rules_of_unchanged_values_are_tolerated;

@@ -1,271 +1,241 @@
-//! Checks the types of an expression, with messages like those of cel-go.
+//! Checks an expression when the CRD is written: names of variables, fields and functions. The types of
+//! operands are not checked; the evaluation for an object reports them.
 
-use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
 };
-use std::sync::Arc;
+use serde_json::Value as Json;
 
-use crate::schemas::crd::cel::operations::call;
-use crate::schemas::crd::cel::types::{FUNCTIONS, Overload, PARAMS, Type};
+use crate::schemas::crd::cel::functions::{is_supported, is_unsupported};
+use crate::schemas::crd::cel::names::{escape, escape_reserved};
+use crate::schemas::crd::schema::node::{self, Additional, flag, text};
 
 /// The names of the types, which are values of the type `type`.
 pub(super) const TYPE_NAMES: [&str; 10] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"];
 
-/// Checks an expression in which the variables have these types. Returns its type.
+/// The known properties of a value.
+#[derive(Clone, Copy)]
+pub(super) enum Known<'a> {
+    Nothing,
+    /// The type of a literal.
+    Literal(&'static str),
+    /// The schema of the value.
+    Schema(&'a Json),
+    /// The metadata of a resource.
+    Metadata,
+}
+
+impl Known<'_> {
+    /// Returns whether the value has certainly another type than `wanted`, which is `bool` or `string`.
+    pub(super) fn is_not(self, wanted: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Literal(kind) => kind != wanted,
+            Self::Schema(schema) => {
+                let kind = text(schema, "type").trim_end_matches("ean");
+                kind != wanted && !flag(schema, "x-kubernetes-int-or-string")
+            }
+            Self::Metadata => true,
+        }
+    }
+}
+
+/// Returns whether rules can use the values of a schema.
+pub(super) fn is_declared(schema: &Json) -> bool {
+    match (text(schema, "type"), node::additional(schema)) {
+        _ if flag(schema, "x-kubernetes-int-or-string") => true,
+        ("array", _) => node::items(schema).is_some_and(is_declared),
+        ("object", Additional::Schema(values)) => is_declared(values),
+        (kind, _) => !kind.is_empty(),
+    }
+}
+
+/// Checks an expression for values of a schema. `is_root` is true for the schema of a resource.
 ///
 /// # Errors
 /// Returns all errors.
-pub(super) fn check(tree: &IdedExpr, variables: Vec<(&str, Type)>) -> Result<Type, Vec<String>> {
-    let mut checker = Checker { variables, errors: Vec::new(), allows_mixed: false };
-    let kind = checker.node(tree);
-    if checker.errors.is_empty() { Ok(kind) } else { Err(checker.errors) }
+pub(super) fn check<'a>(
+    tree: &'a IdedExpr,
+    schema: &'a Json,
+    is_root: bool,
+) -> Result<Known<'a>, Vec<String>> {
+    let variables = ["self", "oldSelf"].map(|name| (name, Known::Schema(schema)));
+    let resource = is_root.then_some(schema);
+    let mut checker = Checker { variables: variables.into(), resource, errors: Vec::new() };
+    let known = checker.node(tree);
+    if checker.errors.is_empty() { Ok(known) } else { Err(checker.errors) }
 }
 
 struct Checker<'a> {
     /// The variables in scope. The last variable with a name hides the others.
-    variables: Vec<(&'a str, Type)>,
+    variables: Vec<(&'a str, Known<'a>)>,
+    /// The schema of the resource, if it is in scope.
+    resource: Option<&'a Json>,
     errors: Vec<String>,
-    /// True in the arguments of `format`, where the elements of a list may have different types.
-    allows_mixed: bool,
 }
 
 impl<'a> Checker<'a> {
-    fn fail(&mut self, text: String) -> Type {
+    fn fail(&mut self, text: String) -> Known<'a> {
         self.errors.push(text);
-        Type::Dyn
+        Known::Nothing
     }
 
-    fn node(&mut self, tree: &'a IdedExpr) -> Type {
+    fn undeclared(&mut self, name: &str) -> Known<'a> {
+        self.fail(format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn node(&mut self, tree: &'a IdedExpr) -> Known<'a> {
         match &tree.expr {
-            Expr::Literal(literal) => Type::Named(literal_type(literal)),
+            Expr::Literal(literal) => Known::Literal(match literal {
+                LiteralValue::Boolean(_) => "bool",
+                LiteralValue::String(_) => "string",
+                _ => "other",
+            }),
             Expr::Ident(name) => match self.variable(name) {
-                Some(kind) => kind,
-                None if TYPE_NAMES.contains(&name.as_str()) => Type::Named("type"),
-                None => self.fail(format!("undeclared reference to '{name}' (in container '')")),
+                Some(known) => known,
+                None if TYPE_NAMES.contains(&name.as_str()) => Known::Nothing,
+                None => self.undeclared(name),
             },
             Expr::Select(select) => {
                 let operand = self.node(&select.operand);
-                let kind = self.select(&operand, &select.field);
-                if select.test { Type::Named("bool") } else { kind }
+                let known = self.select(operand, &select.field);
+                if select.test { Known::Literal("bool") } else { known }
             }
             Expr::Call(call) => self.call(call),
             Expr::Comprehension(all) => self.comprehension(all),
             Expr::List(list) => {
-                let mut items = None;
-                for (index, element) in list.elements.iter().enumerate() {
-                    let kind = self.node(element);
-                    self.join(&mut items, present(kind, list.optional_indices.contains(&index)));
+                self.nodes(&list.elements);
+                Known::Literal("list")
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+                    self.node(&entry.key);
+                    self.node(&entry.value);
                 }
-                Type::List(Arc::new(items.unwrap_or(Type::Dyn)))
+                Known::Literal("map")
             }
-            Expr::Map(map) => self.map(map),
-            Expr::Struct(all) => {
-                self.fail(format!("undeclared reference to '{}' (in container '')", all.type_name))
+            Expr::Struct(all) => self.undeclared(&all.type_name),
+            Expr::Unspecified => Known::Nothing,
+        }
+    }
+
+    fn nodes(&mut self, trees: &'a [IdedExpr]) {
+        for tree in trees {
+            self.node(tree);
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<Known<'a>> {
+        self.variables.iter().rev().find(|(other, _)| *other == name).map(|(_, known)| *known)
+    }
+
+    fn select(&mut self, operand: Known<'a>, field: &str) -> Known<'a> {
+        let found = match operand {
+            Known::Schema(schema) => self.field(schema, field),
+            Known::Metadata => ["name", "generateName"].contains(&field).then_some(Known::Nothing),
+            Known::Literal(_) | Known::Nothing => Some(Known::Nothing),
+        };
+        found.unwrap_or_else(|| self.fail(format!("undefined field '{field}'")))
+    }
+
+    /// Returns a field of the values of a schema, by its escaped name.
+    fn field(&self, schema: &'a Json, name: &str) -> Option<Known<'a>> {
+        let is_resource =
+            node::is_embedded(schema) || self.resource.is_some_and(|resource| std::ptr::eq(resource, schema));
+        match (node::additional(schema), name) {
+            _ if flag(schema, "x-kubernetes-int-or-string") => Some(Known::Nothing),
+            (Additional::Schema(values), _) => Some(Known::Schema(values)),
+            (_, "metadata") if is_resource => Some(Known::Metadata),
+            (_, "kind" | "apiVersion") if is_resource => Some(Known::Literal("string")),
+            _ => {
+                let names = [Some(name.to_owned()), escape_reserved(name)];
+                let is_named = |field: &str| escape(field).is_some_and(|field| names.contains(&Some(field)));
+                let mut properties = node::properties(schema).filter(|(_, schema)| is_declared(schema));
+                properties.find(|(field, _)| is_named(field)).map(|(_, schema)| Known::Schema(schema))
             }
-            Expr::Unspecified => Type::Dyn,
         }
     }
 
-    fn variable(&self, name: &str) -> Option<Type> {
-        self.variables.iter().rev().find(|(other, _)| *other == name).map(|(_, kind)| kind.clone())
-    }
-
-    fn map(&mut self, map: &'a MapExpr) -> Type {
-        let (mut keys, mut values) = (None, None);
-        for entry in &map.entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
-            let key = self.node(&entry.key);
-            self.join(&mut keys, key);
-            let value = self.node(&entry.value);
-            self.join(&mut values, present(value, entry.optional));
-        }
-        let [keys, values] = [keys, values].map(|kind| Arc::new(kind.unwrap_or(Type::Dyn)));
-        Type::Map(keys, values)
-    }
-
-    /// Adds an element to the common type of a literal list or map.
-    fn join(&mut self, common: &mut Option<Type>, kind: Type) {
-        match common {
-            None => *common = Some(kind),
-            Some(common) if common.accepts(&kind) => {}
-            Some(common) if self.allows_mixed => *common = Type::Dyn,
-            Some(common) => {
-                self.fail(format!("expected type '{common}' but found '{kind}'"));
-            }
-        }
-    }
-
-    fn select(&mut self, operand: &Type, field: &str) -> Type {
-        match operand {
-            Type::Optional(inner) => Type::Optional(Arc::new(self.select(inner, field))),
-            Type::Map(_, values) => (**values).clone(),
-            Type::Object(object) => match object.field(field) {
-                Some(kind) => kind.clone(),
-                None => self.fail(format!("undefined field '{field}'")),
-            },
-            Type::Dyn | Type::Param(_) => Type::Dyn,
-            other => self.fail(format!("type '{other}' does not support field selection")),
-        }
-    }
-
-    fn call(&mut self, call: &'a CallExpr) -> Type {
+    fn call(&mut self, call: &'a CallExpr) -> Known<'a> {
         match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
-            (operators::LOGICAL_AND | operators::LOGICAL_OR, None, args) => {
-                args.iter().for_each(|arg| self.expect_bool(arg));
-                Type::Named("bool")
-            }
-            (operators::OPT_SELECT, None, [operand, field]) => {
-                let operand = self.node(operand);
-                let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Type::Dyn };
-                match self.select(&operand, field.inner()) {
-                    kind @ Type::Optional(_) => kind,
-                    kind => Type::Optional(Arc::new(kind)),
-                }
-            }
             (
-                name @ ("optMap" | "optFlatMap"),
-                Some(target),
-                [IdedExpr { expr: Expr::Ident(variable), .. }, body],
+                operators::OPT_SELECT,
+                None,
+                [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
             ) => {
-                let inner = match self.node(target) {
-                    Type::Optional(inner) => (*inner).clone(),
-                    Type::Dyn => Type::Dyn,
-                    other => return self.no_overload(name, true, &[other]),
-                };
-                self.variables.push((variable, inner));
-                let kind = self.node(body);
-                self.variables.pop();
-                if name == "optMap" { Type::Optional(Arc::new(kind)) } else { kind }
+                let operand = self.node(operand);
+                self.select(operand, field.inner())
             }
-            (name, target, args) => {
-                let qualified =
-                    target.and_then(|target| self.namespace(target)).map(|space| format!("{space}.{name}"));
-                match qualified.filter(|name| FUNCTIONS.contains_key(name.as_str())) {
-                    Some(name) => self.function(&name, None, args),
-                    None => self.function(name, target, args),
+            (operators::INDEX | operators::OPT_INDEX, None, [container, key]) => {
+                self.node(key);
+                match self.node(container) {
+                    Known::Schema(schema) => element(schema),
+                    _ => Known::Nothing,
                 }
             }
+            ("optMap" | "optFlatMap", Some(target), [IdedExpr { expr: Expr::Ident(variable), .. }, body]) => {
+                let value = self.node(target);
+                self.variables.push((variable, value));
+                self.node(body);
+                self.variables.pop();
+                Known::Nothing
+            }
+            (name, None, args) if !name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                self.nodes(args);
+                Known::Nothing
+            }
+            (name, target, args) => self.function(name, target, args),
         }
     }
 
-    /// Returns the name before a function such as `sets.contains`.
-    fn namespace<'b>(&self, target: &'b IdedExpr) -> Option<&'b str> {
-        match &target.expr {
-            Expr::Ident(name) if self.variable(name).is_none() => Some(name),
+    fn function(&mut self, name: &str, target: Option<&'a IdedExpr>, args: &'a [IdedExpr]) -> Known<'a> {
+        let space = target.and_then(|target| match &target.expr {
+            Expr::Ident(space) if self.variable(space).is_none() => Some(space),
             _ => None,
-        }
-    }
-
-    fn expect_bool(&mut self, tree: &'a IdedExpr) {
-        let kind = self.node(tree);
-        if !Type::Named("bool").accepts(&kind) {
-            self.fail(format!("expected type 'bool' but found '{kind}'"));
-        }
-    }
-
-    fn function(&mut self, name: &str, target: Option<&'a IdedExpr>, args: &'a [IdedExpr]) -> Type {
-        let count = args.len() + usize::from(target.is_some());
-        let fits =
-            |overload: &&Overload| overload.is_method == target.is_some() && overload.params.len() == count;
-        let overloads = FUNCTIONS.get(name);
-        if overloads.and_then(|all| all.iter().find(fits)).is_some_and(|first| !first.is_supported) {
+        });
+        let (full, target) = match (space, target) {
+            (Some(space), _) => (format!("{space}.{name}"), None),
+            (None, Some(_)) => (format!(".{name}"), target),
+            (None, None) => (name.to_owned(), None),
+        };
+        if is_unsupported(&full, args.len()) {
+            let count = args.len() + usize::from(target.is_some());
+            let name = full.trim_start_matches('.');
             let text =
                 format!("kube-testserver does not support the function '{name}' with {count} parameters");
             return self.fail(text);
         }
-        let outer = std::mem::replace(&mut self.allows_mixed, name == "format");
-        let kinds: Vec<Type> = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
-        self.allows_mixed = outer;
-        let Some(overloads) = overloads else {
-            return self.fail(format!("undeclared reference to '{name}' (in container '')"));
-        };
-        self.check_literal(name, args);
-        let mut result: Option<Type> = None;
-        for overload in overloads.iter().filter(fits) {
-            let mut bound = [const { None }; PARAMS];
-            if overload.params.iter().zip(&kinds).all(|(param, kind)| param.binds(kind, &mut bound)) {
-                let found = overload.result.filled(&bound);
-                result = Some(match result {
-                    Some(other) if other.to_string() != found.to_string() => Type::Dyn,
-                    _ => found,
-                });
-            }
+        let known = target.map(|target| self.node(target));
+        self.nodes(args);
+        if !is_supported(&full, args.len()) {
+            return self.fail(format!("found no function '{full}' with {} arguments", args.len()));
         }
-        result.unwrap_or_else(|| self.no_overload(name, target.is_some(), &kinds))
+        // The value of an optional value has the same fields.
+        known.filter(|_| name == "value").unwrap_or(Known::Nothing)
     }
 
-    fn no_overload(&mut self, name: &str, is_method: bool, kinds: &[Type]) -> Type {
-        let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-        let signature = match kinds.split_first() {
-            Some((target, args)) if is_method => format!("{target}.({})", args.join(", ")),
-            _ => format!("({})", kinds.join(", ")),
+    fn comprehension(&mut self, all: &'a ComprehensionExpr) -> Known<'a> {
+        let item = match self.node(&all.iter_range) {
+            Known::Schema(schema) if text(schema, "type") == "array" => element(schema),
+            _ => Known::Nothing,
         };
-        self.fail(format!("found no matching overload for '{name}' applied to '{signature}'"))
-    }
-
-    /// Rejects literal arguments that cannot be parsed.
-    fn check_literal(&mut self, name: &str, args: &[IdedExpr]) {
-        let [IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }, ..] = args else { return };
-        let text = text.inner();
-        let is_invalid = match name {
-            "matches" => regex::Regex::new(text).is_err(),
-            "duration" | "timestamp" => call(name, None, vec![Value::String(Arc::new(text.into()))]).is_err(),
-            _ => false,
-        };
-        if is_invalid {
-            self.fail(format!("invalid {name} argument"));
-        }
-    }
-
-    fn comprehension(&mut self, all: &'a ComprehensionExpr) -> Type {
-        let range = self.node(&all.iter_range);
-        let initial = self.node(&all.accu_init);
-        let item = match &range {
-            Type::List(items) => (**items).clone(),
-            Type::Map(keys, _) => (**keys).clone(),
-            Type::Dyn | Type::Param(_) => Type::Dyn,
-            other => {
-                let text = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                self.fail(text)
-            }
-        };
-        self.variables.extend([(all.accu_var.as_str(), initial.clone()), (all.iter_var.as_str(), item)]);
-        self.expect_bool(&all.loop_cond);
-        let step = self.node(&all.loop_step);
-        if !initial.accepts(&step) {
-            self.fail(format!("expected type '{initial}' but found '{step}'"));
-        }
+        self.node(&all.accu_init);
+        self.variables.extend([(all.accu_var.as_str(), Known::Nothing), (all.iter_var.as_str(), item)]);
+        self.node(&all.loop_cond);
+        self.node(&all.loop_step);
         self.variables.pop();
-        if let (Some((_, result)), Type::List(_)) = (self.variables.last_mut(), &initial) {
-            // The initial list is empty, so it has no type of items.
-            *result = step;
-        }
-        let result = self.node(&all.result);
+        self.node(&all.result);
         self.variables.pop();
-        result
+        Known::Nothing
     }
 }
 
-/// Returns the type of an element that is omitted if it is optional and absent.
-fn present(kind: Type, is_optional: bool) -> Type {
-    match kind {
-        Type::Optional(inner) if is_optional => (*inner).clone(),
-        kind => kind,
-    }
-}
-
-fn literal_type(literal: &LiteralValue) -> &'static str {
-    match literal {
-        LiteralValue::Boolean(_) => "bool",
-        LiteralValue::Bytes(_) => "bytes",
-        LiteralValue::Double(_) => "double",
-        LiteralValue::Int(_) => "int",
-        LiteralValue::Null => "null",
-        LiteralValue::String(_) => "string",
-        LiteralValue::UInt(_) => "uint",
+/// Returns the items of a list, or the values of a map.
+fn element(schema: &Json) -> Known<'_> {
+    match (node::items(schema), node::additional(schema)) {
+        (Some(element), _) | (None, Additional::Schema(element)) => Known::Schema(element),
+        _ => Known::Nothing,
     }
 }

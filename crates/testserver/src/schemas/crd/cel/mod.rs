@@ -4,11 +4,11 @@
 mod check;
 mod compile;
 mod eval;
+mod functions;
 mod names;
 mod operations;
 mod parse;
 mod run;
-mod types;
 mod values;
 
 #[cfg(test)]
