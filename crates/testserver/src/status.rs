@@ -129,12 +129,6 @@ impl Cause {
         Self::new("FieldValueTooMany", text, field)
     }
 
-    /// Moves the cause into an enclosing object. `prefix` is the path of the enclosing object.
-    pub(crate) fn under(mut self, prefix: &str) -> Self {
-        self.field = format!("{prefix}.{}", self.field);
-        self
-    }
-
     /// Returns whether the value is missing, of the wrong type, too long or unsupported.
     pub(crate) fn is_blocking(&self) -> bool {
         let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];

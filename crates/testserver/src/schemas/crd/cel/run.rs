@@ -38,7 +38,7 @@ impl Rules {
         let mut run = Run { outcome: Outcome::default(), budget: STEPS_PER_OBJECT };
         let values = Values { new: object, old: before, match_of: before, parent: None };
         // A spent budget ends the validation. The outcome contains its cause.
-        let _ = run.node(self, schema, &values, &mut Path::default());
+        let _ = run.node(self, schema, &values, &Path::default());
         run.outcome
     }
 }
@@ -99,7 +99,7 @@ impl Run {
         rules: &Rules,
         schema: &Json,
         values: &Values<'_>,
-        path: &mut Path,
+        path: &Path,
     ) -> Result<(), Exhausted> {
         if values.new.is_null() {
             return Ok(());
@@ -115,14 +115,11 @@ impl Run {
                     (below.match_of, below.parent) = (None, None);
                 }
                 match (rules.properties.get(key), node::property(schema, key), node::additional(schema)) {
-                    (Some(rules), Some(schema), _) => {
-                        path.enter(key, |path| self.node(rules, schema, &below, path))
-                    }
-                    (_, None, Additional::Schema(schema)) => {
-                        rules.additional.as_deref().map_or(Ok(()), |rules| {
-                            path.enter_key(key, |path| self.node(rules, schema, &below, path))
-                        })
-                    }
+                    (Some(rules), Some(schema), _) => self.node(rules, schema, &below, &path.field(key)),
+                    (_, None, Additional::Schema(schema)) => rules
+                        .additional
+                        .as_deref()
+                        .map_or(Ok(()), |rules| self.node(rules, schema, &below, &path.key(key))),
                     _ => Ok(()),
                 }
             }),
@@ -136,7 +133,7 @@ impl Run {
         schema: &Json,
         list: &[Json],
         values: &Values<'_>,
-        path: &mut Path,
+        path: &Path,
     ) -> Result<(), Exhausted> {
         let (Some(rules), Some(items)) = (&rules.items, node::items(schema)) else { return Ok(()) };
         let is_map = text(schema, "x-kubernetes-list-type") == "map";
@@ -147,7 +144,7 @@ impl Run {
         for (index, item) in list.iter().enumerate() {
             let old = if is_map { by_key.get(&key_of(item, schema).to_string()).copied() } else { None };
             let below = values.below(item, |_| old);
-            path.enter_item(index, |path| self.node(rules, items, &below, path))?;
+            self.node(rules, items, &below, &path.item(index))?;
         }
         Ok(())
     }

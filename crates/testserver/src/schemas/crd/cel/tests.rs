@@ -75,7 +75,6 @@ fn deep_and_long_rules_are_refused() {
         "\"".repeat(15_000),
         "self > 1 ".repeat(20_000),
         format!("{}1", "1 in ".repeat(3_900)),
-        format!("{}self > 1", "!self < 1 && ".repeat(1_500)),
     ] {
         assert!(refusal(integer(), &rule).contains("Invalid value"), "{rule:.20}");
     }

@@ -4,7 +4,6 @@
 //! stores them once. It then reports their errors once, under `spec`.
 
 mod conversion;
-mod default_values;
 mod features;
 pub(crate) mod field_path;
 mod names;

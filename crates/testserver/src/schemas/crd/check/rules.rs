@@ -21,40 +21,27 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
 fn one(rule: &Value, schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let field = |key: &str| format!("{at}.{key}");
-    let invalid = |key: &str, detail: &str| {
-        Cause::invalid(&field(key), &Value::from(text(rule, key)).to_string(), detail)
-    };
-    let (source, message, path) = (text(rule, "rule"), text(rule, "message"), text(rule, "fieldPath"));
     let is_blank = |key: &str| !text(rule, key).is_empty() && text(rule, key).trim().is_empty();
+    let (source, message, path) = (text(rule, "rule"), text(rule, "message"), text(rule, "fieldPath"));
     if source.trim().is_empty() {
         causes.push(Cause::required(&field("rule"), "rule is not specified"));
-    } else if is_blank("message") {
-        causes.push(invalid("message", "must be non-empty if specified"));
-    } else if message.trim().contains('\n') {
-        causes.push(invalid("message", "must not contain line breaks"));
+    } else if is_blank("message") || message.trim().contains('\n') {
+        let detail = "must contain a text without line breaks if specified";
+        causes.push(Cause::invalid_text(&field("message"), message, detail));
     } else if source.trim().contains('\n') && message.is_empty() {
-        causes.push(Cause::required(
-            &field("message"),
-            "message must be specified if rule contains line breaks",
-        ));
+        let detail = "message must be specified if rule contains line breaks";
+        causes.push(Cause::required(&field("message"), detail));
     }
     if is_blank("messageExpression") {
         let detail = "messageExpression must be non-empty if specified";
         causes.push(Cause::required(&field("messageExpression"), detail));
     }
-    if let Some(reason) =
-        rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason))
-    {
+    let reason = rule.get("reason").and_then(Value::as_str);
+    if let Some(reason) = reason.filter(|reason| !REASONS.contains(reason)) {
         causes.push(Cause::unsupported(&field("reason"), reason, &REASONS));
     }
-    if is_blank("fieldPath") {
-        causes.push(invalid("fieldPath", "must be non-empty if specified"));
-    }
-    if path.contains('\n') {
-        causes.push(invalid("fieldPath", "must not contain line breaks"));
-    }
     if !path.is_empty() && field_path::parse(path, schema).is_none() {
-        causes.push(invalid("fieldPath", "must be a valid path"));
+        causes.push(Cause::invalid_text(&field("fieldPath"), path, "must be a valid path"));
     }
     causes
 }

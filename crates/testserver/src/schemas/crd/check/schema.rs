@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use crate::schemas::crd::check::{default_values, rules, structural};
-use crate::schemas::crd::schema::node::{self, Additional, flag, properties, text, texts};
+use crate::schemas::crd::check::{rules, structural};
+use crate::schemas::crd::schema::node::{self, flag, properties, text, texts};
+use crate::schemas::crd::schema::prune::prune_value;
+use crate::schemas::crd::schema::validate::Validator;
 use crate::status::Cause;
 
 /// The keywords that are permitted at the root if the status subresource is enabled.
@@ -23,7 +25,7 @@ pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause
     }
     let structure = structural::check(schema, at);
     if structure.is_empty() {
-        causes.extend(default_values::check(schema, at));
+        defaults(schema, at, &mut causes);
     }
     causes.extend(structure);
     walk(schema, at, NodeContext { root: true, ..NodeContext::default() }, &mut causes);
@@ -31,6 +33,22 @@ pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause
         causes.extend(expressions(schema, at));
     }
     causes
+}
+
+/// Checks that each default matches its schema, without unknown fields.
+fn defaults(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    if let Some(default) = node::default(schema) {
+        let field = format!("{at}.default");
+        let mut pruned = default.clone();
+        prune_value(&mut pruned, schema);
+        if pruned != *default {
+            causes.push(Cause::invalid(&field, &default.to_string(), "must not have unknown fields"));
+        }
+        causes.extend(Validator::new(schema).validate(schema, &pruned, &field, None));
+    }
+    for (place, child) in node::structure(schema) {
+        defaults(child, &format!("{at}{place}"), causes);
+    }
 }
 
 /// Validates the expressions of the rules. Their types require a valid schema.
@@ -73,31 +91,19 @@ struct NodeContext {
 
 fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>) {
     unsupported(schema, at, context, causes);
-    let below = NodeContext { root: false, ..context };
-    if let Additional::Schema(additional) = node::additional(schema) {
-        let no_defaults = context.meta || context.no_defaults;
-        walk(additional, &format!("{at}.additionalProperties"), NodeContext { no_defaults, ..below }, causes);
-    }
-    for (name, property) in properties(schema) {
-        let of_object = context.root || node::is_embedded(schema);
-        let below = match name.as_str() {
-            "metadata" | "kind" | "apiVersion" if of_object => {
+    let is_object = context.root || node::is_embedded(schema);
+    for (place, child) in node::below(schema) {
+        let below = NodeContext { root: false, ..context };
+        let below = match place.as_str() {
+            ".additionalProperties" => {
+                NodeContext { no_defaults: context.meta || context.no_defaults, ..below }
+            }
+            ".properties[metadata]" | ".properties[kind]" | ".properties[apiVersion]" if is_object => {
                 NodeContext { meta: true, no_defaults: context.root || context.no_defaults, ..below }
             }
             _ => below,
         };
-        walk(property, &format!("{at}.properties[{name}]"), below, causes);
-    }
-    if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
-        walk(not, &format!("{at}.not"), below, causes);
-    }
-    for key in ["allOf", "oneOf", "anyOf"] {
-        for (index, part) in schema.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            walk(part, &format!("{at}.{key}[{index}]"), below, causes);
-        }
-    }
-    if let Some(items) = node::items(schema) {
-        walk(items, &format!("{at}.items"), below, causes);
+        walk(child, &format!("{at}{place}"), below, causes);
     }
     list_and_map_types(schema, at, causes);
     causes.extend(rules::check(schema, at));

@@ -18,25 +18,17 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
 
 fn node(schema: &Value, root: bool, at: &str, causes: &mut Vec<Cause>) {
     let kind = text(schema, "type");
-    match node::items(schema) {
-        Some(items) => node(items, false, &format!("{at}.items"), causes),
-        None if kind == "array" => causes.push(Cause::required(&format!("{at}.items"), "must be specified")),
-        None => {}
+    if kind == "array" && node::items(schema).is_none() {
+        causes.push(Cause::required(&format!("{at}.items"), "must be specified"));
     }
-    for (name, property) in properties(schema) {
-        node(property, false, &format!("{at}.properties[{name}]"), causes);
+    for (place, child) in node::structure(schema) {
+        node(child, false, &format!("{at}{place}"), causes);
     }
-    let additional = node::additional(schema);
-    if root && !matches!(additional, Additional::Unknown) {
+    if root && !matches!(node::additional(schema), Additional::Unknown) {
         causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), "must not be used at the root"));
     }
-    if let Additional::Schema(additional) = additional {
-        node(additional, false, &format!("{at}.additionalProperties"), causes);
-    }
     extensions(schema, at, causes);
-    let any_of = is_int_or_string(schema);
-    let in_all_of = schema.pointer("/allOf/0").is_some_and(is_int_or_string);
-    values(schema, any_of, in_all_of, at, causes);
+    values(schema, at, causes);
     if root && !kind.is_empty() && kind != "object" {
         causes.push(Cause::invalid_text(&format!("{at}.type"), kind, "must be object at the root"));
     }
@@ -103,20 +95,12 @@ fn type_and_metadata(schema: &Value, root: bool, at: &str, causes: &mut Vec<Caus
     }
 }
 
-/// Returns the alternatives of a node, and its pattern.
-fn values(schema: &Value, skip_any_of: bool, skip_in_all_of: bool, at: &str, causes: &mut Vec<Cause>) {
-    for key in ["anyOf", "allOf", "oneOf"] {
-        let parts = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-        for (index, part) in parts.enumerate() {
-            if key == "anyOf" && skip_any_of {
-                continue;
-            }
-            let skip = key == "allOf" && index == 0 && skip_in_all_of;
-            nested(part, skip, &format!("{at}.{key}[{index}]"), causes);
+/// Checks the alternatives of a node, and its pattern.
+fn values(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    for (place, part) in node::alternatives(schema) {
+        if !(place.starts_with(".anyOf") && is_int_or_string(schema)) {
+            nested(part, &format!("{at}{place}"), causes);
         }
-    }
-    if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
-        nested(not, false, &format!("{at}.not"), causes);
     }
     if let Err(error) = Regex::new(text(schema, "pattern")) {
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
@@ -131,13 +115,10 @@ const NOT_NESTED: &str = "type additionalProperties default title description nu
     x-kubernetes-list-map-keys x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-validations";
 
 /// Rejects keywords that are forbidden in nested schemas.
-fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) {
-    values(schema, skip_any_of, false, at, causes);
-    if let Some(items) = node::items(schema) {
-        nested(items, false, &format!("{at}.items"), causes);
-    }
-    for (name, property) in properties(schema) {
-        nested(property, false, &format!("{at}.properties[{name}]"), causes);
+fn nested(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    values(schema, at, causes);
+    for (place, child) in node::structure(schema) {
+        nested(child, &format!("{at}{place}"), causes);
     }
     for key in NOT_NESTED.split(' ') {
         let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
@@ -153,34 +134,18 @@ fn nested(schema: &Value, skip_any_of: bool, at: &str, causes: &mut Vec<Cause>) 
 
 /// Checks that the fields in alternatives of the root also exist outside of the alternatives.
 fn complete(values: &Value, schema: &Value, at: &str, values_at: &str, causes: &mut Vec<Cause>) {
-    let not = values.get("not").filter(|not| not.is_object());
-    let mut parts: Vec<(String, &Value)> =
-        not.map(|not| (format!("{values_at}.not"), not)).into_iter().collect();
-    for key in ["allOf", "anyOf", "oneOf"] {
-        let list = values.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
-        parts.extend(list.map(|(index, part)| (format!("{values_at}.{key}[{index}]"), part)));
-    }
-    for (part_at, part) in parts {
-        complete_part(part, schema, at, &part_at, causes);
+    for (place, part) in node::alternatives(values) {
+        complete_part(part, schema, at, &format!("{values_at}{place}"), causes);
     }
 }
 
 fn complete_part(part: &Value, schema: &Value, at: &str, part_at: &str, causes: &mut Vec<Cause>) {
     complete(part, schema, at, part_at, causes);
-    let missing =
-        |at: &str, part_at: &str| Cause::required(at, &format!("because it is defined in {part_at}"));
-    if let Some(items) = node::items(part) {
-        let (at, part_at) = (format!("{at}.items"), format!("{part_at}.items"));
-        match node::items(schema) {
-            Some(schema) => complete_part(items, schema, &at, &part_at, causes),
-            None => causes.push(missing(&at, &part_at)),
-        }
-    }
-    for (name, property) in properties(part) {
-        let (at, part_at) = (format!("{at}.properties[{name}]"), format!("{part_at}.properties[{name}]"));
-        match node::property(schema, name) {
-            Some(schema) => complete_part(property, schema, &at, &part_at, causes),
-            None => causes.push(missing(&at, &part_at)),
+    for (place, child) in node::structure(part) {
+        let (at, part_at) = (format!("{at}{place}"), format!("{part_at}{place}"));
+        match node::structure(schema).find(|(known, _)| *known == place) {
+            Some((_, schema)) => complete_part(child, schema, &at, &part_at, causes),
+            None => causes.push(Cause::required(&at, &format!("because it is defined in {part_at}"))),
         }
     }
 }

@@ -7,67 +7,38 @@ use crate::schemas::crd::schema::node;
 /// Removes nulls of fields that are not nullable, unless the field has a default.
 pub(crate) fn drop_nulls(map: &mut Map<String, Value>, schema: &Value) {
     map.retain(|key, value| {
-        let inner = node::field(schema, key);
-        let absent = |schema| value.is_null() && is_never_null(schema) && node::default(schema).is_none();
-        if inner.is_some_and(absent) {
-            return false;
-        }
-        inner.inspect(|schema| drop_nulls_in(value, schema));
-        true
+        let Some(inner) = node::field(schema, key) else { return true };
+        below(value, inner, drop_nulls);
+        !is_forbidden_null(value, inner) || node::default(inner).is_some()
     });
-}
-
-fn drop_nulls_in(value: &mut Value, schema: &Value) {
-    match value {
-        Value::Object(map) => drop_nulls(map, schema),
-        Value::Array(list) => {
-            let Some(items) = node::items(schema) else { return };
-            list.iter_mut().for_each(|item| drop_nulls_in(item, items));
-        }
-        _ => {}
-    }
-}
-
-fn is_never_null(schema: &Value) -> bool {
-    !node::flag(schema, "nullable")
 }
 
 /// Adds the defaults of absent fields, and of null fields that are not nullable.
 pub(crate) fn fill(map: &mut Map<String, Value>, schema: &Value) {
     for (name, property) in node::properties(schema) {
-        let Some(default) = node::default(property) else { continue };
-        let found = map.get(name);
-        if found.is_none_or(|value| value.is_null() && is_never_null(property)) {
+        if let Some(default) = node::default(property).filter(|_| !map.contains_key(name)) {
             map.insert(name.clone(), default.clone());
         }
     }
     for (key, value) in map {
-        if let Some(property) = node::property(schema, key) {
-            fill_in(value, property);
-        } else if let Some(additional) = node::field(schema, key) {
-            replace_null(value, additional);
-            fill_in(value, additional);
+        let Some(inner) = node::field(schema, key) else { continue };
+        if let Some(default) = node::default(inner).filter(|_| is_forbidden_null(value, inner)) {
+            *value = default.clone();
         }
+        below(value, inner, fill);
     }
 }
 
-fn fill_in(value: &mut Value, schema: &Value) {
-    match value {
-        Value::Object(map) => fill(map, schema),
-        Value::Array(list) => {
-            let Some(items) = node::items(schema) else { return };
-            for item in list {
-                replace_null(item, items);
-                fill_in(item, items);
-            }
-        }
+fn is_forbidden_null(value: &Value, schema: &Value) -> bool {
+    value.is_null() && !node::flag(schema, "nullable")
+}
+
+/// Applies a function to an object, or to the objects in a list.
+fn below(value: &mut Value, schema: &Value, each: fn(&mut Map<String, Value>, &Value)) {
+    match (value, node::items(schema)) {
+        (Value::Object(map), _) => each(map, schema),
+        (Value::Array(list), Some(items)) => list.iter_mut().for_each(|item| below(item, items, each)),
         _ => {}
-    }
-}
-
-fn replace_null(value: &mut Value, schema: &Value) {
-    if let Some(default) = node::default(schema).filter(|_| value.is_null() && is_never_null(schema)) {
-        *value = default.clone();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::status::Cause;
 /// Returns a cause for each repeated item in all sets and maps of an object.
 pub(crate) fn duplicates(object: &Value, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    visit(object, schema, &mut Path::default(), &mut |value, schema, path| match (
+    visit(object, schema, &Path::default(), &mut |value, schema, path| match (
         value,
         node::text(schema, "x-kubernetes-list-type"),
     ) {
@@ -22,11 +22,11 @@ pub(crate) fn duplicates(object: &Value, schema: &Value) -> Vec<Cause> {
     causes
 }
 
-fn keyed(list: &[Value], schema: &Value, path: &mut Path, causes: &mut Vec<Cause>) {
+fn keyed(list: &[Value], schema: &Value, path: &Path, causes: &mut Vec<Cause>) {
     if let Some(index) = list.iter().position(|item| !item.is_object() && !item.is_null()) {
         let text = "must be an object for an array of list-type map";
         let shown = list.get(index).map(Value::to_string).unwrap_or_default();
-        path.enter_item(index, |path| causes.push(Cause::invalid(path.text(), &shown, text)));
+        causes.push(Cause::invalid(path.item(index).text(), &shown, text));
         return;
     }
     repeated(list.iter().map(|item| key_of(item, schema)), path, causes);
@@ -39,14 +39,14 @@ pub(crate) fn key_of(item: &Value, schema: &Value) -> Value {
 }
 
 /// Adds one cause for each repeated value, at its second occurrence.
-fn repeated(values: impl Iterator<Item = Value>, path: &mut Path, causes: &mut Vec<Cause>) {
+fn repeated(values: impl Iterator<Item = Value>, path: &Path, causes: &mut Vec<Cause>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, value) in values.enumerate() {
         let shown = value.to_string();
         let times = seen.entry(shown.clone()).or_default();
         *times += 1;
         if *times == 2 {
-            path.enter_item(index, |path| causes.push(Cause::duplicate(path.text(), &shown)));
+            causes.push(Cause::duplicate(path.item(index).text(), &shown));
         }
     }
 }

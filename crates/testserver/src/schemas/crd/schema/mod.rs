@@ -1,7 +1,6 @@
 //! The schema of a custom resource: pruning, defaults and validation.
 
 pub(crate) mod defaulting;
-pub(crate) mod embedded;
 pub(crate) mod formats;
 mod limits;
 pub(crate) mod lists;
@@ -61,7 +60,7 @@ impl Schema {
     /// fields in the order of kube-apiserver.
     ///
     /// # Errors
-    /// Returns the message for invalid metadata of the object or of an embedded object.
+    /// Returns the message for invalid metadata of the object.
     pub(crate) fn read(&self, object: &mut Object) -> Result<Vec<String>, String> {
         let mut unknown = match object.get_mut("metadata") {
             Some(metadata) => types::take_metadata(metadata)?,
@@ -70,7 +69,6 @@ impl Schema {
         object.values_mut().for_each(use_integers);
         unknown.extend(prune::prune(object, &self.root));
         defaulting::drop_nulls(object, &self.root);
-        unknown.extend(embedded::tidy(object, &self.root)?);
         Ok(unknown)
     }
 
@@ -98,9 +96,6 @@ impl Schema {
             }
             Scope::Status => self.validate_status(object, before),
         };
-        if scope == Scope::Object {
-            causes.extend(embedded::check(object, &self.root));
-        }
         let repeated = lists::duplicates(object, &self.root);
         if before.is_none_or(|before| lists::duplicates(before, &self.root).is_empty()) {
             causes.extend(repeated);

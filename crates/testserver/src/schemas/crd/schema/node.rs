@@ -81,11 +81,28 @@ pub(crate) fn has_rules(schema: &Value) -> bool {
 
 /// Returns whether `predicate` returns true for any node of the schema.
 pub(crate) fn any(schema: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
-    predicate(schema) || children(schema).any(|child| any(child, predicate))
+    predicate(schema) || below(schema).any(|(_, child)| any(child, predicate))
 }
 
-fn children(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| list(schema, key));
-    let single = ["not", "items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key));
-    properties(schema).map(|(_, child)| child).chain(lists).chain(single)
+/// Returns the nodes directly below a node, with their places such as `.items`.
+pub(crate) fn below(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
+    structure(schema).chain(alternatives(schema))
+}
+
+/// Returns the schemas of the items and fields.
+pub(crate) fn structure(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let single = ["items", "additionalProperties"].into_iter();
+    let single = single.filter_map(|key| Some((format!(".{key}"), schema.get(key)?)));
+    let properties = properties(schema).map(|(name, child)| (format!(".properties[{name}]"), child));
+    single.chain(properties).filter(|(_, child)| child.is_object())
+}
+
+/// Returns the schemas in `not`, `allOf`, `anyOf` and `oneOf`.
+pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let not = schema.get("not").filter(|not| not.is_object()).map(|not| (".not".to_owned(), not));
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| {
+        let parts = list(schema, key).iter().enumerate();
+        parts.map(move |(index, part)| (format!(".{key}[{index}]"), part))
+    });
+    not.into_iter().chain(lists)
 }

@@ -10,66 +10,62 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Removes unknown fields of an object, except its type and metadata. Returns their paths in sorted
 /// order.
 pub(crate) fn prune(object: &mut Map<String, Value>, schema: &Value) -> Vec<String> {
-    let mut walk = Walk::default();
-    walk.map(object, Some(schema), node::preserves(schema), true);
-    walk.dropped.sort();
-    walk.dropped
+    let mut dropped = Vec::new();
+    fields(object, Some(schema), node::preserves(schema), true, &Path::default(), &mut dropped);
+    dropped.sort();
+    dropped
 }
 
 /// Removes unknown fields of a value, such as a default.
 pub(crate) fn prune_value(value: &mut Value, schema: &Value) {
-    Walk::default().any(value, Some(schema), false);
+    any(value, Some(schema), false, &Path::default(), &mut Vec::new());
 }
 
-#[derive(Default)]
-struct Walk {
-    path: Path,
-    dropped: Vec<String>,
-}
-
-impl Walk {
-    /// Prunes a value. If `keeps` is true, or if the schema preserves unknown fields, only the values that
-    /// have a schema are pruned.
-    fn any(&mut self, value: &mut Value, schema: Option<&Value>, keeps: bool) {
-        let keeps = keeps || schema.is_some_and(node::preserves);
-        match value {
-            Value::Object(map) => self.map(map, schema, keeps, schema.is_some_and(node::is_embedded)),
-            Value::Array(list) => {
-                let items = schema.and_then(node::items);
-                for (index, item) in list.iter_mut().enumerate() {
-                    let length = self.path.text().len();
-                    self.path.push_item(index);
-                    self.any(item, items, keeps);
-                    self.path.truncate(length);
-                }
-            }
-            _ => {}
+/// Prunes a value. If `keeps` is true, or if the schema preserves unknown fields, only the values that
+/// have a schema are pruned.
+fn any(value: &mut Value, schema: Option<&Value>, keeps: bool, path: &Path, dropped: &mut Vec<String>) {
+    let keeps = keeps || schema.is_some_and(node::preserves);
+    match value {
+        Value::Object(map) => {
+            fields(map, schema, keeps, schema.is_some_and(node::is_embedded), path, dropped);
         }
-    }
-
-    fn map(&mut self, map: &mut Map<String, Value>, schema: Option<&Value>, keeps: bool, embedded: bool) {
-        map.retain(|key, value| {
-            if embedded && META.contains(&key.as_str()) {
-                return true;
+        Value::Array(list) => {
+            let items = schema.and_then(node::items);
+            for (index, item) in list.iter_mut().enumerate() {
+                any(item, items, keeps, &path.item(index), dropped);
             }
-            let inner = match schema.map(|schema| (node::property(schema, key), node::additional(schema))) {
-                Some((Some(property), _)) => Some(property),
-                Some((None, Additional::Schema(schema))) => Some(schema),
-                Some((None, Additional::Unspecified)) => None,
-                Some((None, Additional::Unknown)) | None => {
-                    if !keeps {
-                        self.dropped.push(self.path.child(key));
-                    }
-                    return keeps;
-                }
-            };
-            let length = self.path.text().len();
-            self.path.push_field(key);
-            self.any(value, inner, false);
-            self.path.truncate(length);
-            true
-        });
+        }
+        _ => {}
     }
+}
+
+/// Prunes the fields of an object. A resource also has its type and metadata.
+fn fields(
+    map: &mut Map<String, Value>,
+    schema: Option<&Value>,
+    keeps: bool,
+    is_resource: bool,
+    path: &Path,
+    dropped: &mut Vec<String>,
+) {
+    map.retain(|key, value| {
+        if is_resource && META.contains(&key.as_str()) {
+            return true;
+        }
+        let inner = match schema.map(|schema| (node::property(schema, key), node::additional(schema))) {
+            Some((Some(property), _)) => Some(property),
+            Some((None, Additional::Schema(schema))) => Some(schema),
+            Some((None, Additional::Unspecified)) => None,
+            Some((None, Additional::Unknown)) | None => {
+                if !keeps {
+                    dropped.push(path.field(key).text().to_owned());
+                }
+                return keeps;
+            }
+        };
+        any(value, inner, false, &path.field(key), dropped);
+        true
+    });
 }
 
 #[cfg(test)]

@@ -66,8 +66,8 @@ impl Validator {
         field: &str,
         before: Option<Before<'_>>,
     ) -> Vec<Cause> {
-        let mut walk = Walk { validator: self, field, path: Path::default(), causes: Vec::new() };
-        walk.node(schema, value, before);
+        let mut walk = Walk { validator: self, field, causes: Vec::new() };
+        walk.node(schema, value, before, &Path::default());
         walk.causes
     }
 }
@@ -77,66 +77,73 @@ struct Walk<'a> {
     validator: &'a Validator,
     /// The field of the validated value. Empty for the object.
     field: &'a str,
-    /// The path below `field`.
-    path: Path,
     causes: Vec<Cause>,
 }
 
 impl Walk<'_> {
     /// Runs the checks of a schema node in the order of kube-apiserver.
-    fn node(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>) {
+    fn node(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
         if before.is_some_and(|before| before.value == value) {
             return;
         }
-        let (name, at) = (self.path.text().to_owned(), self.at(""));
-        self.causes.extend(scalars::wrong_type(schema, value, &name, &at));
+        let (name, at) = (path.text(), self.at(path));
+        self.causes.extend(scalars::wrong_type(schema, value, name, &at));
         // For a null, only the type and the enum are checked.
         if !value.is_null() {
-            self.any_of(schema, value, before, &name);
-            self.one_of(schema, value, before, &name);
+            self.any_of(schema, value, before, path);
+            self.one_of(schema, value, before, path);
         }
-        self.all_of(schema, value, before, &name);
+        self.all_of(schema, value, before, path);
         if !value.is_null() {
-            self.not(schema, value, &name);
+            self.not(schema, value, name);
             let pattern = self.validator.patterns.get(node::text(schema, "pattern"));
-            self.causes.extend(scalars::text(schema, value, &name, &at, pattern));
-            self.causes.extend(scalars::number(schema, value, &name, &at));
+            self.causes.extend(scalars::text(schema, value, name, &at, pattern));
+            self.causes.extend(scalars::number(schema, value, name, &at));
         }
         if let (Value::Array(list), Some(items)) = (value, node::items(schema)) {
             for (index, item) in list.iter().enumerate() {
                 let before = before.and_then(|before| before.item(item));
-                self.enter(|path| path.push_item(index), |walk| walk.node(items, item, before));
+                self.node(items, item, before, &path.item(index));
             }
         }
-        self.causes.extend(limits::list(schema, value, &name, &at));
+        self.causes.extend(limits::list(schema, value, name, &at));
         self.causes.extend(scalars::not_in_enum(schema, value, &at));
         if let Value::Object(object) = value {
-            self.causes.extend(limits::object(schema, object, &name, &at));
-            self.fields(schema, object, before);
+            self.causes.extend(limits::object(schema, object, name, &at));
+            self.fields(schema, object, before, path);
             let missing = node::texts(schema, "required").filter(|name| !object.contains_key(*name));
-            let missing: Vec<Cause> = missing.map(|name| Cause::required(&self.at(name), "")).collect();
+            let missing: Vec<Cause> =
+                missing.map(|name| Cause::required(&self.at(&path.field(name)), "")).collect();
             self.causes.extend(missing);
         }
     }
 
     /// Walks into the fields, in the order of their names.
-    fn fields(&mut self, schema: &Value, object: &Map<String, Value>, before: Option<Before<'_>>) {
+    fn fields(
+        &mut self,
+        schema: &Value,
+        object: &Map<String, Value>,
+        before: Option<Before<'_>>,
+        path: &Path,
+    ) {
         for (name, value) in object.iter().collect::<BTreeMap<_, _>>() {
             let Some(field) = node::field(schema, name) else { continue };
             let before = before.and_then(|before| before.field(name));
-            self.enter(|path| path.push_field(name), |walk| walk.node(field, value, before));
+            self.node(field, value, before, &path.field(name));
         }
     }
 
-    fn any_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+    fn any_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
+        let name = path.text();
         let parts = node::list(schema, "anyOf");
         if !parts.is_empty() && !parts.iter().any(|part| self.is_valid(part, value)) {
             self.causes.push(without_field(&format!("\"{name}\" must validate at least one schema (anyOf)")));
-            self.best(parts, value, before);
+            self.best(parts, value, before, path);
         }
     }
 
-    fn one_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+    fn one_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
+        let name = path.text();
         let parts = node::list(schema, "oneOf");
         let valid = parts.iter().filter(|part| self.is_valid(part, value)).count();
         let text = format!("\"{name}\" must validate one and only one schema (oneOf). Found");
@@ -144,19 +151,20 @@ impl Walk<'_> {
             _ if parts.is_empty() => {}
             0 => {
                 self.causes.push(without_field(&format!("{text} none valid")));
-                self.best(parts, value, before);
+                self.best(parts, value, before, path);
             }
             1 => {}
             _ => self.causes.push(without_field(&format!("{text} {valid} valid alternatives"))),
         }
     }
 
-    fn all_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, name: &str) {
+    fn all_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
+        let name = path.text();
         let parts = node::list(schema, "allOf");
         let mut failed = 0;
         for part in parts {
             let count = self.causes.len();
-            self.node(part, value, before);
+            self.node(part, value, before, path);
             failed += usize::from(self.causes.len() > count);
         }
         if failed > 0 {
@@ -174,10 +182,10 @@ impl Walk<'_> {
     }
 
     /// Adds the causes of the first alternative with the fewest errors.
-    fn best(&mut self, parts: &[Value], value: &Value, before: Option<Before<'_>>) {
+    fn best(&mut self, parts: &[Value], value: &Value, before: Option<Before<'_>>, path: &Path) {
         let best = parts.iter().min_by_key(|part| self.errors(part, value));
         if let Some(best) = best {
-            self.node(best, value, before);
+            self.node(best, value, before, path);
         }
     }
 
@@ -189,21 +197,13 @@ impl Walk<'_> {
         self.validator.validate(schema, value, "", None).len()
     }
 
-    fn enter(&mut self, step: impl FnOnce(&mut Path), walk: impl FnOnce(&mut Self)) {
-        let length = self.path.text().len();
-        step(&mut self.path);
-        walk(self);
-        self.path.truncate(length);
-    }
-
-    /// Returns the field of a cause. `child` is a field of the current value, or empty for the value.
-    fn at(&self, child: &str) -> String {
-        let name = if child.is_empty() { self.path.text().to_owned() } else { self.path.child(child) };
-        match (self.field, name.as_str()) {
+    /// Returns the field of a cause.
+    fn at(&self, path: &Path) -> String {
+        match (self.field, path.text()) {
             ("", "") => NO_FIELD.into(),
             (field, "") => field.into(),
-            ("", _) => name,
-            (field, _) => format!("{field}.{name}"),
+            ("", path) => path.into(),
+            (field, path) => format!("{field}.{path}"),
         }
     }
 }
