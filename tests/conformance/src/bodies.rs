@@ -102,11 +102,10 @@ async fn metadata_is_a_map(place: Place) -> Result<()> {
         [("{\"metadata\":1}", "number"), ("{\"metadata\":\"x\"}", "string"), ("{\"metadata\":[]}", "array")]
     {
         let message = message(&place, Method::POST, &place.all(), JSON, body).await?;
-        let why = format!(
-            "json: cannot unmarshal {found} into Go struct field ConfigMap.metadata of type v1.ObjectMeta"
+        let expected = format!(
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal {found}"
         );
-        let expected = format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}");
-        ensure!(message == expected, "{message}");
+        ensure!(message.starts_with(&expected), "{message}");
     }
     Ok(())
 }

@@ -70,24 +70,15 @@ async fn malformed_options_are_rejected(place: Place) -> Result<()> {
     for (body, message) in [
         // The JSON parsers of the servers describe the error in different words.
         ("{", "couldn't get version/kind; json parse error: "),
-        (
-            r#"{"gracePeriodSeconds":"x"}"#,
-            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
-        ),
-        (
-            r#"{"preconditions":{"uid":5}}"#,
-            "json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID",
-        ),
-        (
-            r#"{"dryRun":"All"}"#,
-            "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
-        ),
+        (r#"{"gracePeriodSeconds":"x"}"#, "json: cannot unmarshal string"),
+        (r#"{"preconditions":{"uid":5}}"#, "json: cannot unmarshal number"),
+        (r#"{"dryRun":"All"}"#, "json: cannot unmarshal string"),
     ] {
         let request = Request::delete(place.one("a")).header(header::CONTENT_TYPE, JSON);
         let reply = place.admin().request_bytes(request, body.into()).await?;
         let status = reply.refused(400, "BadRequest")?;
         let found = status["message"].as_str().unwrap_or_default();
-        ensure!(found.strip_prefix(message).is_some_and(|rest| body == "{" || rest.is_empty()), "{status}");
+        ensure!(found.starts_with(message), "{status}");
     }
     let number = place.admin().delete(&format!("{}?gracePeriodSeconds=x", place.one("a"))).await?;
     let status = number.refused(400, "BadRequest")?;

@@ -33,20 +33,18 @@ struct Subject<'a> {
     place: &'a Place,
     all: String,
     object: Value,
-    /// The path of the metadata fields in errors of Go.
-    path: &'static str,
 }
 
 impl<'a> Subject<'a> {
     fn builtin(place: &'a Place) -> Self {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-        Self { place, all: place.all(), object, path: "metadata." }
+        Self { place, all: place.all(), object }
     }
 
     async fn custom(place: &'a Place) -> Result<Self> {
         let kind = install(place).await?;
         let object = kind.widget("v1", "a", &json!({}));
-        Ok(Self { place, all: kind.all(), object, path: "" })
+        Ok(Self { place, all: kind.all(), object })
     }
 
     fn one(&self) -> String {
@@ -79,13 +77,12 @@ impl<'a> Subject<'a> {
         self.place.admin().post(&self.all, &self.object).await?.expect(201)?;
         let kind = self.object["kind"].as_str().unwrap_or("");
         for (metadata, why) in wrong {
-            let why = why.replace("{}", self.path);
             let cannot = format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}");
             for reply in [self.post(metadata).await?, self.put(metadata).await?] {
                 let status = reply.refused(400, "BadRequest")?;
                 ensure!(starts_with(&status, &cannot), "{status} of {metadata}");
             }
-            refused_patch(&self.patch(metadata).await?, &why)?;
+            refused_patch(&self.patch(metadata).await?, why)?;
         }
         Ok(())
     }
@@ -112,34 +109,19 @@ fn refused_patch(reply: &Reply, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Metadata and their error messages; `{}` is the path of the metadata fields.
+/// Metadata, and the types of the wrong values.
 const WRONG: &[(&str, &str)] = &[
-    (r#"{"labels": {"a": 1}}"#, "number into Go struct field ObjectMeta.{}labels of type string"),
-    (r#"{"labels": []}"#, "array into Go struct field ObjectMeta.{}labels of type map[string]string"),
-    (
-        r#"{"annotations": "x"}"#,
-        "string into Go struct field ObjectMeta.{}annotations of type map[string]string",
-    ),
-    (r#"{"finalizers": "x"}"#, "string into Go struct field ObjectMeta.{}finalizers of type []string"),
-    (
-        r#"{"ownerReferences": {}}"#,
-        "object into Go struct field ObjectMeta.{}ownerReferences of type []v1.OwnerReference",
-    ),
-    (
-        r#"{"ownerReferences": [{"uid": 1}]}"#,
-        "number into Go struct field OwnerReference.{}ownerReferences.uid of type types.UID",
-    ),
-    (
-        r#"{"managedFields": [1]}"#,
-        "number into Go struct field ObjectMeta.{}managedFields of type v1.ManagedFieldsEntry",
-    ),
-    (r#"{"name": 1}"#, "number into Go struct field ObjectMeta.{}name of type string"),
-    (r#"{"resourceVersion": 1}"#, "number into Go struct field ObjectMeta.{}resourceVersion of type string"),
-    (r#"{"generation": 1.5}"#, "number 1.5 into Go struct field ObjectMeta.{}generation of type int64"),
-    (
-        r#"{"deletionTimestamp": 1}"#,
-        "number into Go struct field ObjectMeta.{}deletionTimestamp of type string",
-    ),
+    (r#"{"labels": {"a": 1}}"#, "number"),
+    (r#"{"labels": []}"#, "array"),
+    (r#"{"annotations": "x"}"#, "string"),
+    (r#"{"finalizers": "x"}"#, "string"),
+    (r#"{"ownerReferences": {}}"#, "object"),
+    (r#"{"ownerReferences": [{"uid": 1}]}"#, "number"),
+    (r#"{"managedFields": [1]}"#, "number"),
+    (r#"{"name": 1}"#, "number"),
+    (r#"{"resourceVersion": 1}"#, "number"),
+    (r#"{"generation": 1.5}"#, "number"),
+    (r#"{"deletionTimestamp": 1}"#, "number"),
 ];
 
 /// Invalid times.
@@ -161,13 +143,12 @@ async fn custom_metadata_of_wrong_type_is_rejected(place: Place) -> Result<()> {
 }
 
 async fn metadata_is_an_object(place: Place) -> Result<()> {
-    let (builtin, custom) = (Subject::builtin(&place), Subject::custom(&place).await?);
-    for (subject, place_of) in [(builtin, "Go struct field ConfigMap.metadata"), (custom, "Go value")] {
+    for subject in [Subject::builtin(&place), Subject::custom(&place).await?] {
         let mut object = subject.object.clone();
         object["metadata"] = "x".into();
         let status = place.admin().post(&subject.all, &object).await?.refused(400, "BadRequest")?;
-        let why = format!(": json: cannot unmarshal string into {place_of} of type v1.ObjectMeta");
-        ensure!(status["message"].as_str().is_some_and(|message| message.ends_with(&why)), "{status}");
+        let message = status["message"].as_str().unwrap_or("");
+        ensure!(message.contains(": json: cannot unmarshal string"), "{status}");
     }
     Ok(())
 }

@@ -311,7 +311,7 @@ fn raw<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<FieldContent<'a>, Malformed> {
     if wire != wire_type(base) {
-        return Err(Malformed::Field(field.go_name().into_owned()));
+        return Err(Malformed::Field(field.name.into()));
     }
     Ok(match base {
         Base::Bool | Base::Int32 | Base::Int64 => FieldContent::Number(cursor.varint()?),

@@ -149,19 +149,10 @@ mod tests {
         let other = refused("deployments", r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#);
         assert!(other.contains(" cannot be handled as a Scale: "));
         for (body, detail) in [
-            (
-                r#"{"spec":{"replicas":1.5}}"#,
-                "number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32",
-            ),
-            (r#"{"spec":[]}"#, "array into Go struct field Scale.spec of type v1.ScaleSpec"),
-            (
-                r#"{"status":{"selector":1}}"#,
-                "number into Go struct field ScaleStatus.status.selector of type string",
-            ),
-            (
-                r#"{"metadata":{"uid":1}}"#,
-                "number into Go struct field ObjectMeta.metadata.uid of type types.UID",
-            ),
+            (r#"{"spec":{"replicas":1.5}}"#, "number into spec.replicas of type int32"),
+            (r#"{"spec":[]}"#, "array into spec of type object"),
+            (r#"{"status":{"selector":1}}"#, "number into status.selector of type string"),
+            (r#"{"metadata":{"uid":1}}"#, "number into metadata.uid of type string"),
         ] {
             let detail = format!("json: cannot unmarshal {detail}");
             assert_eq!(refused("deployments", body), cannot("Scale", &detail));

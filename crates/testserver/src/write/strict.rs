@@ -72,7 +72,7 @@ pub(crate) fn read_typed(
 ) -> Result<(), Status> {
     let sent = (options.validation == FieldValidation::Strict).then(|| object.clone());
     let unknown = crate::schemas::types::read(&kind.api_version(), &kind.kind, object)
-        .map_err(|detail| unreadable(kind, via, object, &detail.to_string()))?;
+        .map_err(|detail| unreadable(kind, via, object, &detail))?;
     judge(kind, via, sent.as_ref().unwrap_or(object), unknown, options)
 }
 

@@ -9,7 +9,7 @@ type Object = Map<String, Value>;
 
 /// Returns the JSON of an omitted `field` of a built-in kind; `None` if JSON omits the field.
 pub(crate) fn absent(kind: &Kind, field: &str) -> Option<Value> {
-    Types::get().empty(&Types::of(kind)?.known(field)?.field)
+    Types::get().empty(Types::of(kind)?.known(field)?)
 }
 
 /// Returns the JSON of an object of a built-in kind without any values.

@@ -85,7 +85,7 @@ fn is_plain(schema: &Schema) -> bool {
 fn list(field: &Field, items: Option<&Message>) -> ListType {
     let key = |name: &'static str| {
         let known = items.and_then(|items| items.known(name));
-        let default = known.and_then(|known| Types::get().default_of(&known.field));
+        let default = known.and_then(|known| Types::get().default_of(known));
         MapKey { name: name.into(), default }
     };
     match field.facts.list {

@@ -8,35 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::schemas::kinds::times;
 use crate::schemas::types::empty::is_zero;
-use crate::schemas::types::table::{Base, Empty, Field, Form, JsonField, Message, Shape, Types};
+use crate::schemas::types::table::{Base, Empty, Field, Form, Message, Shape, Types};
 use crate::schemas::types::{bytes, quantity};
 
 type Object = Map<String, Value>;
-
-/// The reasons why an object cannot be decoded, with the messages of Go's decoder.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
-    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
-    Type { found: String, field: String, wanted: String },
-    #[error("illegal base64 data at input byte {0}")]
-    Bytes(usize),
-    /// A text that is not a valid time or quantity. Contains the message.
-    #[error("{0}")]
-    Text(String),
-}
-
-impl Unreadable {
-    /// Formats the error for a value on its own, and for an applied object.
-    pub(crate) fn of_value(&self) -> String {
-        match self {
-            Self::Type { found, wanted, .. } => {
-                format!("json: cannot unmarshal {found} into Go value of type {wanted}")
-            }
-            Self::Bytes(_) => format!("error decoding from json: {self}"),
-            Self::Text(text) => text.clone(),
-        }
-    }
-}
 
 /// An empty list in this metadata field resets all field managers. The code that handles the reset removes
 /// the list.
@@ -47,7 +22,7 @@ const OWNERS: &str = "managedFields";
 ///
 /// # Errors
 /// Returns the first value of a wrong type; the object is then partly decoded.
-pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result<Vec<String>, Unreadable> {
+pub(crate) fn read(api_version: &str, kind: &str, object: &mut Object) -> Result<Vec<String>, String> {
     let types = Types::get();
     let place = types.kind(api_version, kind);
     let Some(message) = place.and_then(|place| types.message(place)) else { return Ok(Vec::new()) };
@@ -70,15 +45,14 @@ impl Default for Reader {
     }
 }
 
-/// The path of a value. Go reports two kinds of paths: the path of an unknown field, and the types that
-/// lead to a value of a wrong type.
+/// The path of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
     /// The metadata of an object, when decoded on its own.
     Metadata,
-    Field(&'a Path<'a>, &'a Message, &'a JsonField),
-    Entry(&'a Path<'a>, &'a str),
+    /// A field, or an entry of a map.
+    Field(&'a Path<'a>, &'a str),
     Item(&'a Path<'a>, usize),
 }
 
@@ -91,59 +65,47 @@ impl Path<'_> {
 
     /// Returns whether this is the field with the object's field managers.
     fn is_owners(&self) -> bool {
-        matches!(self, Self::Field(Self::Field(Self::Root, ..), _, known) if known.field.name == OWNERS)
-    }
-
-    /// Returns the message that contains the field, and the path of field names within it.
-    fn typed(&self) -> (&str, String) {
-        match self {
-            Self::Root | Self::Metadata => ("", String::new()),
-            Self::Entry(parent, _) | Self::Item(parent, _) => parent.typed(),
-            Self::Field(parent, message, known) => {
-                let (_, mut path) = parent.typed();
-                for name in known.embedded.iter().chain([&known.field.name]) {
-                    if !path.is_empty() {
-                        path.push('.');
-                    }
-                    path.push_str(name);
-                }
-                (message.name, path)
-            }
-        }
+        matches!(self, Self::Field(Self::Field(Self::Root, _), OWNERS))
     }
 }
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (parent, name) = match self {
-            Self::Root => return Ok(()),
-            Self::Metadata => return f.write_str("metadata"),
-            Self::Item(parent, index) => return write!(f, "{parent}[{index}]"),
-            Self::Field(parent, _, known) => (parent, known.field.name),
-            Self::Entry(parent, name) => (parent, *name),
-        };
-        match parent {
-            Self::Root => f.write_str(name),
-            parent => write!(f, "{parent}.{name}"),
+        match self {
+            Self::Root => Ok(()),
+            Self::Metadata => f.write_str("metadata"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
         }
     }
 }
 
-/// The error for a value that should have the Go type `wanted`.
-pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> Unreadable {
+/// The error for a value that should have the type `wanted`.
+pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> String {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
-        Value::Number(number) if matches!(wanted, "int32" | "int64" | "uint8" | "float64") => {
-            &format!("number {number}")
-        }
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let (message, path) = path.typed();
-    Unreadable::Type { found: found.into(), field: format!("{message}.{path}"), wanted: wanted.into() }
+    format!("json: cannot unmarshal {found} into {path} of type {wanted}")
+}
+
+/// Returns the name of the type of one value of a field.
+fn type_of(field: &Field) -> &'static str {
+    match field.base {
+        Base::Bool => "bool",
+        Base::Int32 => "int32",
+        Base::Int64 => "int64",
+        Base::Double => "float64",
+        Base::Bytes => "base64",
+        Base::IntOrString => "int32 or string",
+        Base::String | Base::Time | Base::MicroTime | Base::Quantity => "string",
+        Base::Json | Base::Message(_) => "object",
+    }
 }
 
 impl Reader {
@@ -158,16 +120,16 @@ impl Reader {
         object: &mut Object,
         message: &'static Message,
         path: Path<'_>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), String> {
         let (mut removed, mut always) = (Vec::new(), 0);
         for (name, value) in object.iter_mut() {
             if let Some(known) = message.known(name) {
-                always += usize::from(known.always);
-                if !self.field(value, &known.field, Path::Field(&path, message, known))? {
+                always += usize::from(known.is_always_there());
+                if !self.field(value, known, Path::Field(&path, known.name))? {
                     removed.push(name.clone());
                 }
             } else if !self.keeps_unknown && !path.is_type(message, name) {
-                self.unknown.push(Path::Entry(&path, name).to_string());
+                self.unknown.push(Path::Field(&path, name).to_string());
                 removed.push(name.clone());
             }
         }
@@ -185,12 +147,7 @@ impl Reader {
     }
 
     /// Decodes the value of a field. Returns whether it remains in the JSON.
-    pub(super) fn field(
-        &mut self,
-        value: &mut Value,
-        field: &Field,
-        path: Path<'_>,
-    ) -> Result<bool, Unreadable> {
+    pub(super) fn field(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<bool, String> {
         let is_empty = match (field.shape, &mut *value) {
             (_, Value::Null) => true,
             (Shape::List, Value::Array(items)) => {
@@ -201,13 +158,12 @@ impl Reader {
             }
             (Shape::Map, Value::Object(entries)) => {
                 for (name, entry) in entries.iter_mut() {
-                    self.value(entry, field, Path::Entry(&path, name))?;
+                    self.value(entry, field, Path::Field(&path, name))?;
                 }
                 entries.is_empty()
             }
-            (Shape::List | Shape::Map, value) => {
-                return Err(mismatch(value, &self.types.whole_type(field), path));
-            }
+            (Shape::List, value) => return Err(mismatch(value, "array", path)),
+            (Shape::Map, value) => return Err(mismatch(value, "object", path)),
             (Shape::Pointer, value) => {
                 self.value(value, field, path)?;
                 false
@@ -227,15 +183,15 @@ impl Reader {
     }
 
     /// Decodes one value; null becomes the zero value of its type.
-    fn value(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<(), Unreadable> {
+    fn value(&mut self, value: &mut Value, field: &Field, path: Path<'_>) -> Result<(), String> {
         if value.is_null() {
             *value = self.types.zero(field);
             return Ok(());
         }
-        let wrong = |value: &Value| Err(mismatch(value, &self.types.base_type(field), path));
+        let wrong = |value: &Value| Err(mismatch(value, type_of(field), path));
         match (field.base, &*value) {
             (Base::Bool, Value::Bool(_)) | (Base::String, Value::String(_)) | (Base::Json, _) => {}
-            (Base::Int32, Value::Number(number)) => {
+            (Base::Int32 | Base::IntOrString, Value::Number(number)) => {
                 if number.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
                     return wrong(value);
                 }
@@ -251,25 +207,21 @@ impl Reader {
                 }
             }
             (Base::Bytes, Value::String(text)) => {
-                if let Some(text) = bytes::canonical(text).map_err(Unreadable::Bytes)? {
+                if let Some(text) = bytes::canonical(text)
+                    .map_err(|index| format!("illegal base64 data at input byte {index}"))?
+                {
                     *value = text.into();
                 }
             }
             (Base::Bytes, Value::Array(_)) => *value = listed_bytes(value, path)?,
             (Base::Time, Value::String(text)) => *value = stored(times::time(text))?,
             (Base::MicroTime, Value::String(text)) => *value = stored(times::micro_time(text))?,
-            (Base::Time | Base::MicroTime, _) => return Err(mismatch(value, "string", path)),
             (Base::Quantity, _) => {
                 if let Some(text) = read_quantity(value)? {
                     *value = text.into();
                 }
             }
             (Base::IntOrString, Value::String(_)) => {}
-            (Base::IntOrString, _) => {
-                if value.as_i64().and_then(|number| i32::try_from(number).ok()).is_none() {
-                    return Err(mismatch(value, "int32", path));
-                }
-            }
             (Base::Message(place), _) => {
                 if let Some(message) = self.types.message(place) {
                     return self.message(value, field, message, path);
@@ -286,18 +238,18 @@ impl Reader {
         field: &Field,
         message: &'static Message,
         path: Path<'_>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), String> {
         let inner = match (message.form, &mut *value) {
             (Form::Object, Value::Object(object)) => return self.fields(object, message, path),
             (Form::List | Form::Choice, Value::Array(_)) => Shape::List,
             (Form::Choice, Value::Object(_)) => Shape::Pointer,
             (Form::Choice, _) => Shape::Value,
             (Form::Object | Form::List, _) => {
-                return Err(mismatch(value, &self.types.base_type(field), path));
+                return Err(mismatch(value, type_of(field), path));
             }
         };
         let Some(inner) = message.fields.iter().find(|field| field.shape == inner) else {
-            return Err(mismatch(value, &self.types.base_type(field), path));
+            return Err(mismatch(value, type_of(field), path));
         };
         match value {
             // The list stays even if it is empty, and a flag stays even if it is not set.
@@ -321,14 +273,14 @@ fn double(number: &Number) -> Option<Value> {
 }
 
 /// Returns a time in its stored form. The first second of the year 1 is the zero time in Go.
-fn stored(read: Result<String, String>) -> Result<Value, Unreadable> {
-    let time = read.map_err(Unreadable::Text)?;
+fn stored(read: Result<String, String>) -> Result<Value, String> {
+    let time = read?;
     let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");
     Ok(if is_none { Value::Null } else { time.into() })
 }
 
 /// Decodes bytes that were sent as a list of numbers.
-fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
+fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, String> {
     use base64::Engine as _;
     let items = value.as_array().into_iter().flatten();
     let read = items.map(|item| match item {
@@ -338,17 +290,17 @@ fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, Unreadable> {
             byte.ok_or_else(|| mismatch(item, "uint8", path))
         }
     });
-    let bytes = read.collect::<Result<Vec<u8>, Unreadable>>()?;
+    let bytes = read.collect::<Result<Vec<u8>, String>>()?;
     Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
 }
 
 /// Returns the stored form of a quantity, if it differs from the text that was sent.
-fn read_quantity(value: &Value) -> Result<Option<String>, Unreadable> {
+fn read_quantity(value: &Value) -> Result<Option<String>, String> {
     let sent = match value {
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
-    let stored = quantity::canonical(&sent).map_err(|detail| Unreadable::Text(detail.to_string()))?;
+    let stored = quantity::canonical(&sent).map_err(|detail| detail.to_string())?;
     let stored = stored.unwrap_or(sent);
     Ok(Some(stored).filter(|stored| value.as_str() != Some(stored)))
 }

@@ -1,7 +1,6 @@
 //! The names and types of all fields of all messages, in JSON and in protobuf: the table `types.txt`. The
 //! header of the file explains the format.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
@@ -34,20 +33,10 @@ pub(crate) struct Message {
     pub form: Form,
     pub facts: Facts,
     pub fields: Vec<Field>,
-    /// The JSON fields, ordered by name.
-    known: Vec<JsonField>,
+    /// The JSON fields, ordered by name. Fields of embedded messages are on the same level.
+    known: Vec<Field>,
     /// The fields that JSON contains even if they are empty.
     always: Vec<Field>,
-}
-
-/// A JSON field of a message. Fields of embedded messages are on the same level.
-#[derive(Clone, Debug)]
-pub(crate) struct JsonField {
-    pub field: Field,
-    /// The embedded messages that contain the field. The outermost message is the first.
-    pub embedded: Vec<&'static str>,
-    /// True if JSON contains the field even if it is empty.
-    pub always: bool,
 }
 
 /// The JSON form of a message.
@@ -66,13 +55,11 @@ pub(crate) struct Field {
     pub number: u32,
     /// The name of the field in JSON.
     pub name: &'static str,
-    go_name: Option<&'static str>,
     pub shape: Shape,
     pub base: Base,
     pub empty: Empty,
-    /// The Go name of the type of one value, and of the whole list or map, if `base` does not determine it.
+    /// The Go name of the type of one value, if `base` does not determine it.
     pub go_base: Option<&'static str>,
-    go_whole: Option<&'static str>,
     pub facts: Facts,
 }
 
@@ -137,22 +124,12 @@ pub(crate) enum Empty {
 
 impl Field {
     /// Returns whether JSON contains the field even if it is empty.
-    fn is_always_there(&self) -> bool {
+    pub(super) fn is_always_there(&self) -> bool {
         match (self.empty, self.shape) {
             (Empty::Kept, _) => true,
             (Empty::Dropped, Shape::Value) => !self.base.is_scalar(),
             (Empty::Dropped | Empty::DroppedTime, _) => false,
         }
-    }
-
-    /// Returns the name in error messages.
-    pub(crate) fn go_name(&self) -> Cow<'static, str> {
-        if let Some(name) = self.go_name {
-            return name.into();
-        }
-        let mut letters = self.name.chars();
-        let first = letters.next().into_iter().flat_map(char::to_uppercase);
-        first.chain(letters).collect::<String>().into()
     }
 }
 
@@ -163,15 +140,15 @@ fn order(name: &str) -> (usize, &str) {
 
 impl Message {
     /// Returns the field with this JSON name.
-    pub(crate) fn known(&self, name: &str) -> Option<&JsonField> {
+    pub(crate) fn known(&self, name: &str) -> Option<&Field> {
         let wanted = order(name);
-        let place = self.known.binary_search_by(|known| order(known.field.name).cmp(&wanted)).ok()?;
+        let place = self.known.binary_search_by(|known| order(known.name).cmp(&wanted)).ok()?;
         self.known.get(place)
     }
 
     /// Returns the JSON fields.
     pub(crate) fn json_fields(&self) -> impl Iterator<Item = &Field> {
-        self.known.iter().map(|known| &known.field)
+        self.known.iter()
     }
 
     /// Returns the fields that JSON contains even if they are empty.
@@ -275,69 +252,22 @@ impl Types {
         for line in lines.take_while(|line| name_of(line).is_none()) {
             let mut parts = line.split(" +");
             let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
-            let [number, name, of, go_name @ ..] = words.as_slice() else { return Err(line) };
-            let field = Field::parse([number, name, of], go_name.first().copied(), &self.places);
+            let [number, name, of, ..] = words.as_slice() else { return Err(line) };
+            let field = Field::parse([number, name, of], &self.places);
             let facts = Facts::parse(parts).ok_or(line)?;
             message.fields.push(Field { facts, ..field.ok_or(line)? });
         }
-        let mut known = Vec::new();
-        self.collect(&message, &[], &mut known);
-        known.sort_by_key(|known| order(known.field.name));
-        message.always = known.iter().filter(|known| known.always).map(|known| known.field).collect();
-        message.known = known;
-        Ok(message)
-    }
-
-    /// Collects the fields of a message that is nested in the `embedded` messages.
-    fn collect(&self, message: &Message, embedded: &[&'static str], known: &mut Vec<JsonField>) {
         for field in &message.fields {
-            if let (Shape::Inline, Base::Message(inner)) = (field.shape, field.base) {
-                let name = field.go_name.unwrap_or(field.name);
-                if let Some(inner) = self.message(inner) {
-                    self.collect(inner, &[embedded, &[name]].concat(), known);
+            match (field.shape, field.base) {
+                (Shape::Inline, Base::Message(inner)) => {
+                    message.known.extend(self.message(inner).into_iter().flat_map(Message::json_fields));
                 }
-            } else {
-                let always = field.is_always_there();
-                known.push(JsonField { field: *field, embedded: embedded.to_vec(), always });
+                _ => message.known.push(*field),
             }
         }
-    }
-
-    /// Returns the Go name of the type of one value of this field.
-    pub(crate) fn base_type(&self, field: &Field) -> Cow<'static, str> {
-        if let Some(name) = field.go_base {
-            return name.into();
-        }
-        let name = match field.base {
-            Base::Bool => "bool",
-            Base::Int32 => "int32",
-            Base::Int64 => "int64",
-            Base::Double => "float64",
-            Base::String => "string",
-            Base::Bytes => "[]uint8",
-            Base::Time => "v1.Time",
-            Base::MicroTime => "v1.MicroTime",
-            Base::Quantity => "resource.Quantity",
-            Base::IntOrString => "intstr.IntOrString",
-            Base::Json => "runtime.RawExtension",
-            Base::Message(place) => {
-                let message = self.message(place).map(|message| (message.package, message.name));
-                let (package, name) = message.unwrap_or_default();
-                let package = package.rsplit('.').next().unwrap_or_default();
-                return format!("{package}.{name}").into();
-            }
-        };
-        name.into()
-    }
-
-    /// Returns the Go name of the type of this field, which is a list or a map.
-    pub(crate) fn whole_type(&self, field: &Field) -> Cow<'static, str> {
-        match (field.go_whole, field.shape) {
-            (Some(name), _) => name.into(),
-            (None, Shape::List) => format!("[]{}", self.base_type(field)).into(),
-            (None, Shape::Map) => format!("map[string]{}", self.base_type(field)).into(),
-            (None, Shape::Value | Shape::Pointer | Shape::Inline) => self.base_type(field),
-        }
+        message.known.sort_by_key(|known| order(known.name));
+        message.always = message.known.iter().filter(|known| known.is_always_there()).copied().collect();
+        Ok(message)
     }
 }
 
@@ -360,15 +290,9 @@ impl Form {
 }
 
 impl Field {
-    fn parse(
-        [number, name, of]: [&'static str; 3],
-        go_name: Option<&'static str>,
-        places: &HashMap<&str, usize>,
-    ) -> Option<Self> {
-        let (of, go_whole) = match of.split_once('=') {
-            Some((of, name)) => (of, Some(name)),
-            None => (of, None),
-        };
+    fn parse([number, name, of]: [&'static str; 3], places: &HashMap<&str, usize>) -> Option<Self> {
+        // The Go names of lists, maps and fields have no use here.
+        let of = of.split('=').next()?;
         let (of, go_base) = match of.split_once('@') {
             Some((of, name)) => (of, Some(name)),
             None => (of, None),
@@ -396,7 +320,7 @@ impl Field {
             message => Base::Message(*places.get(message)?),
         };
         let (number, facts) = (number.parse().ok()?, Facts::default());
-        Some(Self { number, name, go_name, shape, base, empty, go_base, go_whole, facts })
+        Some(Self { number, name, shape, base, empty, go_base, facts })
     }
 }
 

@@ -40,10 +40,8 @@ impl Typed {
         match self {
             Self::Message(_) if is_object && matches!(name, "apiVersion" | "kind") => Some(Self::Open),
             Self::Message(message) => match message.known(name) {
-                Some(known) if matches!(known.field.shape, Shape::List | Shape::Map) => {
-                    Some(Self::Whole(&known.field))
-                }
-                Some(known) => Some(Self::one(&known.field)),
+                Some(known) if matches!(known.shape, Shape::List | Shape::Map) => Some(Self::Whole(known)),
+                Some(known) => Some(Self::one(known)),
                 None => None,
             },
             Self::Whole(field) if field.shape == Shape::Map => Some(Self::one(field)),

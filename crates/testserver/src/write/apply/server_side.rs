@@ -80,7 +80,6 @@ impl Applied {
         let read = crate::schemas::types::read(&kind.api_version(), &kind.kind, &mut self.object.clone());
         let (namespace, name) = (meta(&self.object, "namespace"), meta(&self.object, "name"));
         read.map(|_| ()).map_err(|detail| {
-            let detail = detail.of_value();
             Status::internal(format!(
                 "failed to convert new object ({namespace}/{name}; {shown}) to proper version: unable to convert \
                  unstructured object to {shown}: {detail}"

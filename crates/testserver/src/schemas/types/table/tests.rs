@@ -18,21 +18,17 @@ fn table_is_parsed_completely() {
     let config_map = types.message(types.kind("v1", "ConfigMap").unwrap()).unwrap();
     assert_eq!(config_map.name, "ConfigMap");
     let field = |name| config_map.fields.iter().find(|field| field.name == name).unwrap();
-    assert_eq!((field("metadata").number, &*field("metadata").go_name()), (1, "ObjectMeta"));
-    assert_eq!((field("binaryData").number, &*field("binaryData").go_name()), (3, "BinaryData"));
+    assert_eq!((field("metadata").number, field("binaryData").number), (1, 3));
     assert_eq!((field("binaryData").shape, field("binaryData").base), (Shape::Map, Base::Bytes));
     assert_eq!((field("immutable").shape, field("immutable").base), (Shape::Pointer, Base::Bool));
-    assert_eq!(types.whole_type(field("binaryData")), "map[string][]uint8");
     let volume = messages().find(|message| message.name == "Volume").unwrap();
-    let known = volume.known("emptyDir").unwrap();
-    assert_eq!(known.embedded, ["VolumeSource"]);
-    assert_eq!(types.base_type(&known.field), "v1.EmptyDirVolumeSource");
+    assert!(volume.known("emptyDir").is_some());
 }
 
 #[test]
 fn no_field_shares_name_with_embedded_field() {
     for message in messages() {
-        let twice = message.known.windows(2).find(|pair| pair[0].field.name == pair[1].field.name);
+        let twice = message.known.windows(2).find(|pair| pair[0].name == pair[1].name);
         assert!(twice.is_none(), "{twice:?} in {}", message.name);
     }
 }
@@ -66,7 +62,7 @@ fn facts_and_defaults_are_parsed() {
     let types = Types::get();
     let field = |kind: &str, name: &str| {
         let message = messages().find(|message| message.name == kind).unwrap();
-        message.known(name).unwrap().field
+        *message.known(name).unwrap()
     };
     let ports = field("Container", "ports");
     assert_eq!(ports.facts.list, Some(("map", "containerPort,protocol")));
