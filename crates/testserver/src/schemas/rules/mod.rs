@@ -2,7 +2,7 @@
 //! that concern several fields.
 
 mod autoscaling;
-mod formats;
+pub(crate) mod formats;
 mod network;
 mod pods;
 mod selectors;

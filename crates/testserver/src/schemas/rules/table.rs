@@ -14,7 +14,7 @@ pub(super) enum Rule {
     Enum(Vec<&'static str>),
     Min(i64),
     Max(i64),
-    Is(Format),
+    Is(&'static Format),
     /// The items, or this field of the items, must differ.
     Unique(&'static str),
     Immutable,

@@ -306,11 +306,7 @@ impl Walk {
                     self.unsupported(path, value, permitted);
                 }
             }
-            (Rule::Is(format), value) => {
-                for text in format.complaints(value) {
-                    self.invalid(path, value, &text);
-                }
-            }
+            (Rule::Is(format), value) if !format.matches(value) => self.invalid(path, value, format.text),
             _ => {}
         }
     }

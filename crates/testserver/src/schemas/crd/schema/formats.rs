@@ -1,11 +1,12 @@
 //! The formats that the server checks. It ignores other formats.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::schemas::rules::formats::is_cidr;
 use crate::wire::names::{is_label, is_subdomain};
 
 /// The formats that kube-apiserver knows and this server does not check.
@@ -72,12 +73,6 @@ pub(crate) fn matches(format: &str, text: &str) -> bool {
 
 fn fits(pattern: &str, text: &str) -> bool {
     COMPILED.get(pattern).is_some_and(|pattern| pattern.is_match(text))
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let bits = if address.contains(':') { 128 } else { 32 };
-    address.parse::<IpAddr>().is_ok() && length.parse::<u8>().is_ok_and(|length| length <= bits)
 }
 
 fn is_date(text: &str) -> bool {
