@@ -6,29 +6,12 @@ use crate::schemas::kinds::kind::{Field, Generation, Kind, NAMES, Rules, ScalePa
 use crate::schemas::types::merging;
 use crate::wire::names::NameRule;
 
-/// A row of the table. Scope and subresources in `flags`: `c` cluster-scoped, `s` has `/status`, `g`
-/// counts generations. Writes: `u` PUT creates, `v` PUT requires a resourceVersion, `d` DELETE returns
-/// the object. Names: `l` names without dots, `r` names are only path segments, `j` names leave room
-/// for the names of jobs.
-struct Row {
-    group: &'static str,
-    version: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-    short: &'static str,
-    flags: &'static str,
-}
-
-const fn row(
-    group: &'static str,
-    version: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-    short: &'static str,
-    flags: &'static str,
-) -> Row {
-    Row { group, version, plural, kind, short, flags }
-}
+/// A row of the table: group, plural name, kind, short names and flags. Scope and subresources: `c`
+/// cluster-scoped, `s` has `/status`, `x` has `/scale`, `g` counts generations. Writes: `u` PUT creates, `v`
+/// PUT requires a resourceVersion, `d` DELETE returns the object. Names: `l` names without dots, `r` names are
+/// only path segments, `j` names leave room for the names of jobs. Others: `a` is in the category `all`, `2`
+/// has the version v2.
+struct Row(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const APPS: &str = "apps";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -38,88 +21,80 @@ const RESOURCE: &str = "resource.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 const TABLE: &[Row] = &[
-    row("", "v1", "configmaps", "ConfigMap", "cm", ""),
-    row("", "v1", "endpoints", "Endpoints", "ep", "u"),
-    row("", "v1", "events", "Event", "ev", "ur"),
-    row("", "v1", "limitranges", "LimitRange", "limits", "u"),
-    row("", "v1", "namespaces", "Namespace", "ns", "csl"),
-    row("", "v1", "nodes", "Node", "no", "cs"),
-    row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "sd"),
-    row("", "v1", "persistentvolumes", "PersistentVolume", "pv", "csd"),
-    row("", "v1", "pods", "Pod", "po", "sgd"),
-    row("", "v1", "podtemplates", "PodTemplate", "", "ud"),
-    row("", "v1", "replicationcontrollers", "ReplicationController", "rc", "sg"),
-    row("", "v1", "resourcequotas", "ResourceQuota", "quota", "sd"),
-    row("", "v1", "secrets", "Secret", "", ""),
-    row("", "v1", "serviceaccounts", "ServiceAccount", "sa", "d"),
-    row("", "v1", "services", "Service", "svc", "sudl"),
-    row(ADMISSION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", "", "cgv"),
-    row(ADMISSION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "", "cgv"),
-    row(ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "cg"),
-    row(ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "csg"),
-    row(ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "", "cg"),
-    row(ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "cg"),
-    row(
-        "apiextensions.k8s.io",
-        "v1",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        "crd,crds",
-        "csg",
-    ),
-    row("apiregistration.k8s.io", "v1", "apiservices", "APIService", "", "cs"),
-    row(APPS, "v1", "controllerrevisions", "ControllerRevision", "", ""),
-    row(APPS, "v1", "daemonsets", "DaemonSet", "ds", "sg"),
-    row(APPS, "v1", "deployments", "Deployment", "deploy", "sg"),
-    row(APPS, "v1", "replicasets", "ReplicaSet", "rs", "sg"),
-    row(APPS, "v1", "statefulsets", "StatefulSet", "sts", "sgl"),
-    row("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "s"),
-    row("batch", "v1", "cronjobs", "CronJob", "cj", "sgj"),
-    row("batch", "v1", "jobs", "Job", "", "sg"),
-    row("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr", "cs"),
-    row("coordination.k8s.io", "v1", "leases", "Lease", "", "uv"),
-    row("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "", "g"),
-    row("events.k8s.io", "v1", "events", "Event", "ev", "ur"),
-    row("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", "", "csg"),
-    row(
+    Row("", "configmaps", "ConfigMap", "cm", ""),
+    Row("", "endpoints", "Endpoints", "ep", "u"),
+    Row("", "events", "Event", "ev", "ur"),
+    Row("", "limitranges", "LimitRange", "limits", "u"),
+    Row("", "namespaces", "Namespace", "ns", "csl"),
+    Row("", "nodes", "Node", "no", "cs"),
+    Row("", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "sd"),
+    Row("", "persistentvolumes", "PersistentVolume", "pv", "csd"),
+    Row("", "pods", "Pod", "po", "sgda"),
+    Row("", "podtemplates", "PodTemplate", "", "ud"),
+    Row("", "replicationcontrollers", "ReplicationController", "rc", "sgxa"),
+    Row("", "resourcequotas", "ResourceQuota", "quota", "sd"),
+    Row("", "secrets", "Secret", "", ""),
+    Row("", "serviceaccounts", "ServiceAccount", "sa", "d"),
+    Row("", "services", "Service", "svc", "sudla"),
+    Row(ADMISSION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", "", "cgv"),
+    Row(ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "", "cgv"),
+    Row(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "cg"),
+    Row(ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "", "csg"),
+    Row(ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "", "cg"),
+    Row(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "cg"),
+    Row("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd,crds", "csg"),
+    Row("apiregistration.k8s.io", "apiservices", "APIService", "", "cs"),
+    Row(APPS, "controllerrevisions", "ControllerRevision", "", ""),
+    Row(APPS, "daemonsets", "DaemonSet", "ds", "sga"),
+    Row(APPS, "deployments", "Deployment", "deploy", "sgxa"),
+    Row(APPS, "replicasets", "ReplicaSet", "rs", "sgxa"),
+    Row(APPS, "statefulsets", "StatefulSet", "sts", "sglxa"),
+    Row("autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "s2a"),
+    Row("batch", "cronjobs", "CronJob", "cj", "sgja"),
+    Row("batch", "jobs", "Job", "", "sga"),
+    Row("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest", "csr", "cs"),
+    Row("coordination.k8s.io", "leases", "Lease", "", "uv"),
+    Row("discovery.k8s.io", "endpointslices", "EndpointSlice", "", "g"),
+    Row("events.k8s.io", "events", "Event", "ev", "ur"),
+    Row("flowcontrol.apiserver.k8s.io", "flowschemas", "FlowSchema", "", "csg"),
+    Row(
         "flowcontrol.apiserver.k8s.io",
-        "v1",
         "prioritylevelconfigurations",
         "PriorityLevelConfiguration",
         "",
         "csg",
     ),
-    row(NETWORKING, "v1", "ingressclasses", "IngressClass", "", "cg"),
-    row(NETWORKING, "v1", "ingresses", "Ingress", "ing", "sg"),
-    row(NETWORKING, "v1", "ipaddresses", "IPAddress", "ip", "c"),
-    row(NETWORKING, "v1", "networkpolicies", "NetworkPolicy", "netpol", "g"),
-    row(NETWORKING, "v1", "servicecidrs", "ServiceCIDR", "", "csd"),
-    row("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "", "c"),
-    row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "sgvr"),
-    row(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", "", "cur"),
-    row(RBAC, "v1", "clusterroles", "ClusterRole", "", "cur"),
-    row(RBAC, "v1", "rolebindings", "RoleBinding", "", "ur"),
-    row(RBAC, "v1", "roles", "Role", "", "ur"),
-    row(RESOURCE, "v1", "deviceclasses", "DeviceClass", "", "cgd"),
-    row(RESOURCE, "v1", "resourceclaims", "ResourceClaim", "", "sd"),
-    row(RESOURCE, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", "", "d"),
-    row(RESOURCE, "v1", "resourceslices", "ResourceSlice", "", "cgd"),
-    row("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", "cg"),
-    row(STORAGE, "v1", "csidrivers", "CSIDriver", "", "cd"),
-    row(STORAGE, "v1", "csinodes", "CSINode", "", "cd"),
-    row(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity", "", ""),
-    row(STORAGE, "v1", "storageclasses", "StorageClass", "sc", "cd"),
-    row(STORAGE, "v1", "volumeattachments", "VolumeAttachment", "", "csd"),
-    row(STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass", "vac", "cd"),
+    Row(NETWORKING, "ingressclasses", "IngressClass", "", "cg"),
+    Row(NETWORKING, "ingresses", "Ingress", "ing", "sg"),
+    Row(NETWORKING, "ipaddresses", "IPAddress", "ip", "c"),
+    Row(NETWORKING, "networkpolicies", "NetworkPolicy", "netpol", "g"),
+    Row(NETWORKING, "servicecidrs", "ServiceCIDR", "", "csd"),
+    Row("node.k8s.io", "runtimeclasses", "RuntimeClass", "", "c"),
+    Row("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "sgvr"),
+    Row(RBAC, "clusterrolebindings", "ClusterRoleBinding", "", "cur"),
+    Row(RBAC, "clusterroles", "ClusterRole", "", "cur"),
+    Row(RBAC, "rolebindings", "RoleBinding", "", "ur"),
+    Row(RBAC, "roles", "Role", "", "ur"),
+    Row(RESOURCE, "deviceclasses", "DeviceClass", "", "cgd"),
+    Row(RESOURCE, "resourceclaims", "ResourceClaim", "", "sd"),
+    Row(RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate", "", "d"),
+    Row(RESOURCE, "resourceslices", "ResourceSlice", "", "cgd"),
+    Row("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", "cg"),
+    Row(STORAGE, "csidrivers", "CSIDriver", "", "cd"),
+    Row(STORAGE, "csinodes", "CSINode", "", "cd"),
+    Row(STORAGE, "csistoragecapacities", "CSIStorageCapacity", "", ""),
+    Row(STORAGE, "storageclasses", "StorageClass", "sc", "cd"),
+    Row(STORAGE, "volumeattachments", "VolumeAttachment", "", "csd"),
+    Row(STORAGE, "volumeattributesclasses", "VolumeAttributesClass", "vac", "cd"),
 ];
 
 /// Review kinds. A POST returns a result without storing an object.
 const REVIEWS: &[Row] = &[
-    row("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", "", "c"),
-    row("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", ""),
-    row("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "", "c"),
-    row("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "", "c"),
-    row("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", "", "c"),
+    Row("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", "", "c"),
+    Row("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", ""),
+    Row("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "", "c"),
+    Row("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "", "c"),
+    Row("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", "", "c"),
 ];
 
 /// Returns the review kinds.
@@ -129,11 +104,10 @@ pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
 
 /// The kind that `/scale` returns and accepts, for objects of all kinds.
 pub(crate) static SCALE: LazyLock<Kind> =
-    LazyLock::new(|| row("autoscaling", "v1", "scales", "Scale", "", "").kind());
+    LazyLock::new(|| Row("autoscaling", "scales", "Scale", "", "").kind());
 
 /// The kind that a scheduler sends to bind a pod.
-pub(crate) static BINDING: LazyLock<Kind> =
-    LazyLock::new(|| row("", "v1", "bindings", "Binding", "", "").kind());
+pub(crate) static BINDING: LazyLock<Kind> = LazyLock::new(|| Row("", "bindings", "Binding", "", "").kind());
 
 /// All built-in kinds. All servers of a process share them.
 pub(crate) static KINDS: LazyLock<Vec<Arc<Kind>>> =
@@ -147,99 +121,71 @@ pub(crate) fn kinds() -> Vec<Kind> {
 
 impl Row {
     fn kind(&self) -> Kind {
-        let Self { group, version, kind, .. } = *self;
+        let &Self(group, plural, kind, short, _) = self;
+        let version = if self.has('2') { "v2" } else { "v1" };
         // Nodes and namespaces have their own field conversions, without `metadata.namespace`.
-        let names: &[&str] = match (self.group, self.plural) {
+        let names: &[&str] = match (group, plural) {
             ("", "nodes" | "namespaces") => &["metadata.name"],
             _ => &NAMES,
         };
         Kind {
-            group: self.group.into(),
-            version: self.version.into(),
-            storage_version: self.version.into(),
-            plural: self.plural.into(),
-            singular: self.kind.to_lowercase(),
-            kind: self.kind.into(),
-            list_kind: format!("{}List", self.kind),
-            short_names: self.short.split(',').filter(|s| !s.is_empty()).map(Into::into).collect(),
-            categories: self.categories(),
+            group: group.into(),
+            version: version.into(),
+            storage_version: version.into(),
+            plural: plural.into(),
+            singular: kind.to_lowercase(),
+            kind: kind.into(),
+            list_kind: format!("{kind}List"),
+            short_names: short.split(',').filter(|s| !s.is_empty()).map(Into::into).collect(),
+            categories: match group {
+                ADMISSION | "apiextensions.k8s.io" | "apiregistration.k8s.io" => {
+                    vec!["api-extensions".into()]
+                }
+                _ if self.has('a') => vec!["all".into()],
+                _ => Vec::new(),
+            },
             rules: self.rules(),
-            fields: match self.plural {
-                "events" => crate::schemas::kinds::events::fields(self.group),
+            fields: match plural {
+                "events" => crate::schemas::kinds::events::fields(group),
                 _ => names.iter().chain(self.fields()).map(|name| Field::at_path(name)).collect(),
             },
             schemas: None,
             columns: None,
-            scale: self.scale(),
+            scale: self.has('x').then(|| ScalePaths {
+                spec_replicas: ".spec.replicas".into(),
+                status_replicas: ".status.replicas".into(),
+                label_selector: Some(".spec.selector".into()),
+            }),
             merging: LazyLock::new(Box::new(move || merging::schema(&group_version(group, version), kind))),
         }
     }
 
     fn has(&self, flag: char) -> bool {
-        self.flags.contains(flag)
+        self.4.contains(flag)
     }
 
     fn rules(&self) -> Rules {
-        let generation = match (self.has('g'), self.has('s') || self.kind == "EndpointSlice") {
+        let generation = match (self.has('g'), self.has('s')) {
             (false, _) => Generation::None,
-            (true, true) if self.kind != "EndpointSlice" => Generation::Spec,
-            (true, _) => Generation::Content,
+            (true, true) => Generation::Spec,
+            (true, false) => Generation::Content,
         };
-        let names = if self.has('l') {
-            NameRule::Label
-        } else if self.has('r') {
-            NameRule::Segment
-        } else if self.has('j') {
-            NameRule::CronJob
-        } else {
-            NameRule::Subdomain
-        };
+        let names = [('l', NameRule::Label), ('r', NameRule::Segment), ('j', NameRule::CronJob)];
+        let names = names.into_iter().find(|(flag, _)| self.has(*flag));
         Rules {
             namespaced: !self.has('c'),
             custom: false,
             status: self.has('s'),
             generation,
-            names,
+            names: names.map_or(NameRule::Subdomain, |(_, rule)| rule),
             unconditional_update: !self.has('v'),
             create_on_update: self.has('u'),
             returns_deleted: self.has('d'),
         }
     }
 
-    fn scale(&self) -> Option<ScalePaths> {
-        let scales = matches!(
-            (self.group, self.plural),
-            ("", "replicationcontrollers") | (APPS, "deployments" | "replicasets" | "statefulsets")
-        );
-        scales.then(|| ScalePaths {
-            spec_replicas: ".spec.replicas".into(),
-            status_replicas: ".status.replicas".into(),
-            label_selector: Some(".spec.selector".into()),
-        })
-    }
-
-    fn categories(&self) -> Vec<String> {
-        const ALL: [&str; 10] = [
-            "pods",
-            "replicationcontrollers",
-            "services",
-            "daemonsets",
-            "deployments",
-            "replicasets",
-            "statefulsets",
-            "horizontalpodautoscalers",
-            "cronjobs",
-            "jobs",
-        ];
-        match self.group {
-            ADMISSION | "apiextensions.k8s.io" | "apiregistration.k8s.io" => vec!["api-extensions".into()],
-            _ if ALL.contains(&self.plural) => vec!["all".into()],
-            _ => Vec::new(),
-        }
-    }
-
     fn fields(&self) -> &'static [&'static str] {
-        match (self.group, self.plural) {
+        match (self.0, self.1) {
             ("", "pods") => &[
                 "spec.nodeName",
                 "spec.restartPolicy",

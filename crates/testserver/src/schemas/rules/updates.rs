@@ -41,16 +41,7 @@ fn pod(walk: &mut Walk, at: &At<'_>) {
     if !list(at.old("spec.tolerations")).iter().all(|old| at.list("spec.tolerations").contains(old)) {
         walk.forbid(at, "spec.tolerations", "existing tolerations can not be modified");
     }
-    let old_gates = list(at.old("spec.schedulingGates"));
-    for (index, _) in
-        at.list("spec.schedulingGates").iter().enumerate().filter(|(_, gate)| !old_gates.contains(gate))
-    {
-        walk.forbid(at, &format!("spec.schedulingGates[{index}].name"), "only deletion is allowed");
-    }
-    let is_gated = !old_gates.is_empty();
-    if is_gated {
-        gated(walk, at);
-    }
+    let is_gated = at.old("spec.schedulingGates").is_array();
     if !is_permitted(at.get("spec"), at.old("spec"), is_gated) {
         walk.forbid(at, "spec", "pod updates may not change other fields");
     }
@@ -72,23 +63,6 @@ fn is_permitted(spec: &Value, old: &Value, is_gated: bool) -> bool {
     });
     let keeps_affinity = !is_gated || is_same_except(&spec["affinity"], &old["affinity"], &["nodeAffinity"]);
     keeps_containers && keeps_affinity && is_same_except(spec, old, &mutable)
-}
-
-/// The node selector of a gated Pod can only become stricter. Its required node affinity can be set once.
-fn gated(walk: &mut Walk, at: &At<'_>) {
-    let selector = at.get("spec.nodeSelector");
-    let old = at.old("spec.nodeSelector").as_object();
-    if !old.into_iter().flatten().all(|(key, value)| selector.get(key) == Some(value)) {
-        walk.bad(at, "spec.nodeSelector", "only additions are allowed");
-    }
-    let key = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
-    let (new, old) = (at.list(key), list(at.old(key)));
-    if new.len() != old.len() && !old.is_empty() {
-        return walk.bad(at, key, "no additions or deletions are allowed");
-    }
-    for (index, _) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| new != old) {
-        walk.bad(at, &format!("{key}[{index}]"), "only additions are allowed");
-    }
 }
 
 /// A suspended Job can change its template: the scheduling of its Pods.
