@@ -16,8 +16,6 @@ checks! {
         list_maps_need_their_keys, group_has_a_dot_and_a_name_is_plural_and_group;
     "Fields that objects depend on are immutable: scope, kind, group and plural of a CRD, and stored versions.":
         names_and_scope_stay, stored_version_stays;
-    "A name is not accepted while a second CRD of the group uses it, and is accepted after that CRD releases the name.":
-        names_of_others_are_not_accepted;
     "A change of the metadata of a CRD does not increment its generation or close watches.":
         change_of_metadata_does_not_change_kind;
     "A change of a CRD's spec counts up its generation, and expires older versions for the watches of its kind."
@@ -247,26 +245,6 @@ async fn wait_reason(kind: &Custom<'_>, plural: &str, condition: usize, reason: 
         }
         sleep(LOOK_AGAIN).await;
     }
-}
-
-async fn names_of_others_are_not_accepted(place: Place) -> Result<()> {
-    let kind = install(&place).await?;
-    let other = kind.definition("gadgets", "Widget", json!([v1(plain())]));
-    place.admin().post(CRDS, &other).await?.expect(201)?;
-    let definition = wait_reason(&kind, "gadgets", 1, "NotAccepted").await?;
-    let condition = &definition["status"]["conditions"][0];
-    ensure!(condition["reason"] == "ListKindConflict" && condition["status"] == "False", "{definition}");
-    ensure!(condition["message"] == "\"WidgetList\" is already in use", "{definition}");
-    ensure!(
-        definition["status"]["acceptedNames"] == json!({"plural": "gadgets", "kind": ""}),
-        "{definition}"
-    );
-    let path = kind.all().replace("widgets", "gadgets");
-    ensure!(place.admin().get(&path).await?.status == 404);
-    place.admin().delete(&kind.crd("widgets")).await?.ok()?;
-    let definition = wait_reason(&kind, "gadgets", 1, "InitialNamesAccepted").await?;
-    ensure!(definition["status"]["acceptedNames"]["kind"] == "Widget", "{definition}");
-    kind.wait_served(&path).await
 }
 
 async fn change_of_metadata_does_not_change_kind(place: Place) -> Result<()> {

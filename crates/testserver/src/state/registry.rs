@@ -24,8 +24,6 @@ pub(crate) struct Registry {
     /// The table of each custom resource by group and plural. Tables of deleted CRDs stay, because a
     /// restore can restore the CRD.
     custom: BTreeMap<(Box<str>, Box<str>), TableId>,
-    /// The group of a CRD that was deleted in this step. Other CRDs of the group may now use its names.
-    pub freed: Option<String>,
 }
 
 impl Registry {

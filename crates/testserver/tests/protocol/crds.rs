@@ -339,25 +339,3 @@ async fn uncached_watch_reports_objects_deleted_with_their_definition() {
         }
     }
 }
-
-#[tokio::test]
-async fn conflicting_names_are_accepted_after_the_first_is_deleted() {
-    let server = server();
-    server.create(&crd()).unwrap();
-    let mut second = crd();
-    second["metadata"]["name"] = json!("gadgets.ex.test");
-    second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
-    server.create(&second).unwrap();
-    let gadgets = format!("{CRDS}/gadgets.ex.test");
-    let status = get(&server, &gadgets).await.json()["status"].clone();
-    assert_eq!(status["conditions"][0]["reason"], "ShortNamesConflict");
-    assert_eq!(status["conditions"][0]["message"], "\"wd\" is already in use");
-    assert_eq!(status["conditions"][1]["reason"], "NotAccepted");
-    let unserved = get(&server, &WIDGETS.replace("widgets", "gadgets")).await;
-    assert_eq!(unserved.code, 404);
-    delete(&server, &format!("{CRDS}/widgets.ex.test"), "").await;
-    let status = get(&server, &gadgets).await.json()["status"].clone();
-    assert_eq!(status["acceptedNames"]["shortNames"], json!(["wd"]));
-    assert_eq!(status["conditions"][1]["status"], "True");
-    assert_eq!(get(&server, &WIDGETS.replace("widgets", "gadgets")).await.code, 200);
-}

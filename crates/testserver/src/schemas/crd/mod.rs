@@ -5,7 +5,6 @@ pub(crate) mod cel;
 pub(crate) mod check;
 pub(crate) mod defaults;
 pub(crate) mod definition;
-pub(crate) mod names;
 pub(crate) mod scale;
 pub(crate) mod schema;
 pub(crate) mod status;

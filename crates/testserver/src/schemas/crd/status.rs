@@ -64,10 +64,22 @@ pub(crate) fn accepted(crd: &Object) -> Value {
     crd.get("status").and_then(|status| status.get("acceptedNames")).cloned().unwrap_or_else(|| json!({}))
 }
 
-pub(crate) fn accept(crd: &mut Object, names: Value) {
-    if let Some(status) = status_mut(crd) {
-        status.insert("acceptedNames".into(), names);
+/// Accepts the names in the spec of a CRD, and sets the two conditions. Returns whether the names have
+/// changed.
+pub(crate) fn accept_names(crd: &mut Object, now: &str) -> bool {
+    let wanted = crd.get("spec").and_then(|spec| spec.get("names")).cloned().unwrap_or_default();
+    if wanted == accepted(crd) {
+        return false;
     }
+    if let Some(status) = status_mut(crd) {
+        status.insert("acceptedNames".into(), wanted);
+    }
+    set(crd, &Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"), now);
+    if !is(crd, "Established") {
+        let message = "the initial names have been accepted";
+        set(crd, &Condition::new("Established", false, "Installing", message), now);
+    }
+    true
 }
 
 #[cfg(test)]

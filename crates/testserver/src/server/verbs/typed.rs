@@ -99,12 +99,12 @@ impl Server {
     ///
     /// # Errors
     /// Returns a status if the server rejects the CRD. Returns a status with the reason Conflict if the
-    /// server does not serve the kind, because another CRD uses one of its names.
+    /// CRD does not serve the version of `K`.
     pub fn install<K: CustomResourceExt>(&self) -> Result<(), Status> {
         let (api, name) = (K::api_resource(), K::crd_name());
         self.create_or_replace(&K::crd())?;
         self.target(&api.api_version, &api.kind, None, "").map(drop).map_err(|_| {
-            let text = format!("the server does not serve the CRD {name:?}: see its condition NamesAccepted");
+            let text = format!("the CRD {name:?} does not serve the version {}", api.api_version);
             Status::new(409, "Conflict", text)
         })
     }

@@ -84,7 +84,6 @@ pub(crate) fn finish(state: &mut State, name: &str) {
         state.store.close(table);
         state.store.forget_closed();
     }
-    state.registry.freed = Some(group.to_owned());
 }
 
 /// Rejects new objects of a CRD that is being deleted.

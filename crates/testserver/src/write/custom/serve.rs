@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::faults::open_watches::Command;
 use crate::schemas::crd::definition::{Defined, kinds, text};
-use crate::schemas::crd::names::{self, AcceptedNames};
 use crate::schemas::crd::status::{self, Condition};
 use crate::schemas::crd::{GROUP, PLURAL};
 use crate::schemas::kinds::kind::Kind;
@@ -34,40 +33,22 @@ pub(crate) fn stored(
     }
     let before = before.map(|before| before.object());
     serve(state, before.as_ref(), &entry.object(), shared);
-    accept_names(state, text(&Value::Object(entry.object()), "/spec/group"), shared);
+    accept_names(state, served, entry.object(), shared);
 }
 
-/// Accepts the names of all CRDs of a group. Repeats after each change, because a change can free names.
-pub(crate) fn accept_names(state: &mut State, group: &str, shared: &Shared) {
-    while accept_names_once(state, group, shared) {}
-}
-
-fn accept_names_once(state: &mut State, group: &str, shared: &Shared) -> bool {
-    let Some(crds) = state.registry.find(GROUP, "v1", PLURAL).cloned() else { return false };
-    let all = of_group(state, &crds, group);
-    let mut taken = AcceptedNames::default();
-    all.iter().for_each(|crd| taken.add(crd));
-    let now = shared.config.clock.timestamp(0);
-    for before in all {
-        let mut crd = before.clone();
-        if names::accept(&mut crd, &taken, &now) {
-            status_by_the_server(shared, &crds.kind, &before, &mut crd);
-            state.store.put(crds.table, Draft::new(&crds.kind, &crd));
-            establish(state, &crds, &mut crd, shared);
-            serve(state, Some(&before), &crd, shared);
-            return true;
-        }
+/// Accepts changed names of a CRD, even if another CRD of the group has the same names.
+fn accept_names(state: &mut State, crds: &Served, before: Object, shared: &Shared) {
+    let mut crd = before.clone();
+    if status::accept_names(&mut crd, &shared.config.clock.timestamp(0)) {
+        status_by_the_server(shared, &crds.kind, &before, &mut crd);
+        state.store.put(crds.table, Draft::new(&crds.kind, &crd));
+        establish(state, crds, &mut crd, shared);
+        serve(state, Some(&before), &crd, shared);
     }
-    false
-}
-
-fn of_group(state: &State, crds: &Served, group: &str) -> Vec<Object> {
-    let all = state.store.table(crds.table).objects().values().map(|entry| entry.object());
-    all.filter(|crd| crd.get("spec").is_some_and(|spec| text(spec, "/group") == group)).collect()
 }
 
 fn establish(state: &mut State, crds: &Served, crd: &mut Object, shared: &Shared) {
-    if status::is(crd, "NamesAccepted") && !status::is(crd, "Established") {
+    if !status::is(crd, "Established") {
         let message = "the initial names have been accepted";
         let before = crd.clone();
         let now = shared.config.clock.timestamp(0);
@@ -118,7 +99,7 @@ pub(crate) fn serve_restored(state: &mut State, shared: &Shared) {
 }
 
 fn is_served(crd: &Object) -> bool {
-    status::is(crd, "NamesAccepted") || status::is(crd, "Established")
+    status::is(crd, "Established")
 }
 
 /// Reads an object again with the current schema.
