@@ -80,12 +80,7 @@ async fn times_are_stored_in_utc(place: Place) -> Result<()> {
 
 async fn bytes_are_stored_in_canonical_base64(place: Place) -> Result<()> {
     let secrets = dry(&place.core("secrets"));
-    for (sent, stored) in [
-        (json!("YQ=="), "YQ=="),
-        (json!("YQ==\n"), "YQ=="),
-        (json!("YR=="), "YQ=="),
-        (json!([97, 98]), "YWI="),
-    ] {
+    for (sent, stored) in [(json!("YQ=="), "YQ=="), (json!("YQ==\n"), "YQ=="), (json!("YR=="), "YQ==")] {
         let created =
             place.admin().post(&secrets, &with("s", &json!({"data": {"k": sent}}))).await?.expect(201)?;
         ensure!(created["data"]["k"] == stored, "{created}");

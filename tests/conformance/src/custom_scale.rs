@@ -131,18 +131,12 @@ async fn custom_resource_has_counts_in_its_scale(place: Place) -> Result<()> {
     let all = install(&place).await?;
     create_fleet(&place, &all, json!({"size": 1})).await?;
     for (part, sent, field, why) in [
-        ("", json!({"spec": {"size": "x"}}), ".spec.size", "accessor error"),
-        ("", json!({"spec": {"size": 1.5}}), ".spec.size", "accessor error"),
-        ("", json!({"spec": []}), ".spec.size", "accessor error"),
+        ("", json!({"spec": {"size": "x"}}), ".spec.size", ""),
+        ("", json!({"spec": {"size": 1.5}}), ".spec.size", ""),
         ("", json!({"spec": {"size": -1}}), ".spec.size", "should be a non-negative integer"),
-        (
-            "",
-            json!({"spec": {"size": 99_999_999_999_u64}}),
-            ".spec.size",
-            "should be less than or equal to 2147483647",
-        ),
+        ("", json!({"spec": {"size": 99_999_999_999_u64}}), ".spec.size", ""),
         ("/status", json!({"status": {"size": -1}}), ".status.size", "should be a non-negative integer"),
-        ("/status", json!({"status": {"selector": 1}}), ".status.selector", "accessor error"),
+        ("/status", json!({"status": {"selector": 1}}), ".status.selector", ""),
     ] {
         let status = place.admin().patch(&format!("{all}/d{part}"), &sent).await?.refused(422, "Invalid")?;
         let causes = status["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);

@@ -1,6 +1,5 @@
-//! The JSONPath dialect of Kubernetes, which printer columns use: fields, indexes, wildcards and filters.
-
-use std::cmp::Ordering;
+//! The JSONPath dialect of Kubernetes, which printer columns use: fields, indexes, wildcards and
+//! filters.
 
 use serde_json::Value;
 
@@ -13,9 +12,14 @@ enum Step {
     Field(String),
     /// `*`: all children.
     Wildcard,
-    /// `[n]`, or `[start:end]`. A negative number counts from the end.
-    Slice(i64, Option<i64>),
-    Filter(Path, Option<(String, Path)>),
+    /// `[n]`. A negative number counts from the end.
+    Item(i64),
+    /// `[?(left == right)]` or `[?(left != right)]`. Without `right`, the item must contain `left`.
+    Filter {
+        left: Path,
+        right: Option<Path>,
+        is_equal: bool,
+    },
     Literal(Value),
 }
 
@@ -70,21 +74,14 @@ fn field<'a>(text: &'a str, steps: &mut Vec<Step>) -> &'a str {
     chars.as_str()
 }
 
-/// Parses the content of `[…]`: a wildcard, a key, an index or a range.
+/// Parses the content of `[…]`: a wildcard, a key or an index.
 fn array<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
     let (inner, tail) = text.split_once(']')?;
     let key = inner.strip_prefix(['\'', '"']).and_then(|key| key.strip_suffix(['\'', '"']));
-    match (key, inner.split_once(':')) {
-        (Some(key), _) => steps.extend(Path::parse(&format!(".{key}"))?.0),
-        _ if inner == "*" => steps.push(Step::Wildcard),
-        (None, None) => {
-            let index: i64 = inner.parse().ok()?;
-            steps.push(Step::Slice(index, index.checked_add(1).filter(|end| *end != 0)));
-        }
-        (None, Some((start, end))) => {
-            let bound = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
-            steps.push(Step::Slice(bound(start)?.unwrap_or(0), bound(end)?));
-        }
+    match key {
+        Some(key) => steps.extend(Path::parse(&format!(".{key}"))?.0),
+        None if inner == "*" => steps.push(Step::Wildcard),
+        None => steps.push(Step::Item(inner.parse().ok()?)),
     }
     Some(tail)
 }
@@ -92,17 +89,13 @@ fn array<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
 /// Parses the filter after `[?(`.
 fn filter<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
     let (inner, tail) = text.split_once(")]")?;
-    let is_operator = |c: char| matches!(c, '!' | '<' | '=' | '>');
-    let comparison = match inner.find(is_operator) {
-        None => None,
-        Some(at) => {
-            let right = inner.get(at..)?.trim_start_matches(is_operator);
-            let operator = inner.get(at..inner.len() - right.len())?;
-            Some((operator.to_owned(), Path::parse(right)?))
-        }
+    let is_equal = !inner.contains("!=");
+    let (left, right) = match inner.split_once("==").or_else(|| inner.split_once("!=")) {
+        Some((left, right)) => (left, Some(Path::parse(right)?)),
+        None if inner.contains(['<', '>']) => return None,
+        None => (inner, None),
     };
-    let left = inner.split(is_operator).next()?;
-    steps.push(Step::Filter(Path::parse(left)?, comparison));
+    steps.push(Step::Filter { left: Path::parse(left)?, right, is_equal });
     Some(tail)
 }
 
@@ -116,42 +109,20 @@ impl Step {
                 Value::Object(map) => map.values().collect(),
                 _ => items().iter().collect(),
             },
-            Self::Slice(start, end) => {
-                let length = items().len();
-                let from_end = |index: i64| match usize::try_from(index) {
-                    Ok(index) => Some(index),
-                    Err(_) => length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?),
-                };
-                let end = end.map_or(Some(length), from_end);
-                let part = from_end(*start).zip(end).and_then(|(start, end)| items().get(start..end));
-                part.unwrap_or_default().iter().collect()
+            Self::Item(index) => {
+                let from_end = || items().len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
+                let index = usize::try_from(*index).ok().or_else(from_end);
+                index.and_then(|index| items().get(index)).into_iter().collect()
             }
-            Self::Filter(left, comparison) => {
-                items().iter().filter(|item| accepts(item, left, comparison.as_ref())).collect()
+            Self::Filter { left, right, is_equal } => {
+                let accepts = |item: &&Value| {
+                    let lefts = left.find(item);
+                    let Some(right) = right else { return !lefts.is_empty() };
+                    let both = lefts.first().zip(right.find(item).first().copied());
+                    both.is_some_and(|(left, right)| (*left == right) == *is_equal)
+                };
+                items().iter().filter(accepts).collect()
             }
         }
     }
-}
-
-/// Returns whether a filter accepts an item. Values of different types do not match.
-fn accepts(item: &Value, left: &Path, comparison: Option<&(String, Path)>) -> bool {
-    let lefts = left.find(item);
-    let Some((operator, right)) = comparison else { return !lefts.is_empty() };
-    let rights = right.find(item);
-    let (Some(left), Some(right)) = (lefts.first(), rights.first()) else { return false };
-    let order = match (left, right) {
-        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-        (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
-        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
-        _ => None,
-    };
-    order.is_some_and(|order| match operator.as_str() {
-        "==" => order == Ordering::Equal,
-        "!=" => order != Ordering::Equal,
-        "<" => order == Ordering::Less,
-        ">" => order == Ordering::Greater,
-        "<=" => order != Ordering::Greater,
-        ">=" => order != Ordering::Less,
-        _ => false,
-    })
 }

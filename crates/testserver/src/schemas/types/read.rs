@@ -213,7 +213,6 @@ impl Reader {
                     *value = text.into();
                 }
             }
-            (Base::Bytes, Value::Array(_)) => *value = listed_bytes(value, path)?,
             (Base::Time, Value::String(text)) => *value = stored(times::time(text))?,
             (Base::MicroTime, Value::String(text)) => *value = stored(times::micro_time(text))?,
             (Base::Quantity, _) => {
@@ -277,21 +276,6 @@ fn stored(read: Result<String, String>) -> Result<Value, String> {
     let time = read?;
     let is_none = matches!(time.as_str(), "0001-01-01T00:00:00Z" | "0001-01-01T00:00:00.000000Z");
     Ok(if is_none { Value::Null } else { time.into() })
-}
-
-/// Decodes bytes that were sent as a list of numbers.
-fn listed_bytes(value: &Value, path: Path<'_>) -> Result<Value, String> {
-    use base64::Engine as _;
-    let items = value.as_array().into_iter().flatten();
-    let read = items.map(|item| match item {
-        Value::Null => Ok(0),
-        item => {
-            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
-            byte.ok_or_else(|| mismatch(item, "uint8", path))
-        }
-    });
-    let bytes = read.collect::<Result<Vec<u8>, String>>()?;
-    Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
 }
 
 /// Returns the stored form of a quantity, if it differs from the text that was sent.

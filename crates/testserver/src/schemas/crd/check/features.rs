@@ -28,9 +28,8 @@ pub(super) fn subresources(version: &Value, at: &str) -> Vec<Cause> {
 
 pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
     let mut causes = Vec::new();
-    for (index, column) in columns.into_iter().flatten().enumerate() {
+    for (index, column) in node::list(version, "additionalPrinterColumns").iter().enumerate() {
         let field = |key: &str| format!("{at}[{index}].{key}");
         if text(column, "name").is_empty() {
             causes.push(Cause::required(&field("name"), ""));
@@ -51,34 +50,24 @@ pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
 const MAX_SELECTABLE_FIELDS: u64 = 8;
 
 pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {
-    let fields = version.get("selectableFields").and_then(Value::as_array);
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
     let (mut causes, mut seen) = (Vec::new(), Vec::new());
-    for (index, entry) in fields.into_iter().flatten().enumerate() {
+    for (index, entry) in node::list(version, "selectableFields").iter().enumerate() {
         let (field, path) = (format!("{at}[{index}].jsonPath"), text(entry, "jsonPath"));
-        let names = path.trim_start_matches('.').split('.');
-        let found = names.into_iter().try_fold(schema, |at, name| node::property(at, name));
+        let mut names = path.trim_start_matches('.').split('.');
+        let found = names.try_fold(schema, |at, name| node::property(at, name));
         let kind = found.map_or("", |found| text(found, "type"));
-        let detail = match path {
-            "" => {
-                causes.push(Cause::required(&field, ""));
-                continue;
-            }
-            _ if found.is_none() => "is an invalid path: does not refer to a valid field",
-            path if path.starts_with(".metadata") => "must not point to fields in metadata",
-            _ if !["string", "boolean", "integer"].contains(&kind) => {
-                "must point to a field of type string, boolean or integer"
-            }
-            path if seen.contains(&path) => {
-                causes.push(Cause::duplicate(&field, &format!("{path:?}")));
-                continue;
-            }
-            path => {
-                seen.push(path);
-                continue;
-            }
-        };
-        causes.push(Cause::invalid_text(&field, path, detail));
+        let is_simple = matches!(kind, "string" | "boolean" | "integer") && !path.starts_with(".metadata");
+        if path.is_empty() {
+            causes.push(Cause::required(&field, ""));
+        } else if !is_simple {
+            let detail = "must point to a field of type string, boolean or integer outside of metadata";
+            causes.push(Cause::invalid_text(&field, path, detail));
+        } else if seen.contains(&path) {
+            causes.push(Cause::duplicate(&field, &format!("{path:?}")));
+        } else {
+            seen.push(path);
+        }
     }
     if seen.len() as u64 > MAX_SELECTABLE_FIELDS {
         causes.push(Cause::too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));

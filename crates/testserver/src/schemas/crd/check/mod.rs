@@ -1,7 +1,7 @@
 //! Validation of CRDs, with the messages and the order of kube-apiserver.
 //!
-//! If all versions have the same schema, subresources, columns or selectable fields, the real server
-//! stores them once. It then reports their errors once, under `spec`.
+//! The real server stores the schema, subresources, columns and selectable fields of a single version under
+//! `spec`, and reports their errors there.
 
 mod conversion;
 mod features;
@@ -32,7 +32,6 @@ pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     }
     causes.extend(spec::check(crd));
     causes.extend(stored_versions(crd));
-    causes.extend(unknown_fields_kept(spec, None));
     causes
 }
 
@@ -51,7 +50,6 @@ pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
         }
     }
     causes.extend(stored_versions(after));
-    causes.extend(unknown_fields_kept(spec, Some(old)));
     causes
 }
 
@@ -77,20 +75,6 @@ fn stored_versions(crd: &Object) -> Vec<Cause> {
         causes.push(Cause::invalid_text(&format!("{FIELD}[{index}]"), name, text));
     }
     causes
-}
-
-fn unknown_fields_kept(spec: &Value, before: Option<&Value>) -> Option<Cause> {
-    let kept = |spec: &Value| node::flag(spec, "preserveUnknownFields");
-    let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-    (kept(spec) && !before.is_some_and(kept))
-        .then(|| Cause::invalid("spec.preserveUnknownFields", "true", text))
-}
-
-/// Returns whether all versions have the same value at this pointer.
-fn is_shared(crd: &Object, pointer: &str) -> bool {
-    let value_at = |version: &Value| version.pointer(pointer).cloned().filter(|value| !value.is_null());
-    let first = versions(crd).next().and_then(value_at);
-    first.is_some() && versions(crd).all(|version| value_at(version) == first)
 }
 
 #[cfg(test)]

@@ -14,8 +14,7 @@ const AT_ROOT: &str = "description type format title maximum exclusiveMaximum mi
     x-kubernetes-preserve-unknown-fields x-kubernetes-validations";
 
 /// Validates the schema at the field `at`. `status` is true if the status subresource is enabled.
-pub(super) fn check(schema: Option<&Value>, at: &str, status: bool) -> Vec<Cause> {
-    let Some(schema) = schema.filter(|schema| schema.is_object()) else { return Vec::new() };
+pub(super) fn check(schema: &Value, at: &str, status: bool) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     if status {
         causes.extend(root_of_status(schema, at));

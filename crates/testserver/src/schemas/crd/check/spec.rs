@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::schemas::crd::check::{conversion, features, is_shared, names, schema};
+use crate::schemas::crd::check::{conversion, features, names, schema};
 use crate::schemas::crd::definition::{text, versions};
 use crate::schemas::crd::schema::node::{self, flag};
 use crate::status::Cause;
 use crate::wire::names::{LABEL_1035, is_label_1035, is_subdomain};
 use crate::wire::object::Object;
-
-/// The pointer to the schema of a version.
-const SCHEMA: &str = "/schema/openAPIV3Schema";
 
 pub(super) fn check(crd: &Object) -> Vec<Cause> {
     let null = Value::Null;
@@ -38,51 +35,30 @@ fn group(group: &str) -> Option<Cause> {
     }
 }
 
-/// Returns the versions whose values at `pointer` are validated, with the fields of these values. If all
-/// versions have the same value, the real server stores it once and reports its errors in `spec`.
-fn places<'a>(crd: &'a Object, pointer: &str, shared: &str) -> Vec<(&'a Value, String)> {
-    if is_shared(crd, pointer) {
-        return versions(crd).take(1).map(|version| (version, format!("spec.{shared}"))).collect();
-    }
-    let own = pointer.replace('/', ".");
-    let field = |index| format!("spec.versions[{index}]{own}");
-    versions(crd).enumerate().map(|(index, version)| (version, field(index))).collect()
-}
-
 fn each_version(crd: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
+    let is_single = versions(crd).count() == 1;
     for (index, version) in versions(crd).enumerate() {
         let at = format!("spec.versions[{index}]");
+        let place = if is_single { "spec" } else { &at };
         let name = node::text(version, "name");
         if !is_label_1035(name) {
             causes.push(Cause::invalid_text(&format!("{at}.name"), name, LABEL_1035));
         }
-        if !version.pointer(SCHEMA).is_some_and(Value::is_object) {
-            causes.push(Cause::required(&format!("{at}.schema.openAPIV3Schema"), ""));
+        let schema = version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object());
+        match schema {
+            Some(schema) => {
+                let part = if is_single { "validation" } else { "schema" };
+                let status = version.pointer("/subresources/status").is_some_and(|status| !status.is_null());
+                causes.extend(schema::check(schema, &format!("{place}.{part}.openAPIV3Schema"), status));
+            }
+            None => causes.push(Cause::required(&format!("{at}.schema.openAPIV3Schema"), "")),
         }
-        causes.extend(deprecation(version, &at));
-    }
-    for (version, at) in places(crd, SCHEMA, "validation.openAPIV3Schema") {
-        let status = version.pointer("/subresources/status").is_some_and(|status| !status.is_null());
-        causes.extend(schema::check(version.pointer(SCHEMA), &at, status));
-    }
-    for (version, at) in places(crd, "/subresources", "subresources") {
-        causes.extend(features::subresources(version, &at));
-    }
-    for (version, at) in places(crd, "/additionalPrinterColumns", "additionalPrinterColumns") {
-        causes.extend(features::columns(version, &at));
-    }
-    for (version, at) in places(crd, "/selectableFields", "selectableFields") {
-        causes.extend(features::selectable_fields(version, &at));
+        causes.extend(features::subresources(version, &format!("{place}.subresources")));
+        causes.extend(features::columns(version, &format!("{place}.additionalPrinterColumns")));
+        causes.extend(features::selectable_fields(version, &format!("{place}.selectableFields")));
     }
     causes
-}
-
-fn deprecation(version: &Value, at: &str) -> Option<Cause> {
-    let warning = version.get("deprecationWarning").and_then(Value::as_str)?;
-    let detail = "can only be set for deprecated versions";
-    let field = format!("{at}.deprecationWarning");
-    (!flag(version, "deprecated")).then(|| Cause::invalid_text(&field, warning, detail))
 }
 
 /// Validates the versions as a list.

@@ -182,9 +182,9 @@ fn features_of_a_version_are_checked() {
     assert_eq!(
         with("selectableFields", fields),
         [
-            "spec.selectableFields[0].jsonPath: Invalid value: \".spec.o\": must point to a field of type string, boolean or integer",
+            "spec.selectableFields[0].jsonPath: Invalid value: \".spec.o\": must point to a field of type string, boolean or integer outside of metadata",
             "spec.selectableFields[2].jsonPath: Duplicate value: \".spec.x\"",
-            "spec.selectableFields[3].jsonPath: Invalid value: \".spec.z\": is an invalid path: does not refer to a valid field",
+            "spec.selectableFields[3].jsonPath: Invalid value: \".spec.z\": must point to a field of type string, boolean or integer outside of metadata",
         ]
     );
     assert_eq!(

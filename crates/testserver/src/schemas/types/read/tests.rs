@@ -92,8 +92,7 @@ fn type_errors_name_the_field() {
     }
     let bytes = |value: Value| read_as("Secret", json!({"data": {"a": value}}));
     assert_eq!(bytes(json!("!!")), Err("illegal base64 data at input byte 0".into()));
-    assert_eq!(bytes(json!([256])), at("data.a", "number", "uint8"));
-    assert_eq!(bytes(json!([97, 98])).unwrap().0["data"], json!({"a": "YWI="}));
+    assert_eq!(bytes(json!([97, 98])), at("data.a", "array", "base64"));
     assert_eq!(bytes(Value::Null).unwrap().0["data"], json!({"a": ""}));
 }
 

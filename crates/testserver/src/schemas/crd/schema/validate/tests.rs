@@ -226,7 +226,7 @@ fn several_errors_have_the_order_of_the_real_server() {
         errors(json!({"size": 2.5})),
         [
             r#"TypeInvalid spec.size: Invalid value: "number": spec.size in body must be of type integer: "number""#,
-            r#"Invalid <nil>: Invalid value: "": Checked value must be of type integer (default format) in spec.size"#,
+            r#"Invalid <nil>: Invalid value: "": Checked value must be of type integer with format default in spec.size"#,
             "Invalid spec.size: Invalid value: 2.5: spec.size in body should be a multiple of 2",
         ]
     );
