@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schemas::crd::schema::node::{text, texts};
+use crate::schemas::crd::schema::node::{list, text};
 use crate::status::Cause;
 
 pub(super) fn check(spec: &Value) -> Vec<Cause> {
@@ -10,32 +10,29 @@ pub(super) fn check(spec: &Value) -> Vec<Cause> {
         return Vec::new();
     };
     let mut causes = Vec::new();
-    let strategy = text(conversion, "strategy");
-    match strategy {
-        "" => causes.push(Cause::required("spec.conversion.strategy", "")),
-        "None" | "Webhook" => {}
-        other => causes.push(Cause::unsupported("spec.conversion.strategy", other, &["None", "Webhook"])),
-    }
     let given = |pointer: &str| conversion.pointer(pointer).is_some_and(|value| !value.is_null());
-    let (client_field, reviews_field) =
-        ("spec.conversion.webhookClientConfig", "spec.conversion.conversionReviewVersions");
-    let reviews: Vec<&str> =
-        conversion.get("webhook").into_iter().flat_map(|w| texts(w, "conversionReviewVersions")).collect();
-    let client = "/webhook/clientConfig";
-    if strategy != "Webhook" {
-        let text = "should not be set when strategy is not set to Webhook";
-        let set = [(given(client), client_field), (!reviews.is_empty(), reviews_field)];
-        causes.extend(set.iter().filter(|(is, _)| *is).map(|(_, field)| Cause::forbidden(field, text)));
-        return causes;
-    }
-    if given(&format!("{client}/url")) == given(&format!("{client}/service")) {
-        causes.push(Cause::required(client_field, "exactly one of url or service is required"));
-    }
-    if reviews.is_empty() {
-        causes.push(Cause::required(reviews_field, ""));
-    } else if !reviews.iter().any(|version| ["v1", "v1beta1"].contains(version)) {
-        let shown = Value::from(reviews).to_string();
-        causes.push(Cause::invalid(reviews_field, &shown, "must include at least one of v1, v1beta1"));
+    let client = "spec.conversion.webhookClientConfig";
+    match text(conversion, "strategy") {
+        "" => causes.push(Cause::required("spec.conversion.strategy", "")),
+        "None" if given("/webhook/clientConfig") => {
+            causes.push(Cause::forbidden(client, "should not be set when strategy is not set to Webhook"));
+        }
+        "None" => {}
+        "Webhook" => {
+            if given("/webhook/clientConfig/url") == given("/webhook/clientConfig/service") {
+                causes.push(Cause::required(client, "exactly one of url or service is required"));
+            }
+            let reviews = conversion.get("webhook").map_or(&[][..], |w| list(w, "conversionReviewVersions"));
+            if !reviews.iter().any(|version| *version == "v1" || *version == "v1beta1") {
+                let detail = "must include at least one of v1, v1beta1";
+                let field = "spec.conversion.conversionReviewVersions";
+                causes.push(match reviews {
+                    [] => Cause::required(field, ""),
+                    _ => Cause::invalid(field, &Value::from(reviews).to_string(), detail),
+                });
+            }
+        }
+        other => causes.push(Cause::unsupported("spec.conversion.strategy", other, &["None", "Webhook"])),
     }
     causes
 }

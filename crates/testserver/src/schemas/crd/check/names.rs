@@ -2,46 +2,37 @@
 
 use serde_json::Value;
 
-use crate::schemas::crd::definition::text;
-use crate::schemas::crd::schema::node::texts;
+use crate::schemas::crd::schema::node::{text, texts};
 use crate::status::Cause;
 use crate::wire::names::{LABEL_1035, is_label_1035};
 
 pub(super) fn check(spec: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for key in ["plural", "singular", "kind", "listKind"] {
-        if text(spec, &format!("/names/{key}")).is_empty() {
-            causes.push(Cause::required(&format!("spec.names.{key}"), ""));
-        }
-    }
     let names = spec.get("names").unwrap_or(&Value::Null);
-    let name = |key: &str| names.get(key).and_then(Value::as_str).unwrap_or("");
-    for key in ["plural", "singular"] {
-        causes.extend(label(&format!("spec.names.{key}"), name(key)));
-    }
-    for key in ["kind", "listKind"] {
-        let value = name(key);
-        if !value.is_empty() && !is_label_1035(&value.to_lowercase()) {
+    for key in ["plural", "singular", "kind", "listKind"] {
+        let (field, name) = (format!("spec.names.{key}"), text(names, key));
+        if name.is_empty() {
+            causes.push(Cause::required(&field, ""));
+        } else if ["plural", "singular"].contains(&key) {
+            causes.extend(label(&field, name));
+        } else if !is_label_1035(&name.to_lowercase()) {
             let detail = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
-            causes.push(Cause::invalid_text(&format!("spec.names.{key}"), value, &detail));
+            causes.push(Cause::invalid_text(&field, name, &detail));
         }
     }
-    for (index, short) in texts(names, "shortNames").enumerate() {
-        causes.extend(label(&format!("spec.names.shortNames[{index}]"), short));
+    for key in ["shortNames", "categories"] {
+        for (index, name) in texts(names, key).enumerate() {
+            causes.extend(label(&format!("spec.names.{key}[{index}]"), name));
+        }
     }
-    let (kind, list_kind) = (name("kind"), name("listKind"));
+    let (kind, list_kind) = (text(names, "kind"), text(names, "listKind"));
     if !kind.is_empty() && kind == list_kind {
         let detail = "kind and listKind may not be the same";
         causes.push(Cause::invalid_text("spec.names.listKind", list_kind, detail));
     }
-    for (index, category) in texts(names, "categories").enumerate() {
-        causes.extend(label(&format!("spec.names.categories[{index}]"), category));
-    }
     causes
 }
 
-/// Checks a label. An empty label is permitted.
-pub(super) fn label(field: &str, value: &str) -> Option<Cause> {
-    let good = value.is_empty() || is_label_1035(value);
-    (!good).then(|| Cause::invalid_text(field, value, LABEL_1035))
+fn label(field: &str, value: &str) -> Option<Cause> {
+    (!is_label_1035(value)).then(|| Cause::invalid_text(field, value, LABEL_1035))
 }

@@ -8,17 +8,9 @@ use crate::schemas::crd::schema::prune::prune_value;
 use crate::schemas::crd::schema::validate::Validator;
 use crate::status::Cause;
 
-/// The keywords that are permitted at the root if the status subresource is enabled.
-const AT_ROOT: &str = "description type format title maximum exclusiveMaximum minimum exclusiveMinimum maxLength \
-    minLength pattern maxItems minItems uniqueItems multipleOf required items properties externalDocs example \
-    x-kubernetes-preserve-unknown-fields x-kubernetes-validations";
-
-/// Validates the schema at the field `at`. `status` is true if the status subresource is enabled.
-pub(super) fn check(schema: &Value, at: &str, status: bool) -> Vec<Cause> {
+/// Validates the schema at the field `at`.
+pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    if status {
-        causes.extend(root_of_status(schema, at));
-    }
     if flag(schema, "nullable") {
         causes.push(Cause::forbidden(&format!("{at}.nullable"), "nullable cannot be true at the root"));
     }
@@ -62,21 +54,6 @@ fn expressions(schema: &Value, at: &str) -> Option<Cause> {
     let detail = "kube-testserver was built without its feature `cel`, so it cannot evaluate \
                   x-kubernetes-validations; enable the feature, or remove the rules";
     node::any(schema, &node::has_rules).then(|| Cause::forbidden(at, detail))
-}
-
-/// Rejects keywords at the root that would be lost when the server validates only the status.
-fn root_of_status(schema: &Value, at: &str) -> Option<Cause> {
-    let kind = text(schema, "type");
-    if !kind.is_empty() && kind != "object" {
-        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        return Some(Cause::invalid_text(&format!("{at}.type"), kind, detail));
-    }
-    let keywords = schema.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    let lost = keywords.map(|(key, _)| key).find(|key| !AT_ROOT.split(' ').any(|allowed| allowed == *key))?;
-    let detail = format!(
-        "only [{AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
-    );
-    Some(Cause::invalid(at, lost, &detail))
 }
 
 /// The context of a node in the schema.

@@ -49,8 +49,7 @@ fn each_version(crd: &Object) -> Vec<Cause> {
         match schema {
             Some(schema) => {
                 let part = if is_single { "validation" } else { "schema" };
-                let status = version.pointer("/subresources/status").is_some_and(|status| !status.is_null());
-                causes.extend(schema::check(schema, &format!("{place}.{part}.openAPIV3Schema"), status));
+                causes.extend(schema::check(schema, &format!("{place}.{part}.openAPIV3Schema")));
             }
             None => causes.push(Cause::required(&format!("{at}.schema.openAPIV3Schema"), "")),
         }

@@ -5,15 +5,10 @@ use serde_json::{Map, Value};
 use crate::schemas::crd::schema::node;
 use crate::status::Cause;
 
+/// Checks the number of items.
 pub(super) fn list(schema: &Value, value: &Value, name: &str, at: &str) -> Vec<Cause> {
     let Value::Array(list) = value else { return Vec::new() };
-    let mut causes = size(schema, list.len(), ["minItems", "maxItems"], "items", name, at);
-    let repeated = || list.iter().enumerate().any(|(index, item)| list.iter().take(index).any(|i| i == item));
-    if node::flag(schema, "uniqueItems") && repeated() {
-        let text = format!("{name} in body shouldn't contain duplicates");
-        causes.push(Cause::invalid(at, &value.to_string(), &text));
-    }
-    causes
+    size(schema, list.len(), ["minItems", "maxItems"], "items", name, at)
 }
 
 /// Checks the number of fields, and fields that `additionalProperties: false` forbids.

@@ -1,5 +1,7 @@
 //! Checks of a value by its type: types, texts, numbers and enums.
 
+use std::cmp::Ordering;
+
 use regex::Regex;
 use serde_json::Value;
 
@@ -73,25 +75,21 @@ pub(super) fn number(schema: &Value, value: &Value, name: &str, at: &str) -> Vec
     let invalid =
         |detail: String| Cause::invalid(at, &value.to_string(), &format!("{name} in body {detail}"));
     let limit = |key: &str| schema.get(key).and_then(Value::as_f64).map(|limit| bound(value, limit));
-    let is_exclusive = |key: &str| node::flag(schema, key);
     let mut causes: Vec<Cause> = out_of_range(schema, value, name).into_iter().collect();
     let number = value.as_f64().unwrap_or(f64::NAN);
     let factor = schema.get("multipleOf").and_then(Value::as_f64);
     if let Some(factor) = factor.filter(|factor| !is_multiple(number, *factor)) {
         causes.push(invalid(format!("should be a multiple of {}", factor)));
     }
-    if let Some(limit) = limit("minimum") {
-        if is_exclusive("exclusiveMinimum") && number <= limit {
-            causes.push(invalid(format!("should be greater than {limit}")));
-        } else if number < limit {
-            causes.push(invalid(format!("should be greater than or equal to {limit}")));
-        }
-    }
-    if let Some(limit) = limit("maximum") {
-        if is_exclusive("exclusiveMaximum") && number >= limit {
-            causes.push(invalid(format!("should be less than {limit}")));
-        } else if number > limit {
-            causes.push(invalid(format!("should be less than or equal to {limit}")));
+    for (key, exclusive, word, order) in [
+        ("minimum", "exclusiveMinimum", "greater", Ordering::Less),
+        ("maximum", "exclusiveMaximum", "less", Ordering::Greater),
+    ] {
+        let Some(limit) = limit(key) else { continue };
+        let is_exclusive = node::flag(schema, exclusive);
+        if number.partial_cmp(&limit) == Some(order) || (is_exclusive && number == limit) {
+            let equal = if is_exclusive { "" } else { " or equal to" };
+            causes.push(invalid(format!("should be {word} than{equal} {limit}")));
         }
     }
     causes
