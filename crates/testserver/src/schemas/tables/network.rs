@@ -9,7 +9,6 @@ use crate::schemas::tables::values::{default_name, first_three, int, items, join
 
 /// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("endpoints", |object, _| endpoints(object).into()),
     ("ingress_class_name", {
         |class, _| default_name(class, "ingressclass.kubernetes.io/is-default-class").into()
     }),
@@ -31,30 +30,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         or(&first_three(&ports.collect::<Vec<_>>()), "<unset>").into()
     }),
 ];
-
-fn endpoints(endpoints: &Value) -> String {
-    let subsets = items(endpoints, "/subsets");
-    if subsets.is_empty() {
-        return "<none>".into();
-    }
-    let mut all = Vec::new();
-    for subset in subsets {
-        let addresses = items(subset, "/addresses").iter().map(|address| text(address, "/ip"));
-        let ports = items(subset, "/ports");
-        if ports.is_empty() {
-            all.extend(addresses.map(str::to_owned));
-            continue;
-        }
-        for port in ports {
-            let port = int(port, "/port");
-            all.extend(addresses.clone().map(|ip| match ip.contains(':') {
-                true => format!("[{ip}]:{port}"),
-                false => format!("{ip}:{port}"),
-            }));
-        }
-    }
-    first_three(&all)
-}
 
 fn ingress_hosts(ingress: &Value) -> String {
     let hosts = items(ingress, "/spec/rules").iter().map(|rule| text(rule, "/host").to_owned());

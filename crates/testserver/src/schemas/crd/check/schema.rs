@@ -103,11 +103,8 @@ fn unsupported(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<
     let additional = schema.get("additionalProperties").filter(|value| !value.is_null());
     let both = additional.is_some_and(|value| *value != true) && properties(schema).next().is_some();
     let items_are_list = schema.get("items").is_some_and(Value::is_array);
-    let embedded = context.meta && node::is_embedded(schema);
     for (is_wrong, key, detail) in [
-        (kind == "null", "type", "type cannot be set to null, use nullable as an alternative"),
         (items_are_list, "items", "items must be a schema object and not an array"),
-        (embedded, "x-kubernetes-embedded-resource", "must not be used inside of resource meta"),
         (flag(schema, "uniqueItems"), "uniqueItems", "uniqueItems cannot be set to true"),
         (both, "additionalProperties", "additionalProperties and properties are mutual exclusive"),
     ] {

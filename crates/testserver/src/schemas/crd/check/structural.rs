@@ -57,15 +57,6 @@ fn extensions(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     } else if kind.is_empty() && !int_or_string && !preserves {
         causes.push(Cause::required(&field, "must not be empty"));
     }
-    if embedded && !matches!(node::additional(schema), Additional::Unknown) {
-        let detail = "must not be used if x-kubernetes-embedded-resource is set";
-        causes.push(Cause::forbidden(&format!("{at}.additionalProperties"), detail));
-    }
-    if embedded && !preserves && properties(schema).next().is_none() {
-        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
-                   x-kubernetes-preserve-unknown-fields";
-        causes.push(Cause::required(&format!("{at}.properties"), detail));
-    }
 }
 
 /// Checks kind, apiVersion and metadata of an object. A schema may restrict only the name in the
