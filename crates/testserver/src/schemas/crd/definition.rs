@@ -27,7 +27,6 @@ pub(crate) fn storage_version(crd: &Object) -> Option<&Value> {
     versions(crd).find(|version| flag(version, "storage"))
 }
 
-/// The kind of one version of a CRD.
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub kind: Kind,

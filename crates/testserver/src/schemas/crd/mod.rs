@@ -9,6 +9,5 @@ pub(crate) mod scale;
 pub(crate) mod schema;
 pub(crate) mod status;
 
-/// The group and plural name of CRDs.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";

@@ -4,7 +4,6 @@ use crate::schemas::kinds::kind::ScalePaths;
 use crate::status::Cause;
 use crate::wire::object::Object;
 
-/// The error for an invalid count.
 pub(crate) const NEGATIVE: &str = "should be a non-negative integer";
 
 /// Validates the scale fields in the status of a custom resource, and in its spec if `spec` is true.

@@ -59,7 +59,6 @@ pub(crate) fn set(crd: &mut Object, condition: &Condition, now: &str) -> bool {
     true
 }
 
-/// Returns the accepted names.
 pub(crate) fn accepted(crd: &Object) -> Value {
     crd.get("status").and_then(|status| status.get("acceptedNames")).cloned().unwrap_or_else(|| json!({}))
 }

@@ -97,7 +97,6 @@ const REVIEWS: &[Row] = &[
     Row("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", "", "c"),
 ];
 
-/// Returns the review kinds.
 pub(crate) fn reviews() -> impl Iterator<Item = Kind> {
     REVIEWS.iter().map(Row::kind)
 }
@@ -113,7 +112,6 @@ pub(crate) static BINDING: LazyLock<Kind> = LazyLock::new(|| Row("", "bindings",
 pub(crate) static KINDS: LazyLock<Vec<Arc<Kind>>> =
     LazyLock::new(|| TABLE.iter().map(|row| Arc::new(row.kind())).collect());
 
-/// Returns a copy of all built-in kinds.
 #[cfg(test)]
 pub(crate) fn kinds() -> Vec<Kind> {
     TABLE.iter().map(Row::kind).collect()

@@ -172,7 +172,6 @@ fn pod_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the objects of a list.
 pub(crate) fn items<'a>(
     parent: &'a mut Map<String, Value>,
     list: &str,

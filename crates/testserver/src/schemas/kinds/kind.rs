@@ -35,9 +35,7 @@ pub(crate) struct Kind {
     pub scale: Option<ScalePaths>,
     /// The rules for field ownership and merging.
     pub merging: LazyMerging,
-    /// The schemas of a custom resource.
     pub schemas: Option<Schemas>,
-    /// The table columns of a custom resource.
     pub columns: Option<Arc<Columns>>,
 }
 
@@ -93,7 +91,6 @@ pub(crate) struct Rules {
 /// The changes that increment `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind has no generation.
     None,
     /// A change of the spec increments the generation.
     Spec,
@@ -104,7 +101,6 @@ pub(crate) enum Generation {
     Everything,
 }
 
-/// A selectable field.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub name: String,
@@ -196,7 +192,6 @@ impl Kind {
         })
     }
 
-    /// Returns the columns of tables.
     pub(crate) fn columns(&self) -> Arc<Columns> {
         self.columns.clone().unwrap_or_else(|| tables::builtin_columns(&self.group, &self.plural))
     }

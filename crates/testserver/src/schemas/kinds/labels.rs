@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use crate::status::Cause;
 use crate::wire::qualified::{name_complaints, value_complaints};
 
-/// Reports invalid labels.
 pub(crate) fn labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let invalid = |text: &str, detail: &String| Cause::invalid_text("metadata.labels", text, detail);
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {

@@ -8,7 +8,6 @@ use crate::wire::object::{meta, metadata_mut};
 
 type Object = Map<String, Value>;
 
-/// The label of the Pods of a Job.
 const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// Sets the defaults of a spec that depend on other fields, on every write.

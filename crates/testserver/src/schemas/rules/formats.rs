@@ -14,7 +14,6 @@ pub(super) struct Format {
     word: &'static str,
     is_text: fn(&str) -> bool,
     numbers: RangeInclusive<i64>,
-    /// The error for other values.
     pub text: &'static str,
 }
 

@@ -68,7 +68,6 @@ fn spec(walk: &mut Walk, at: &At<'_>) {
     }
 }
 
-/// Checks the mounts and devices of a container.
 fn mounts(walk: &mut Walk, at: &At<'_>, container: &str) {
     let is_template = at.path == "spec.template.spec";
     let claims = if is_template { walk.claim_templates.clone() } else { Vec::new() };

@@ -31,7 +31,6 @@ pub(super) enum Rule {
     Invalid,
 }
 
-/// The rules of a field.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub field: Field,
@@ -55,7 +54,6 @@ impl Table {
         TABLE.get_or_init(|| Self::parse(include_str!("rules.txt")))
     }
 
-    /// Returns whether objects of the kind are validated.
     pub(super) fn has_rules(&self, kind: &Kind) -> bool {
         self.kinds.contains(&kind.kind.as_str()) && kind.group != "events.k8s.io"
     }

@@ -54,7 +54,6 @@ impl<'a> At<'a> {
         list(self.get(key))
     }
 
-    /// Returns the path of a field.
     pub(super) fn at(&self, key: impl Display) -> String {
         let text = format!("{}.{key}", self.path);
         text.trim_matches('.').to_owned()
@@ -120,7 +119,6 @@ impl Walk {
         }
     }
 
-    /// Reports an invalid value of a field.
     pub(super) fn bad(&mut self, at: &At<'_>, key: &str, text: &str) {
         self.invalid(at.at(key), at.get(key), text);
     }
@@ -327,7 +325,6 @@ impl Walk {
         }
     }
 
-    /// Checks a map of labels.
     pub(super) fn labels(&mut self, path: &str, labels: &Value) {
         for (key, value) in keys(labels) {
             let complaints = name_complaints(key);

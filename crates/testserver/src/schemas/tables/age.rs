@@ -13,10 +13,8 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     time.parse().ok().filter(|_| time != ZERO)
 }
 
-/// The zero time of Go.
 pub(super) const ZERO: &str = "0001-01-01T00:00:00Z";
 
-/// Returns the time between a timestamp and now.
 pub(super) fn since(then: Timestamp, now: Timestamp) -> String {
     short(now.duration_since(then))
 }

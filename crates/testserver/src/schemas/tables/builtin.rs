@@ -44,7 +44,6 @@ static DEFAULT: LazyLock<Arc<Columns>> = LazyLock::new(|| {
     Arc::new(Columns { columns: vec![Column::name(), created], null_rows: true })
 });
 
-/// Returns the columns of a built-in resource.
 pub(crate) fn columns(group: &str, plural: &str) -> Arc<Columns> {
     // Both groups of events serve the same objects.
     let group = if plural == "events" { "" } else { group };
@@ -70,7 +69,6 @@ pub(super) fn parsed() -> (usize, usize) {
     (COLUMNS.len(), COLUMNS.values().map(|of| of.columns.len()).sum())
 }
 
-/// A function of an object and the current time.
 pub(super) type Function = fn(&Value, Timestamp) -> Value;
 
 /// Returns the time of creation, the second cell of the default columns.

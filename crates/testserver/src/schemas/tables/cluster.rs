@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::schemas::tables::builtin::Function;
 use crate::schemas::tables::values::{condition, default_name, items, joined, or, text};
 
-/// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("claim_modes", |object, _| modes(object, "/status/accessModes").into()),
     ("node_roles", |node, _| node_roles(node).into()),

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path(Vec<Step>);
 

@@ -22,7 +22,6 @@ mod workloads;
 pub(crate) use builtin::columns as builtin_columns;
 pub(crate) use custom::columns as custom_columns;
 
-/// The columns of a kind.
 #[derive(Debug)]
 pub(crate) struct Columns {
     columns: Vec<Column>,
@@ -34,7 +33,6 @@ pub(crate) struct Columns {
 struct Column {
     /// If the name is empty, rows have the cell, but the column has no definition.
     name: String,
-    /// The type of the cells.
     kind: String,
     format: String,
     description: String,
@@ -43,7 +41,6 @@ struct Column {
     cell: Cell,
 }
 
-/// The source of a cell.
 #[derive(Debug)]
 enum Cell {
     Name,
@@ -89,7 +86,6 @@ impl TableFormat {
         self.headers = false;
     }
 
-    /// Returns whether the rows of a table are null.
     pub(crate) fn is_null(&self, empty: bool) -> bool {
         empty && self.columns.null_rows
     }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::schemas::tables::builtin::Function;
 use crate::schemas::tables::values::{default_name, first_three, int, items, joined, or, plain, text};
 
-/// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ingress_class_name", {
         |class, _| default_name(class, "ingressclass.kubernetes.io/is-default-class").into()

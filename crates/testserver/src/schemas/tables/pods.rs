@@ -7,7 +7,6 @@ use crate::schemas::tables::age;
 use crate::schemas::tables::builtin::Function;
 use crate::schemas::tables::values::{condition, int, items, text};
 
-/// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("pod_ready", |pod, _| {
         let summary = Summary::of(pod);

@@ -9,7 +9,6 @@ use crate::schemas::tables::age;
 use crate::schemas::tables::builtin::Function;
 use crate::schemas::tables::values::{condition, int, joined, plain, text};
 
-/// The functions of the cells.
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("cron_suspend", |object, _| if object["spec"]["suspend"] == true { "True" } else { "False" }.into()),
     ("event_last", |event, now| match event.get("series") {

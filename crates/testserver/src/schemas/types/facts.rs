@@ -46,14 +46,12 @@ impl Facts {
     }
 }
 
-/// Splits `map(name)` into `map` and `name`.
 fn with_keys(value: &'static str) -> (&'static str, &'static str) {
     let (name, keys) = value.split_once('(').unwrap_or((value, ""));
     (name, keys.trim_end_matches(')'))
 }
 
 impl Types {
-    /// Returns the default of a field.
     pub(crate) fn default_of(&self, field: &Field) -> Option<Value> {
         if let Some(json) = field.facts.default {
             return serde_json::from_str(json).ok();

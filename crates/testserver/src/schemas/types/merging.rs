@@ -14,7 +14,6 @@ type Built = HashMap<usize, Arc<Schema>>;
 
 static BUILT: LazyLock<Mutex<Built>> = LazyLock::new(Mutex::default);
 
-/// Returns the merge rules of a built-in kind.
 pub(crate) fn schema(api_version: &str, kind: &str) -> Arc<Schema> {
     let place = Types::get().kind(api_version, kind);
     place.map(|place| build(place, &mut BUILT.lock())).unwrap_or_default()

@@ -10,9 +10,6 @@ type Object = Map<String, Value>;
 
 /// Decodes the metadata of an object of `kind` in place. Fields that `ObjectMeta` does not define remain;
 /// the decoder of the object reports them.
-///
-/// # Errors
-/// Returns the error message of Go's decoder for a value of a wrong type.
 pub(crate) fn read_metadata(object: &mut Object, kind: &Kind) -> Result<(), String> {
     let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
     let Some(message) = Types::of(kind) else {
@@ -25,9 +22,6 @@ pub(crate) fn read_metadata(object: &mut Object, kind: &Kind) -> Result<(), Stri
 
 /// Decodes metadata on its own, as for custom resources. Removes the fields that `ObjectMeta` does not
 /// define and returns their paths, such as `metadata.x`.
-///
-/// # Errors
-/// As for [`read_metadata`].
 pub(crate) fn take_metadata(metadata: &mut Value) -> Result<Vec<String>, String> {
     read(metadata, Reader::default())
 }
@@ -46,7 +40,6 @@ fn read(metadata: &mut Value, mut reader: Reader) -> Result<Vec<String>, String>
     Ok(reader.unknown)
 }
 
-/// Returns the type `ObjectMeta`, which all kinds have.
 fn object_meta() -> Option<&'static Message> {
     let types = Types::get();
     let config_map = types.message(types.kind("v1", "ConfigMap")?)?;

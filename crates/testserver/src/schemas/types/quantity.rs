@@ -1,6 +1,5 @@
 //! Quantities such as `100m`: validation and normalization as on the real server.
 
-/// The error of a text that is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
 pub(crate) struct InvalidQuantity;
@@ -27,9 +26,6 @@ enum Unit {
 
 /// Returns the normalized quantity of the real server; `None` if it equals the input. Amounts beyond 10^29
 /// stay unchanged.
-///
-/// # Errors
-/// Returns an error if the text is not a quantity.
 pub(crate) fn canonical(text: &str) -> Result<Option<String>, InvalidQuantity> {
     let Some((unit, amount)) = parse(text)? else { return Ok(None) };
     let sign = if text.starts_with('-') && amount > 0 { "-" } else { "" };

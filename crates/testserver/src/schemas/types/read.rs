@@ -45,7 +45,6 @@ impl Default for Reader {
     }
 }
 
-/// The path of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
@@ -63,7 +62,6 @@ impl Path<'_> {
         (matches!(self, Self::Root) || message.facts.kind) && matches!(name, "apiVersion" | "kind")
     }
 
-    /// Returns whether this is the field with the object's field managers.
     fn is_owners(&self) -> bool {
         matches!(self, Self::Field(Self::Field(Self::Root, _), OWNERS))
     }
@@ -81,7 +79,6 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The error for a value that should have the type `wanted`.
 pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> String {
     let found = match value {
         Value::Null => "null",
@@ -94,7 +91,6 @@ pub(super) fn mismatch(value: &Value, wanted: &str, path: Path<'_>) -> String {
     format!("json: cannot unmarshal {found} into {path} of type {wanted}")
 }
 
-/// Returns the name of the type of one value of a field.
 fn type_of(field: &Field) -> &'static str {
     match field.base {
         Base::Bool => "bool",

@@ -77,7 +77,6 @@ pub(crate) enum Shape {
     Inline,
 }
 
-/// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     Bool,
@@ -139,14 +138,12 @@ fn order(name: &str) -> (usize, &str) {
 }
 
 impl Message {
-    /// Returns the field with this JSON name.
     pub(crate) fn known(&self, name: &str) -> Option<&Field> {
         let wanted = order(name);
         let place = self.known.binary_search_by(|known| order(known.name).cmp(&wanted)).ok()?;
         self.known.get(place)
     }
 
-    /// Returns the JSON fields.
     pub(crate) fn json_fields(&self) -> impl Iterator<Item = &Field> {
         self.known.iter()
     }
@@ -158,13 +155,11 @@ impl Message {
 }
 
 impl Types {
-    /// Returns the table.
     pub(crate) fn get() -> &'static Self {
         static TYPES: LazyLock<Types> = LazyLock::new(|| Types::index(include_str!("types.txt")));
         &TYPES
     }
 
-    /// Returns the index of the message for a body of this kind.
     pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         self.kinds.get(&(api_version, kind)).copied()
     }

@@ -3,7 +3,6 @@
 use crate::schemas::kinds::kind::Kind;
 use crate::schemas::types::table::{Base, Field, Form, Message, Shape, Types};
 
-/// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Typed {
     /// Any value, or a value that another schema describes.
@@ -15,7 +14,6 @@ pub(crate) enum Typed {
     One(&'static Field),
 }
 
-/// The expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectedValue {
     Anything,
@@ -29,7 +27,6 @@ pub(crate) enum ExpectedValue {
 }
 
 impl Typed {
-    /// Returns the type of objects of a built-in kind.
     pub(crate) fn of(kind: &Kind) -> Self {
         Types::of(kind).map_or(Self::Open, Self::Message)
     }
@@ -49,7 +46,6 @@ impl Typed {
         }
     }
 
-    /// Returns the type of the items of a list.
     pub(crate) fn item(self) -> Self {
         match self {
             Self::Whole(field) if field.shape == Shape::List => Self::one(field),

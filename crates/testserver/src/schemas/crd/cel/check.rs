@@ -18,11 +18,8 @@ pub(super) const TYPE_NAMES: [&str; 10] =
 #[derive(Clone, Copy)]
 pub(super) enum Known<'a> {
     Nothing,
-    /// The type of a literal.
     Literal(&'static str),
-    /// The schema of the value.
     Schema(&'a Json),
-    /// The metadata of a resource.
     Metadata,
 }
 

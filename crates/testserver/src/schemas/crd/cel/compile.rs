@@ -17,7 +17,6 @@ pub(crate) fn compile(schema: &Json, at: &str) -> (Rules, Vec<Cause>) {
     (node(schema, &place, &mut causes), causes)
 }
 
-/// The position of a node in the schema.
 struct Place {
     at: String,
     is_root: bool,

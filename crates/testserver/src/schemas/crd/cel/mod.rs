@@ -36,7 +36,6 @@ impl Rules {
     }
 }
 
-/// A compiled rule.
 #[derive(Debug)]
 struct Rule {
     program: IdedExpr,

@@ -1,6 +1,5 @@
 //! Escaped names: how a rule writes the name of a field that is not an identifier of CEL.
 
-/// The words that CEL reserves.
 const RESERVED: &str = "true false null in as break const continue else for function if import let loop package \
                         namespace return var void while";
 

@@ -13,17 +13,14 @@ use crate::schemas::crd::cel::names::escape_reserved;
 /// The number of characters or bytes that cost as much as one step, as in Kubernetes.
 const BYTES_PER_STEP: usize = 10;
 
-/// The reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Failure {
-    /// The expression costs more than its budget.
     OverBudget,
     Error(String),
 }
 
 pub(super) type Evaluated = Result<Value, Failure>;
 
-/// The result of `type(x)`.
 #[derive(Debug, PartialEq, Eq)]
 struct TypeName(String);
 
@@ -35,7 +32,6 @@ impl Opaque for TypeName {
 
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// Calls a function of the libraries.
 pub(super) fn call(name: &str, target: Option<Value>, args: Vec<Value>) -> Evaluated {
     let mut scope = LIBRARY.new_inner_scope();
     let mut bind = |name: String, value: Value| {
@@ -67,7 +63,6 @@ pub(super) fn failure(error: &ExecutionError) -> Failure {
     })
 }
 
-/// Applies an operator or a function to its arguments.
 pub(super) fn apply(name: &str, target: Option<Value>, args: Vec<Value>) -> Evaluated {
     match (name, target.as_ref(), args.as_slice()) {
         ("dyn", None, [value]) => Ok(value.clone()),

@@ -58,7 +58,6 @@ pub(crate) fn condition(source: &str, variables: &[(&'static str, &Json)]) -> Re
     }
 }
 
-/// The values at a node.
 #[derive(Clone, Copy)]
 struct Values<'a> {
     new: &'a Json,
@@ -85,7 +84,6 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The budget is spent.
 struct Exhausted;
 
 struct Run {
@@ -149,7 +147,6 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates the rules of a node.
     fn own(
         &mut self,
         rules: &Rules,

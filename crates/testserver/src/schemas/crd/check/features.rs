@@ -46,7 +46,6 @@ pub(super) fn columns(version: &Value, at: &str) -> Vec<Cause> {
     causes
 }
 
-/// The maximum number of selectable fields.
 const MAX_SELECTABLE_FIELDS: u64 = 8;
 
 pub(super) fn selectable_fields(version: &Value, at: &str) -> Vec<Cause> {

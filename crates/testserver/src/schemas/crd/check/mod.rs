@@ -21,7 +21,6 @@ use crate::status::Cause;
 use crate::wire::object::Object;
 use crate::wire::object::meta;
 
-/// Validates a new CRD.
 pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     let spec = crd.get("spec").unwrap_or(&Value::Null);
     let (name, plural, group) = (meta(crd, "name"), text(spec, "/names/plural"), text(spec, "/group"));
@@ -35,7 +34,6 @@ pub(crate) fn new(crd: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Validates an update of a CRD.
 pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
     let null = Value::Null;
     let (old, spec) = (before.get("spec").unwrap_or(&null), after.get("spec").unwrap_or(&null));

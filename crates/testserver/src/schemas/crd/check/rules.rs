@@ -9,7 +9,6 @@ use crate::status::Cause;
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Validates the rules of the node at the field `at`.
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     rules

@@ -8,7 +8,6 @@ use crate::schemas::crd::schema::prune::prune_value;
 use crate::schemas::crd::schema::validate::Validator;
 use crate::status::Cause;
 
-/// Validates the schema at the field `at`.
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     if flag(schema, "nullable") {
@@ -56,7 +55,6 @@ fn expressions(schema: &Value, at: &str) -> Option<Cause> {
     node::any(schema, &node::has_rules).then(|| Cause::forbidden(at, detail))
 }
 
-/// The context of a node in the schema.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeContext {
     root: bool,

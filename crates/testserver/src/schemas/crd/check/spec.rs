@@ -60,7 +60,6 @@ fn each_version(crd: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Validates the versions as a list.
 fn all_versions(crd: &Object) -> Vec<Cause> {
     let names: BTreeSet<&str> = versions(crd).map(|version| node::text(version, "name")).collect();
     let unique = names.len() == versions(crd).count();

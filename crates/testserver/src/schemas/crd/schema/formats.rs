@@ -11,7 +11,6 @@ use crate::wire::names::{is_label, is_subdomain};
 
 type Check = fn(&str) -> bool;
 
-/// The formats that a function checks.
 const FUNCTIONS: [(&str, Check); 7] = [
     ("cidr", is_cidr),
     ("date", is_date),
@@ -22,7 +21,6 @@ const FUNCTIONS: [(&str, Check); 7] = [
     ("k8sshortname", is_label),
 ];
 
-/// The formats that a pattern checks.
 const PATTERNS: [(&str, &str); 10] = [
     ("uri", r"^(/|[A-Za-z][A-Za-z0-9+.-]*:)[^\s\x00-\x1f\x7f]*$"),
     ("email", r#"^\s*([^<>]*<)?[^\s@<>,"]+@[^\s@<>,"]+>?\s*$"#),

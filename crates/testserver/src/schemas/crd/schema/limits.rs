@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use crate::schemas::crd::schema::node;
 use crate::status::Cause;
 
-/// Checks the number of items.
 pub(super) fn list(schema: &Value, value: &Value, name: &str, at: &str) -> Vec<Cause> {
     let Value::Array(list) = value else { return Vec::new() };
     size(schema, list.len(), ["minItems", "maxItems"], "items", name, at)

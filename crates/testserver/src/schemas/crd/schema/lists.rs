@@ -32,7 +32,6 @@ fn keyed(list: &[Value], schema: &Value, path: &Path, causes: &mut Vec<Cause>) {
     repeated(list.iter().map(|item| key_of(item, schema)), path, causes);
 }
 
-/// Returns the key fields of an item.
 pub(crate) fn key_of(item: &Value, schema: &Value) -> Value {
     let keys = node::texts(schema, "x-kubernetes-list-map-keys");
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone()))).collect::<Map<_, _>>().into()

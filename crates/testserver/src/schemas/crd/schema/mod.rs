@@ -32,7 +32,6 @@ pub(crate) struct Schema {
     rules: OnceLock<Rules>,
 }
 
-/// The validated part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Object,
@@ -50,7 +49,6 @@ impl Schema {
         }
     }
 
-    /// Returns the schema as it is in the CRD.
     #[cfg(feature = "openapi")]
     pub(crate) fn root(&self) -> &Value {
         &self.root
@@ -72,7 +70,6 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// Adds the defaults of the schema to an object.
     pub(crate) fn fill(&self, object: &mut Object) {
         defaulting::fill(object, &self.root);
     }

@@ -5,7 +5,6 @@ use serde_json::Value;
 /// The schema of fields that are not in `properties`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Additional<'a> {
-    /// The fields are unknown.
     Unknown,
     /// `additionalProperties` is `true` or `false`. The server stores the fields with any content.
     Unspecified,
@@ -29,7 +28,6 @@ pub(crate) fn additional(schema: &Value) -> Additional<'_> {
     }
 }
 
-/// Returns the schema of the items of a list.
 pub(crate) fn items(schema: &Value) -> Option<&Value> {
     schema.get("items").filter(|items| items.is_object())
 }

@@ -17,7 +17,6 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// Returns the path of a field.
     pub(crate) fn field(&self, name: &str) -> Self {
         Self(if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0) })
     }
@@ -27,7 +26,6 @@ impl Path {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// Returns the path of an item of a list.
     pub(crate) fn item(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }

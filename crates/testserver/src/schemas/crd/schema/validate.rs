@@ -72,7 +72,6 @@ impl Validator {
     }
 }
 
-/// A walk through a value and its schema.
 struct Walk<'a> {
     validator: &'a Validator,
     /// The field of the validated value. Empty for the object.
@@ -197,7 +196,6 @@ impl Walk<'_> {
         self.validator.validate(schema, value, "", None).len()
     }
 
-    /// Returns the field of a cause.
     fn at(&self, path: &Path) -> String {
         match (self.field, path.text()) {
             ("", "") => NO_FIELD.into(),
