@@ -37,13 +37,6 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// The progress of the init containers.
-enum Init {
-    Done,
-    /// An init container waits, runs or has failed.
-    Blocked(String),
-}
-
 impl Summary {
     fn of(pod: &Value) -> Self {
         let reason = match text(pod, "/status/reason") {
@@ -59,13 +52,10 @@ impl Summary {
             restarts: Restarts::default(),
         };
         let mut of_sidecars = Restarts::default();
-        let init = summary.init_containers(pod, &mut of_sidecars);
-        let is_initialized = has_condition(pod, "Initialized");
-        let initializes = matches!(init, Init::Blocked(_)) && !is_initialized;
-        if let Init::Blocked(reason) = init {
-            summary.reason = reason;
-        }
-        if !initializes {
+        let blocked = summary.init_containers(pod, &mut of_sidecars);
+        let is_initialized = blocked.is_none() || has_condition(pod, "Initialized");
+        summary.reason = blocked.unwrap_or(summary.reason);
+        if is_initialized {
             summary.restarts = of_sidecars;
             summary.containers(pod);
         }
@@ -73,7 +63,8 @@ impl Summary {
         summary
     }
 
-    fn init_containers(&mut self, pod: &Value, of_sidecars: &mut Restarts) -> Init {
+    /// Returns the reason if an init container waits, runs or has failed.
+    fn init_containers(&mut self, pod: &Value, of_sidecars: &mut Restarts) -> Option<String> {
         let specs = items(pod, "/spec/initContainers");
         for (index, status) in items(pod, "/status/initContainerStatuses").iter().enumerate() {
             let name = text(status, "/name");
@@ -91,13 +82,13 @@ impl Summary {
                 self.ready += usize::from(status["ready"] == true);
                 continue;
             }
-            return Init::Blocked(match terminated {
+            return Some(match terminated {
                 Some(state) => format!("Init:{}", termination(state)),
                 None if !matches!(waits_for, "" | "PodInitializing") => format!("Init:{waits_for}"),
                 None => format!("Init:{index}/{}", specs.len()),
             });
         }
-        Init::Done
+        None
     }
 
     fn containers(&mut self, pod: &Value) {

@@ -20,16 +20,12 @@ pub(crate) fn nothing(kind: &Kind) -> Object {
 /// Returns whether Go considers the value empty. Messages are never empty.
 pub(super) fn is_zero(value: &Value, base: Base) -> bool {
     match base {
-        Base::Bool | Base::Int32 | Base::Int64 | Base::Double | Base::String | Base::Bytes => match value {
-            Value::Null => true,
-            Value::Bool(flag) => !flag,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty(),
-            Value::Array(_) | Value::Object(_) => false,
-        },
         // A time may have become null.
         Base::Time | Base::MicroTime => value.is_null(),
-        Base::Quantity | Base::IntOrString | Base::Json | Base::Message(_) => false,
+        base => {
+            base.is_scalar()
+                && (value.is_null() || *value == false || *value == "" || value.as_f64() == Some(0.0))
+        }
     }
 }
 

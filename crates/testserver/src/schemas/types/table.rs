@@ -98,15 +98,7 @@ pub(crate) enum Base {
 impl Base {
     /// Returns whether Go has an empty value for the type. Messages and similar types are never empty.
     pub(crate) fn is_scalar(self) -> bool {
-        match self {
-            Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes => true,
-            Self::Time
-            | Self::MicroTime
-            | Self::Quantity
-            | Self::IntOrString
-            | Self::Json
-            | Self::Message(_) => false,
-        }
+        matches!(self, Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String | Self::Bytes)
     }
 }
 

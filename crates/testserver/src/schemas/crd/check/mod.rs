@@ -14,7 +14,7 @@ mod structural;
 
 use serde_json::Value;
 
-use crate::schemas::crd::definition::{text, versions};
+use crate::schemas::crd::definition::{storage_version, text, versions};
 use crate::schemas::crd::schema::node::{self, texts};
 use crate::schemas::crd::status;
 use crate::status::Cause;
@@ -54,21 +54,19 @@ pub(crate) fn update(before: &Object, after: &Object) -> Vec<Cause> {
 /// Checks the stored versions. Each must exist in the spec, and they must include the storage version.
 fn stored_versions(crd: &Object) -> Vec<Cause> {
     const FIELD: &str = "status.storedVersions";
-    let stored = crd.get("status").and_then(|status| status.get("storedVersions"));
     let names: Vec<&str> = crd.get("status").into_iter().flat_map(|s| texts(s, "storedVersions")).collect();
     if names.is_empty() {
         return vec![Cause::invalid(FIELD, "null", "must have at least one stored version")];
     }
     let mut causes = Vec::new();
-    let storing = versions(crd).filter(|version| node::flag(version, "storage"));
-    for name in storing.map(|version| node::text(version, "name")).filter(|name| !names.contains(name)) {
-        let shown = stored.map(Value::to_string).unwrap_or_default();
-        causes.push(Cause::invalid(FIELD, &shown, &format!("must have the storage version {name}")));
+    if let Some(name) = storage_version(crd).map(|version| node::text(version, "name"))
+        && !names.contains(&name)
+    {
+        let text = format!("must have the storage version {name}");
+        causes.push(Cause::invalid(FIELD, &Value::from(names.clone()).to_string(), &text));
     }
-    for (index, name) in names.iter().enumerate() {
-        if versions(crd).any(|version| node::text(version, "name") == *name) {
-            continue;
-        }
+    let known: Vec<&str> = versions(crd).map(|version| node::text(version, "name")).collect();
+    for (index, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
         let text = "missing from spec.versions; a stored version must remain in spec.versions";
         causes.push(Cause::invalid_text(&format!("{FIELD}[{index}]"), name, text));
     }

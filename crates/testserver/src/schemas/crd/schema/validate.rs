@@ -89,12 +89,14 @@ impl Walk<'_> {
         self.causes.extend(scalars::wrong_type(schema, value, name, &at));
         // For a null, only the type and the enum are checked.
         if !value.is_null() {
-            self.any_of(schema, value, before, path);
-            self.one_of(schema, value, before, path);
+            self.any_or_one_of(schema, value, before, path);
         }
         self.all_of(schema, value, before, path);
         if !value.is_null() {
-            self.not(schema, value, name);
+            let not = schema.get("not").filter(|inner| inner.is_object());
+            if not.is_some_and(|inner| self.errors(inner, value) == 0) {
+                self.causes.push(without_field(&format!("\"{name}\" must not validate the schema (not)")));
+            }
             let pattern = self.validator.patterns.get(node::text(schema, "pattern"));
             self.causes.extend(scalars::text(schema, value, name, &at, pattern));
             self.causes.extend(scalars::number(schema, value, name, &at));
@@ -132,33 +134,25 @@ impl Walk<'_> {
         }
     }
 
-    fn any_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
-        let name = path.text();
-        let parts = node::list(schema, "anyOf");
-        if !parts.is_empty() && !parts.iter().any(|part| self.is_valid(part, value)) {
-            self.causes.push(without_field(&format!("\"{name}\" must validate at least one schema (anyOf)")));
-            self.best(parts, value, before, path);
-        }
-    }
-
-    fn one_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
-        let name = path.text();
-        let parts = node::list(schema, "oneOf");
-        let valid = parts.iter().filter(|part| self.is_valid(part, value)).count();
-        let text = format!("\"{name}\" must validate one and only one schema (oneOf). Found");
-        match valid {
-            _ if parts.is_empty() => {}
-            0 => {
-                self.causes.push(without_field(&format!("{text} none valid")));
+    fn any_or_one_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
+        for (key, count) in [("anyOf", "at least one schema"), ("oneOf", "one and only one schema")] {
+            let parts = node::list(schema, key);
+            let valid = parts.iter().filter(|part| self.errors(part, value) == 0).count();
+            let found = match (key, valid) {
+                _ if parts.is_empty() => continue,
+                ("anyOf", 0) => String::new(),
+                ("oneOf", 0) => ". Found none valid".into(),
+                ("oneOf", 2..) => format!(". Found {valid} valid alternatives"),
+                _ => continue,
+            };
+            self.fail(path, &format!("{count} ({key}){found}"));
+            if valid == 0 {
                 self.best(parts, value, before, path);
             }
-            1 => {}
-            _ => self.causes.push(without_field(&format!("{text} {valid} valid alternatives"))),
         }
     }
 
     fn all_of(&mut self, schema: &Value, value: &Value, before: Option<Before<'_>>, path: &Path) {
-        let name = path.text();
         let parts = node::list(schema, "allOf");
         let mut failed = 0;
         for part in parts {
@@ -168,16 +162,13 @@ impl Walk<'_> {
         }
         if failed > 0 {
             let none = if failed == parts.len() { ". None validated" } else { "" };
-            let text = format!("\"{name}\" must validate all the schemas (allOf){none}");
-            self.causes.push(without_field(&text));
+            self.fail(path, &format!("all the schemas (allOf){none}"));
         }
     }
 
-    fn not(&mut self, schema: &Value, value: &Value, name: &str) {
-        let inner = schema.get("not").filter(|inner| inner.is_object());
-        if inner.is_some_and(|inner| self.is_valid(inner, value)) {
-            self.causes.push(without_field(&format!("\"{name}\" must not validate the schema (not)")));
-        }
+    /// Reports that the alternatives of a value do not match.
+    fn fail(&mut self, path: &Path, what: &str) {
+        self.causes.push(without_field(&format!("\"{}\" must validate {what}", path.text())));
     }
 
     /// Adds the causes of the first alternative with the fewest errors.
@@ -186,10 +177,6 @@ impl Walk<'_> {
         if let Some(best) = best {
             self.node(best, value, before, path);
         }
-    }
-
-    fn is_valid(&self, schema: &Value, value: &Value) -> bool {
-        self.errors(schema, value) == 0
     }
 
     fn errors(&self, schema: &Value, value: &Value) -> usize {
