@@ -152,6 +152,7 @@ impl Source {
         let find = |path: &Path| path.find(object).into_iter().cloned().collect();
         let first = |path: &Path| -> Option<Value> { Vec::<Value>::into_iter(find(path)).next() };
         let default = |text: &str| self.default.clone().unwrap_or_else(|| text.to_owned());
+        let filled = |text: String, none: &str| if text.is_empty() { default(none) } else { text }.into();
         match &self.print {
             Print::Template(parts, end) => {
                 let values: Vec<Option<Value>> = parts.iter().map(|(_, path, _)| first(path)).collect();
@@ -165,22 +166,16 @@ impl Source {
                 serde_json::from_str(&default).unwrap_or_else(|_| default.into())
             }),
             Print::Count(paths) => paths.iter().map(|path| find(path).len()).sum::<usize>().into(),
-            Print::Join(path, separator) => match find(path) {
-                none if none.is_empty() => default("").into(),
-                all => all.iter().map(values::plain).collect::<Vec<_>>().join(separator).into(),
-            },
+            Print::Join(path, separator) => {
+                let all: Vec<String> = find(path).iter().map(values::plain).collect();
+                filled(all.join(separator), "")
+            }
             Print::Since(path) => {
                 let then = first(path).and_then(|time| age::parse(time.as_str()?));
                 then.map_or_else(|| default("<unknown>"), |then| age::since(then, now)).into()
             }
-            Print::Labels(path) => match values::labels(&first(path).unwrap_or_default()) {
-                none if none.is_empty() => default("<none>").into(),
-                labels => labels.into(),
-            },
-            Print::Selector(path) => match selector_text(&first(path).unwrap_or_default()) {
-                none if none.is_empty() => default("<none>").into(),
-                selector => selector.into(),
-            },
+            Print::Labels(path) => filled(values::labels(&first(path).unwrap_or_default()), "<none>"),
+            Print::Selector(path) => filled(selector_text(&first(path).unwrap_or_default()), "<none>"),
             Print::Function(function) => function(object, now),
         }
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod defaulting;
 pub(crate) mod formats;
-mod limits;
 pub(crate) mod lists;
 pub(crate) mod node;
 pub(crate) mod path;

@@ -1,4 +1,4 @@
-//! Checks of a value by its type: types, texts, numbers and enums.
+//! Checks of a value by its type: types, texts, numbers, enums and sizes.
 
 use std::cmp::Ordering;
 
@@ -136,6 +136,23 @@ pub(super) fn not_in_enum(schema: &Value, value: &Value, at: &str) -> Option<Cau
     let options: Vec<String> = options.iter().map(text).collect();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     Some(Cause::not_supported(at, &value.to_string(), &options))
+}
+
+/// Checks the number of items of a list, or the number of fields of an object.
+pub(super) fn size(schema: &Value, value: &Value, name: &str, at: &str) -> Vec<Cause> {
+    let (size, min, max, what) = match value {
+        Value::Array(list) => (list.len(), "minItems", "maxItems", "items"),
+        Value::Object(map) => (map.len(), "minProperties", "maxProperties", "properties"),
+        _ => return Vec::new(),
+    };
+    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
+    let mut causes = Vec::new();
+    if let Some(limit) = limit(min).filter(|limit| (size as u64) < *limit) {
+        let text = format!("{name} in body should have at least {limit} {what}");
+        causes.push(Cause::invalid(at, &size.to_string(), &text));
+    }
+    causes.extend(limit(max).filter(|limit| size as u64 > *limit).map(|max| Cause::too_many(at, size, max)));
+    causes
 }
 
 /// Replaces the classes that contain only ASCII in Go, but all of Unicode in Rust.

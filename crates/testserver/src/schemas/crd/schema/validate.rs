@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::schemas::crd::schema::lists::key_of;
 use crate::schemas::crd::schema::path::Path;
-use crate::schemas::crd::schema::{limits, node, scalars};
+use crate::schemas::crd::schema::{node, scalars};
 use crate::status::Cause;
 
 /// The field of an error that applies to the entire object.
@@ -107,10 +107,16 @@ impl Walk<'_> {
                 self.node(items, item, before, &path.item(index));
             }
         }
-        self.causes.extend(limits::list(schema, value, name, &at));
+        self.causes.extend(scalars::size(schema, value, name, &at));
         self.causes.extend(scalars::not_in_enum(schema, value, &at));
         if let Value::Object(object) = value {
-            self.causes.extend(limits::object(schema, object, name, &at));
+            if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+                let unknown = object.keys().filter(|key| node::property(schema, key).is_none());
+                self.causes.extend(unknown.map(|key| {
+                    let text = format!("{name}.{key} in body is a forbidden property");
+                    Cause::invalid_text(&at, key, &text)
+                }));
+            }
             self.fields(schema, object, before, path);
             let missing = node::texts(schema, "required").filter(|name| !object.contains_key(*name));
             let missing: Vec<Cause> =
