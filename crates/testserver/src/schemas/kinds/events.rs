@@ -29,18 +29,17 @@ pub(crate) fn is_converted(kind: &Kind) -> bool {
 /// form.
 pub(crate) fn fields(group: &str) -> Vec<Field> {
     let core = group.is_empty();
-    let mut fields = vec![Field::at_path("metadata.name"), Field::at_path("metadata.namespace")];
-    for part in ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"] {
-        let stored = Field::at_path(&format!("involvedObject.{part}"));
-        fields.push(if core { stored } else { Field { name: format!("regarding.{part}"), ..stored } });
-    }
-    let named = |core_name: &str, name: &str| {
-        let stored = Field::at_path(core_name);
-        if core { stored } else { Field { name: name.into(), ..stored } }
+    let named = |path: &str, name: &str| {
+        let name = if core { path } else { name };
+        Field { name: name.into(), ..Field::at_path(path) }
     };
-    fields.push(named("reason", "reason"));
+    let mut fields = vec![Field::at_path("metadata.name"), Field::at_path("metadata.namespace")];
+    let parts = ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
+    let named_part = |part| named(&format!("involvedObject.{part}"), &format!("regarding.{part}"));
+    fields.extend(parts.map(named_part));
+    fields.push(Field::at_path("reason"));
     fields.push(named("reportingComponent", "reportingController"));
-    fields.push(named("type", "type"));
+    fields.push(Field::at_path("type"));
     let component = Field { pointer: "/source/component".into(), ..Field::at_path("source") };
     fields.push(Field { otherwise: "/reportingComponent", selectable: core, ..component });
     fields

@@ -24,14 +24,8 @@ pub(super) fn check(walk: &mut Walk, at: &At<'_>) {
     }
     for key in ["loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"] {
         if at.has(key) && kind != "LoadBalancer" {
-            // The errors contain the name of the Go field of this list.
-            let name = key.replace("loadBalancerS", "LoadBalancerS");
-            walk.forbid(at, &name, "may only be used when `type` is 'LoadBalancer'");
+            walk.forbid(at, key, "may only be used when `type` is 'LoadBalancer'");
         }
-    }
-    let is_class_changed = at.get("loadBalancerClass") != at.old("loadBalancerClass");
-    if kind == "LoadBalancer" && at.old("type") == "LoadBalancer" && is_class_changed {
-        walk.bad(at, "loadBalancerClass", "may not change once set");
     }
     traffic(walk, at, kind);
 }

@@ -1,6 +1,6 @@
 //! Rules of volumes, claims and roles.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::schemas::rules::walk::{At, Walk, keys};
 use crate::wire::names::{SUBDOMAIN, is_subdomain};
@@ -14,10 +14,6 @@ pub(super) fn check(walk: &mut Walk, message: &str, at: &At<'_>) {
         "PolicyRule" => rule(walk, at),
         "Subject" => subject(walk, at),
         _ => {}
-    }
-    let modes = at.list("accessModes");
-    if modes.len() > 1 && modes.contains(&json!("ReadWriteOncePod")) {
-        walk.forbid(at, "accessModes", "may not use ReadWriteOncePod with other access modes");
     }
 }
 
