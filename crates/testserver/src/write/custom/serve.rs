@@ -33,17 +33,17 @@ pub(crate) fn stored(
     }
     let before = before.map(|before| before.object());
     serve(state, before.as_ref(), &entry.object(), shared);
-    accept_names(state, served, entry.object(), shared);
+    accept_names(state, served, &entry.object(), shared);
 }
 
 /// Accepts changed names of a CRD, even if another CRD of the group has the same names.
-fn accept_names(state: &mut State, crds: &Served, before: Object, shared: &Shared) {
+fn accept_names(state: &mut State, crds: &Served, before: &Object, shared: &Shared) {
     let mut crd = before.clone();
     if status::accept_names(&mut crd, &shared.config.clock.timestamp(0)) {
-        status_by_the_server(shared, &crds.kind, &before, &mut crd);
+        status_by_the_server(shared, &crds.kind, before, &mut crd);
         state.store.put(crds.table, Draft::new(&crds.kind, &crd));
         establish(state, crds, &mut crd, shared);
-        serve(state, Some(&before), &crd, shared);
+        serve(state, Some(before), &crd, shared);
     }
 }
 
