@@ -8,9 +8,9 @@ use crate::wire::names::NameRule;
 
 /// A row of the table: group, plural name, kind, short names and flags. Scope and subresources: `c`
 /// cluster-scoped, `s` has `/status`, `x` has `/scale`, `g` counts generations. Writes: `u` PUT creates, `v`
-/// PUT requires a resourceVersion, `d` DELETE returns the object. Names: `l` names without dots, `r` names are
-/// only path segments, `j` names leave room for the names of jobs. Others: `a` is in the category `all`, `2`
-/// has the version v2.
+/// PUT requires a resourceVersion, `d` DELETE returns the object. Names: `l` names without dots, `r` names
+/// are only path segments, `j` names leave room for the names of jobs. Others: `a` is in the category `all`,
+/// `2` has the version v2.
 struct Row(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const APPS: &str = "apps";

@@ -29,6 +29,7 @@ pub(crate) struct Message {
     /// The name of the message in errors.
     pub name: &'static str,
     /// The package of the OpenAPI model. Its last part is the Go package of the type.
+    #[cfg(feature = "openapi")]
     pub package: &'static str,
     pub form: Form,
     pub facts: Facts,
@@ -226,10 +227,11 @@ impl Types {
         let first = lines.next().unwrap_or_default();
         let mut parts = first.split(" +");
         let words: Vec<&'static str> = parts.next().unwrap_or_default().split(' ').collect();
-        let [form, name, package @ ..] = words.as_slice() else { return Err(first) };
+        let [form, name, ..] = words.as_slice() else { return Err(first) };
         let mut message = Message {
             name: name.rsplit('.').next().unwrap_or(name),
-            package: package.first().copied().unwrap_or("io.k8s.api.core.v1"),
+            #[cfg(feature = "openapi")]
+            package: words.get(2).copied().unwrap_or("io.k8s.api.core.v1"),
             form: Form::parse(form).ok_or(first)?,
             facts: Facts::parse(parts).ok_or(first)?,
             fields: Vec::new(),

@@ -107,7 +107,7 @@ impl Run {
             Json::Array(list) => self.items(rules, schema, list, values, path),
             Json::Object(map) => map.iter().try_for_each(|(key, new)| {
                 // Kind and apiVersion of the object are never unchanged, because the version may differ.
-                let is_type = path.is_root() && matches!(key.as_str(), "kind" | "apiVersion");
+                let is_type = path.text().is_empty() && matches!(key.as_str(), "kind" | "apiVersion");
                 let mut below = values.below(new, |old| old.get(key).filter(|old| !old.is_null()));
                 if is_type {
                     (below.match_of, below.parent) = (None, None);
@@ -168,7 +168,12 @@ impl Run {
                 .into_iter()
                 .flatten()
                 .collect();
-            let site = Site { rule, schema, values, at: if path.is_root() { NO_FIELD } else { path.text() } };
+            let site = Site {
+                rule,
+                schema,
+                values,
+                at: if path.text().is_empty() { NO_FIELD } else { path.text() },
+            };
             self.rule(&site, &variables)?;
         }
         Ok(())

@@ -13,10 +13,6 @@ impl Path {
         &self.0
     }
 
-    pub(crate) fn is_root(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn field(&self, name: &str) -> Self {
         Self(if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0) })
     }
