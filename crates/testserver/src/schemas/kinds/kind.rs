@@ -180,16 +180,8 @@ impl Kind {
 
     /// Returns the index of a field, or an error if the field is not selectable.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
-        self.fields.iter().position(|field| field.selectable && field.name == name).ok_or_else(|| {
-            let plain = self.fields.iter().map(|field| field.name.as_str()).eq(NAMES);
-            Status::bad_request(if self.rules.custom || !plain {
-                format!("field label not supported: {name}")
-            } else {
-                format!(
-                    "\"{name}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                )
-            })
-        })
+        let place = self.fields.iter().position(|field| field.selectable && field.name == name);
+        place.ok_or_else(|| Status::bad_request(format!("field label not supported: {name}")))
     }
 
     pub(crate) fn columns(&self) -> Arc<Columns> {
