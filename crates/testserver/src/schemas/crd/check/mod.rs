@@ -3,11 +3,8 @@
 //! The real server stores the schema, subresources, columns and selectable fields of a single version under
 //! `spec`, and reports their errors there.
 
-mod conversion;
 mod features;
 pub(crate) mod field_path;
-mod names;
-mod rules;
 mod schema;
 mod spec;
 mod structural;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schemas::crd::check::{rules, structural};
+use crate::schemas::crd::check::{field_path, structural};
 use crate::schemas::crd::schema::node::{self, flag, properties, text, texts};
 use crate::schemas::crd::schema::prune::prune_value;
 use crate::schemas::crd::schema::validate::Validator;
@@ -80,7 +80,9 @@ fn walk(schema: &Value, at: &str, context: NodeContext, causes: &mut Vec<Cause>)
         walk(child, &format!("{at}{place}"), below, causes);
     }
     list_and_map_types(schema, at, causes);
-    causes.extend(rules::check(schema, at));
+    for (index, rule) in node::list(schema, "x-kubernetes-validations").iter().enumerate() {
+        causes.extend(self::rule(rule, schema, &format!("{at}.x-kubernetes-validations[{index}]")));
+    }
 }
 
 /// Rejects keywords of OpenAPI that CRDs do not support.
@@ -190,4 +192,36 @@ fn keys_of_map(schema: &Value, items: &Value, at: &str, causes: &mut Vec<Cause>)
             causes.push(Cause::forbidden(&format!("{item_field}.nullable"), &detail));
         }
     }
+}
+
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// Validates a rule (`x-kubernetes-validations`), except its expressions.
+fn rule(rule: &Value, schema: &Value, at: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let field = |key: &str| format!("{at}.{key}");
+    let is_blank = |key: &str| !text(rule, key).is_empty() && text(rule, key).trim().is_empty();
+    let (source, message, path) = (text(rule, "rule"), text(rule, "message"), text(rule, "fieldPath"));
+    if source.trim().is_empty() {
+        causes.push(Cause::required(&field("rule"), "rule is not specified"));
+    } else if is_blank("message") || message.trim().contains('\n') {
+        let detail = "must contain a text without line breaks if specified";
+        causes.push(Cause::invalid_text(&field("message"), message, detail));
+    } else if source.trim().contains('\n') && message.is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        causes.push(Cause::required(&field("message"), detail));
+    }
+    if is_blank("messageExpression") {
+        let detail = "messageExpression must be non-empty if specified";
+        causes.push(Cause::required(&field("messageExpression"), detail));
+    }
+    let reason = rule.get("reason").and_then(Value::as_str);
+    if let Some(reason) = reason.filter(|reason| !REASONS.contains(reason)) {
+        causes.push(Cause::unsupported(&field("reason"), reason, &REASONS));
+    }
+    if !path.is_empty() && field_path::parse(path, schema).is_none() {
+        causes.push(Cause::invalid_text(&field("fieldPath"), path, "must be a valid path"));
+    }
+    causes
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::schemas::crd::check::{conversion, features, names, schema};
+use crate::schemas::crd::check::{features, schema};
 use crate::schemas::crd::definition::{text, versions};
 use crate::schemas::crd::schema::node::{self, flag};
 use crate::status::Cause;
@@ -22,8 +22,8 @@ pub(super) fn check(crd: &Object) -> Vec<Cause> {
     }
     causes.extend(each_version(crd));
     causes.extend(all_versions(crd));
-    causes.extend(names::check(spec));
-    causes.extend(conversion::check(spec));
+    causes.extend(names(spec));
+    causes.extend(conversion(spec));
     causes
 }
 
@@ -71,4 +71,68 @@ fn all_versions(crd: &Object) -> Vec<Cause> {
     let shown = json!(names).to_string();
     let wrong = wrong.iter().filter(|(is, _)| *is);
     wrong.map(|(_, text)| Cause::invalid("spec.versions", &shown, text)).collect()
+}
+
+fn names(spec: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let names = spec.get("names").unwrap_or(&Value::Null);
+    for key in ["plural", "singular", "kind", "listKind"] {
+        let (field, name) = (format!("spec.names.{key}"), node::text(names, key));
+        if name.is_empty() {
+            causes.push(Cause::required(&field, ""));
+        } else if ["plural", "singular"].contains(&key) {
+            causes.extend(label(&field, name));
+        } else if !is_label_1035(&name.to_lowercase()) {
+            let detail = format!("may have mixed case, but should otherwise match: {LABEL_1035}");
+            causes.push(Cause::invalid_text(&field, name, &detail));
+        }
+    }
+    for key in ["shortNames", "categories"] {
+        for (index, name) in node::texts(names, key).enumerate() {
+            causes.extend(label(&format!("spec.names.{key}[{index}]"), name));
+        }
+    }
+    let (kind, list_kind) = (node::text(names, "kind"), node::text(names, "listKind"));
+    if !kind.is_empty() && kind == list_kind {
+        let detail = "kind and listKind may not be the same";
+        causes.push(Cause::invalid_text("spec.names.listKind", list_kind, detail));
+    }
+    causes
+}
+
+fn label(field: &str, value: &str) -> Option<Cause> {
+    (!is_label_1035(value)).then(|| Cause::invalid_text(field, value, LABEL_1035))
+}
+
+fn conversion(spec: &Value) -> Vec<Cause> {
+    let Some(conversion) = spec.get("conversion").filter(|conversion| conversion.is_object()) else {
+        return Vec::new();
+    };
+    let mut causes = Vec::new();
+    let given = |pointer: &str| conversion.pointer(pointer).is_some_and(|value| !value.is_null());
+    let client = "spec.conversion.webhookClientConfig";
+    match node::text(conversion, "strategy") {
+        "" => causes.push(Cause::required("spec.conversion.strategy", "")),
+        "None" if given("/webhook/clientConfig") => {
+            causes.push(Cause::forbidden(client, "should not be set when strategy is not set to Webhook"));
+        }
+        "None" => {}
+        "Webhook" => {
+            if given("/webhook/clientConfig/url") == given("/webhook/clientConfig/service") {
+                causes.push(Cause::required(client, "exactly one of url or service is required"));
+            }
+            let reviews =
+                conversion.get("webhook").map_or(&[][..], |w| node::list(w, "conversionReviewVersions"));
+            if !reviews.iter().any(|version| *version == "v1" || *version == "v1beta1") {
+                let detail = "must include at least one of v1, v1beta1";
+                let field = "spec.conversion.conversionReviewVersions";
+                causes.push(match reviews {
+                    [] => Cause::required(field, ""),
+                    _ => Cause::invalid(field, &Value::from(reviews).to_string(), detail),
+                });
+            }
+        }
+        other => causes.push(Cause::unsupported("spec.conversion.strategy", other, &["None", "Webhook"])),
+    }
+    causes
 }

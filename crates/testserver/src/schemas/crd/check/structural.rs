@@ -65,17 +65,13 @@ fn type_and_metadata(schema: &Value, root: bool, at: &str, causes: &mut Vec<Caus
     if !root && !node::is_embedded(schema) {
         return;
     }
-    let mut needs = |name: &str, wanted: &str| {
-        let Some(property) = node::property(schema, name) else { return };
-        let kind = text(property, "type");
-        if kind != wanted {
+    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        let kind = node::property(schema, name).map(|property| text(property, "type"));
+        if let Some(kind) = kind.filter(|kind| *kind != wanted) {
             let field = format!("{at}.properties[{name}].type");
             causes.push(Cause::invalid_text(&field, kind, &format!("must be {wanted}")));
         }
-    };
-    needs("kind", "string");
-    needs("apiVersion", "string");
-    needs("metadata", "object");
+    }
     let Some(metadata) = node::property(schema, "metadata").filter(|_| root) else { return };
     let names = properties(metadata).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
     let keys = metadata.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
