@@ -12,14 +12,11 @@ pub(crate) fn fill(crd: &mut Object) {
     let names = spec.entry("names").or_insert_with(|| Value::Object(Map::new()));
     if let Some(names) = names.as_object_mut() {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
-        let absent = |names: &Map<String, Value>, key: &str| {
-            names.get(key).and_then(Value::as_str).unwrap_or("").is_empty() && !kind.is_empty()
-        };
-        if absent(names, "singular") {
-            names.insert("singular".into(), kind.to_lowercase().into());
-        }
-        if absent(names, "listKind") {
-            names.insert("listKind".into(), format!("{kind}List").into());
+        for (key, default) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
+            let is_absent = names.get(key).and_then(Value::as_str).unwrap_or("").is_empty();
+            if is_absent && !kind.is_empty() {
+                names.insert(key.into(), default.into());
+            }
         }
     }
     if spec.get("conversion").is_none_or(Value::is_null) {

@@ -16,12 +16,10 @@ pub(super) fn convert(json: &Json, schema: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),
-        Json::Number(number) if text(schema, "type") == "number" => {
-            Value::Float(number.as_f64().unwrap_or(f64::NAN))
-        }
-        Json::Number(number) => {
-            number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
-        }
+        Json::Number(number) => match number.as_i64().filter(|_| text(schema, "type") != "number") {
+            Some(number) => Value::Int(number),
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
         Json::String(string) => convert_text(string, schema),
         Json::Array(list) => {
             let items = node::items(schema).unwrap_or(&Json::Null);
