@@ -123,7 +123,11 @@ async fn invalid_list_options_are_rejected() {
             400,
             "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax",
         ),
-        ("fieldSelector=data.k=v".into(), 400, "field label not supported: data.k"),
+        (
+            "fieldSelector=data.k=v".into(),
+            400,
+            "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
         ("labelSelector===".into(), 400, "unable to parse requirement: found '==', expected: identifier"),
         (
             "sendInitialEvents=true".into(),

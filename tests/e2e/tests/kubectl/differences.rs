@@ -22,6 +22,13 @@ pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
             "sed 's/replicas: 2/replica: 2/' objects/deployment.yaml | kubectl apply -f -",
         ],
     ),
+    (
+        "the message about a value of a wrong type contains another path, see docs/testserver-reference.md",
+        &[
+            r#"kubectl create -f - <<< '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}, "data": {"k": 1}}'"#,
+            r#"kubectl create -f - <<< '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "bad"}, "spec": {"egress": [{"ports": [{"port": true}]}]}}]}'"#,
+        ],
+    ),
 ];
 
 /// The reason why `command` may differ.

@@ -181,7 +181,16 @@ impl Kind {
     /// Returns the index of a field, or an error if the field is not selectable.
     pub(crate) fn field_place(&self, name: &str) -> Result<usize, Status> {
         let place = self.fields.iter().position(|field| field.selectable && field.name == name);
-        place.ok_or_else(|| Status::bad_request(format!("field label not supported: {name}")))
+        place.ok_or_else(|| {
+            let is_default = !self.rules.custom && self.fields.iter().map(|field| &field.name).eq(NAMES);
+            Status::bad_request(if is_default {
+                format!(
+                    "\"{name}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                )
+            } else {
+                format!("field label not supported: {name}")
+            })
+        })
     }
 
     pub(crate) fn columns(&self) -> Arc<Columns> {
