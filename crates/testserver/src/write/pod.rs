@@ -87,7 +87,8 @@ fn prioritize(shared: &Shared, spec: &mut Object) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the name, the value and the preemption policy of a class. Without a name, returns the default class.
+/// Returns the name, the value and the preemption policy of a class. Without a name, returns the default
+/// class.
 fn class(shared: &Shared, name: &str) -> Option<(String, Value, Value)> {
     let policy = json!("PreemptLowerPriority");
     if let Some((name, value)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name) {
