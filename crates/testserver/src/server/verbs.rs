@@ -195,7 +195,9 @@ impl Server {
         name: &str,
     ) -> Result<Target, Status> {
         self.shared.read(|state| find_target(state, api_version, kind, namespace, name)).ok_or_else(|| {
-            let text = format!("the server does not serve the kind {kind:?} of {api_version:?}");
+            let text = format!(
+                "the server does not serve the kind {kind:?} of {api_version:?}; create its CRD first"
+            );
             Status::new(404, "NotFound", text)
         })
     }

@@ -70,7 +70,7 @@ fn error_names_the_file_the_document_and_the_reason() {
         load(SITES).to_string(),
         format!(
             "{shown}: document 1: the server rejects Site home: 404: the server does not serve the kind \"Site\" of \
-             \"example.com/v1\""
+             \"example.com/v1\"; create its CRD first"
         )
     );
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n";

@@ -42,7 +42,10 @@ fn typed_verbs_work_for_built_in_kinds() {
 fn typed_verbs_work_for_installed_custom_resources() {
     let server = Server::new();
     let error = server.create(&site("home", "hi")).unwrap_err();
-    assert_eq!(error.to_string(), "404: the server does not serve the kind \"Site\" of \"example.com/v1\"");
+    assert_eq!(
+        error.to_string(),
+        "404: the server does not serve the kind \"Site\" of \"example.com/v1\"; create its CRD first"
+    );
     server.install::<Site>().unwrap();
     server.install::<Site>().unwrap();
     let created = server.create(&site("home", "hi")).unwrap();
