@@ -67,8 +67,8 @@ impl Server {
     ///
     /// # Errors
     /// Returns a status with the reason Expired if the history does not contain the resourceVersion. The
-    /// state is then unchanged. This also occurs before the deletion of a CRD if 64 CRDs with objects were
-    /// deleted later, because the server then drops the history of the CRD.
+    /// state is then unchanged. The server drops the history of a deleted CRD if 64 CRDs with objects are
+    /// deleted later. The state before its deletion then cannot be restored.
     pub fn restore(&self, version: u64) -> Result<(), Status> {
         self.shared.restore(version, 0)
     }
@@ -137,8 +137,14 @@ impl Server {
 }
 
 /// # Open watches
+///
+/// These methods return immediately. They take effect when the task that reads the watch runs again. The
+/// watch first sends all pending events, also events that occurred after the call. To change an object
+/// while a watch is broken, first let the task run, for example with
+/// `tokio::time::sleep(Duration::from_millis(1))`.
 impl Server {
-    /// Returns the number of open watches.
+    /// Returns the number of open watches. A watch that the server has closed counts until the client
+    /// drops it. The watcher of `kube` does this only when it starts the next watch.
     pub fn open_watches(&self) -> usize {
         self.shared.open.count()
     }
