@@ -1,7 +1,7 @@
 //! Runs a Kubernetes API server in memory, for tests, examples and programs without a cluster.
 //!
-//! Within its scope, clients that list, watch and write cannot distinguish it from kube-apiserver 1.36.
-//! It supports:
+//! The server behaves like kube-apiserver 1.36, except for the differences in the reference of the
+//! book. It supports:
 //!
 //! - LIST with all values of resourceVersion, pages and selectors.
 //! - WATCH with replay of past events, bookmarks, expiry and streaming lists.
@@ -9,12 +9,16 @@
 //! - The usual built-in kinds, and the kinds of CRDs as soon as a CRD is created.
 //! - Tables for kubectl, with the columns of kube-apiserver and the printer columns of CRDs.
 //! - Admission webhooks and conversion webhooks, over HTTPS or in the process of the test.
-//! - The exact error responses of kube-apiserver.
+//! - The error responses of kube-apiserver: equal codes, reasons and fields, and for most errors also
+//!   equal messages.
 //!
-//! The server validates, defaults and prunes custom resources by their schemas. It does not validate the
-//! specs of built-in kinds, and it sets only a few of their defaults. Requests are authorized by the
-//! rules of [`Access`], and by RBAC objects if [`ServerBuilder::rbac`] is set. The server runs no
-//! controllers. It only deletes the content of namespaces and CRDs that are being deleted.
+//! The server validates, defaults and prunes custom resources by their schemas. It validates the usual
+//! built-in kinds, unless [`ServerBuilder::validation`] is `false`. Requests are authorized by the rules
+//! of [`Access`], and by RBAC objects if [`ServerBuilder::rbac`] is set.
+//!
+//! The server runs no controllers, so a Deployment creates no Pods. It only deletes the content of
+//! namespaces and CRDs that are being deleted. [`ServerBuilder::garbage_collector`] and
+//! [`Server::kubelet`] start the two controllers that it contains.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -42,8 +46,8 @@
 //!
 //! - The history of each resource contains at most [`ServerBuilder::history`] events, and the events
 //!   that a [`Lag`] requires. The limit is a number of events, not of bytes. The server also keeps the
-//!   history of the 64 CRDs that were deleted last, because [`Server::restore`] can restore them. An
-//!   older name keeps only an empty table.
+//!   history of the 64 CRDs that were deleted last, because [`Server::restore`] can restore them. For
+//!   CRDs that were deleted earlier, it keeps only their names.
 //! - Each watch holds at most 256 frames, and at most 1,024 commands and 1,024 event faults of a test.
 //!   The initial state of a watch or a list refers to stored objects. If the client reads slowly, these
 //!   objects stay in memory.

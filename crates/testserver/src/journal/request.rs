@@ -134,7 +134,8 @@ impl fmt::Debug for RecordedBody {
 
 /// Describes a request in the journal, and its outcome.
 ///
-/// `{request}` prints one line without the body. `{request:#}` also prints the recorded body.
+/// `{request}` prints one line without the body. `{request:#}` also prints the recorded body. The line ends
+/// with the user, and the User-Agent in parentheses. `unknown` means that the request did not contain it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
