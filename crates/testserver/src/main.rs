@@ -39,7 +39,7 @@ struct Flags {
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read a new
-    /// file. Clients need it, except with --http.
+    /// file. This option is required, except with --http.
     #[arg(long, required_unless_present = "http")]
     kubeconfig: Option<PathBuf>,
     /// Serve HTTPS. This is the default. The kubeconfig contains the certificate of the authority.
@@ -49,7 +49,8 @@ struct Flags {
     #[arg(long)]
     http: bool,
     /// Add a user without rights. The default context of the kubeconfig has all rights. The context
-    /// `nobody` has only the rights of every user, for example to read the version.
+    /// `nobody` has only the rights of every user, for example to read the version. The tokens are `admin`
+    /// and `nobody`, so clients can guess them.
     #[arg(long, conflicts_with = "http")]
     users: bool,
     /// Expire events that are older than this number of seconds. Without this option, the server limits
@@ -66,7 +67,7 @@ struct Flags {
     /// repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
-    /// Start these controllers, separated by commas. Without a value, start all of them.
+    /// Start these controllers, separated by commas. Without a value, start both. There are no others.
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', num_args = 0..=1)]
     #[arg(default_missing_values = ["garbage-collector", "kubelet"])]
     controllers: Vec<Controller>,
