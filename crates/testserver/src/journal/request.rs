@@ -15,8 +15,8 @@ use crate::journal::FaultKind;
 pub enum Verb {
     /// GET of one object.
     Get,
-    /// GET of a collection. A streaming list is a [`Verb::Watch`], and informers request streaming lists
-    /// by default.
+    /// GET of a collection. A streaming list is a [`Verb::Watch`]. Not all clients request it by default:
+    /// the `watcher` of `kube` requests it only with `watcher::Config::streaming_lists`.
     List,
     /// A watch of a collection, with or without `sendInitialEvents`.
     Watch,
