@@ -85,7 +85,7 @@ static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
 
 impl Managers {
     /// Computes the owners after a create, an update or a patch other than an apply. The writer owns all
-    /// added and changed fields. The objects do not contain `metadata.managedFields`.
+    /// added and changed fields. The objects must not contain `metadata.managedFields`.
     ///
     /// For a create, `before` is an empty object.
     pub fn update(&mut self, write: &Write<'_>, before: &Object, after: &Object) {
@@ -104,7 +104,7 @@ impl Managers {
 
     /// Executes a server-side apply. Returns the object after the apply. The writer owns all applied
     /// fields. Fields that it applied before, and that it does not apply now, are removed if they have no
-    /// other owner. The objects do not contain `metadata.managedFields`.
+    /// other owner. The objects must not contain `metadata.managedFields`.
     ///
     /// If the object does not exist, `live` is an empty object.
     ///

@@ -8,8 +8,11 @@ use serde_json::Value;
 
 use crate::step;
 
-/// Holds a set of fields, as in `fieldsV1` of `metadata.managedFields`. Each step of a path is a member or
-/// has nested members.
+/// Holds a set of fields, as in `fieldsV1` of `metadata.managedFields`.
+///
+/// The path of a field consists of steps in the notation of `fieldsV1`. For example, `f:spec` is a field,
+/// `k:{"name":"web"}` is an item of a list with keys, and `v:"a"` is a value of a set. Each step is a member
+/// of the set, or has nested members, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(Vec<Node>);
 

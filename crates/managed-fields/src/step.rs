@@ -11,7 +11,8 @@ pub(crate) fn field(name: &str) -> String {
     ["f:", name].concat()
 }
 
-/// Returns the step of an item of a set or a list with keys. Returns `None` if the item has no valid key.
+/// Returns the step of an item of a set or a list with keys, such as `k:{"name":"web"}`. Returns `None` if
+/// the item has no valid key.
 pub fn item_step(schema: &Schema, item: &Value) -> Option<String> {
     match &schema.list {
         ListType::Atomic => None,
