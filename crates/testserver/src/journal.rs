@@ -264,8 +264,8 @@ mod tests {
     use super::*;
 
     fn request(verb: Verb) -> Request {
-        let info = RequestInfo { verb, resource: "pods".into(), ..RequestInfo::other() };
-        Request { path: "/api/v1/pods".into(), query: "limit=5&x=a%20b".into(), ..Request::new(info) }
+        let info = RequestInfo { verb, resource: "pods".into(), ..RequestInfo::default() };
+        Request { path: "/api/v1/pods".into(), query: "limit=5&x=a%20b".into(), info, ..Request::default() }
     }
 
     #[test]

@@ -130,11 +130,10 @@ fn cause(error: &LoadError) -> String {
 /// Returns objects that exist in each cluster: the Service of the API server, and the priority classes of the
 /// system.
 fn initial_objects() -> [Value; 3] {
-    let priority_class = |name: &str, value: u32, verb: &str| {
-        let text = format!("Used for system critical pods that must {verb}.");
+    let priority_class = |name: &str, value: u32| {
         json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
-            "value": value, "description": text
+            "value": value
         })
     };
     let service = json!({
@@ -145,11 +144,10 @@ fn initial_objects() -> [Value; 3] {
         },
         "spec": {"ports": [{"name": "https", "port": 443, "targetPort": 6443}]}
     });
-    let in_cluster = "run in the cluster, but can be moved to another node if necessary";
     [
         service,
-        priority_class("system-cluster-critical", 2_000_000_000, in_cluster),
-        priority_class("system-node-critical", 2_000_001_000, "not be moved from their current node"),
+        priority_class("system-cluster-critical", 2_000_000_000),
+        priority_class("system-node-critical", 2_000_001_000),
     ]
 }
 
@@ -199,25 +197,21 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Installs the handlers of the signals that stop the program. The result completes after a signal.
-#[cfg(unix)]
+/// Installs the handlers of the signals that stop the program. The future is ready after the first signal.
 fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    #[cfg(unix)]
+    let (mut first, mut second) = {
+        use tokio::signal::unix::{SignalKind, signal};
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    #[cfg(windows)]
+    let (mut first, mut second) = (tokio::signal::windows::ctrl_c()?, tokio::signal::windows::ctrl_break()?);
     Ok(async move {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = first.recv() => {}
+            _ = second.recv() => {}
         }
     })
-}
-
-/// Installs the handler of the signal that stops the program. The result completes after the signal.
-#[cfg(windows)]
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut ctrl_c = tokio::signal::windows::ctrl_c()?;
-    Ok(async move { drop(ctrl_c.recv().await) })
 }
 
 fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ use crate::access::users::User;
 /// // The operator can no longer read pods. Its open watches continue.
 /// server.access().remove_rule(rule);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "a rule has no effect until it is added"]
 pub struct Rule {
     pub(crate) effect: Effect,
@@ -39,8 +39,9 @@ pub struct Rule {
 }
 
 /// The effect of a rule on matching requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Effect {
+    #[default]
     Allow,
     Deny,
 }
@@ -52,29 +53,13 @@ fn owned(texts: &[&str]) -> Vec<String> {
 impl Rule {
     /// Creates a rule that allows requests.
     pub fn allow() -> Self {
-        Self::new(Effect::Allow)
+        Self::default()
     }
 
     /// Creates a rule that denies requests. It takes precedence over each rule that allows the same
     /// request.
     pub fn deny() -> Self {
-        Self::new(Effect::Deny)
-    }
-
-    fn new(effect: Effect) -> Self {
-        Self {
-            effect,
-            users: Vec::new(),
-            groups: Vec::new(),
-            verbs: Vec::new(),
-            api_groups: Vec::new(),
-            resources: Vec::new(),
-            namespaces: Vec::new(),
-            names: Vec::new(),
-            paths: Vec::new(),
-            reason: String::new(),
-            role: Default::default(),
-        }
+        Self { effect: Effect::Deny, ..Self::default() }
     }
 
     /// Restricts the rule to these users. If [`groups`](Self::groups) is also set, the rule applies to

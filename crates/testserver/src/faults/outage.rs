@@ -37,7 +37,7 @@ struct CurrentOutage {
 }
 
 /// Holds the current outage. A new outage replaces the previous one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gate(watch::Sender<Outages>);
 
 #[derive(Debug, Default)]
@@ -46,12 +46,6 @@ struct Outages {
     /// The number of outages that broke all connections.
     refusals: u64,
     current: Option<CurrentOutage>,
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self(watch::Sender::new(Outages::default()))
-    }
 }
 
 impl Gate {

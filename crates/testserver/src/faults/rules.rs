@@ -43,7 +43,7 @@ impl FaultRule {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FaultRules {
     last: u64,
     rules: Vec<FaultRule>,
@@ -54,7 +54,7 @@ struct FaultRules {
 ///
 /// A fault is removed after the specified number of requests, after the specified duration, or when its
 /// guard is dropped. A clone is another handle to the same faults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Faults {
     rules: Arc<Mutex<FaultRules>>,
     /// Signals the release of hanging requests.
@@ -68,13 +68,6 @@ pub(crate) struct ActiveFault {
     pub over: watch::Receiver<()>,
     /// True if a plan drew the fault.
     pub planned: bool,
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        let rules = FaultRules { last: 0, rules: Vec::new() };
-        Self { rules: Arc::new(Mutex::new(rules)), cleared: Arc::new(watch::Sender::new(())) }
-    }
 }
 
 impl Faults {

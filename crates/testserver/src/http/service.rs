@@ -325,12 +325,13 @@ fn record(parts: &Parts, info: RequestInfo) -> Record {
         content_type: header(header::CONTENT_TYPE),
         accept: header(header::ACCEPT),
         user_agent: header(header::USER_AGENT),
-        ..Record::new(info)
+        info,
+        ..Record::default()
     }
 }
 
 fn request_info(parts: &Parts, route: &Route, query: &Query) -> RequestInfo {
-    let Route::Resource(path) = route else { return RequestInfo::other() };
+    let Route::Resource(path) = route else { return RequestInfo::default() };
     RequestInfo {
         verb: verb(&parts.method, path, query),
         resource: path.resource.clone(),

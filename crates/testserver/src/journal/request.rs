@@ -11,7 +11,7 @@ use tokio::time::Duration;
 use crate::journal::FaultKind;
 
 /// Identifies the verb of a request, as in RBAC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// GET of one object.
     Get,
@@ -31,6 +31,7 @@ pub enum Verb {
     /// DELETE of a collection.
     DeleteCollection,
     /// A request for a path without a resource, for example discovery, health or version.
+    #[default]
     Other,
 }
 
@@ -52,7 +53,7 @@ impl Verb {
 }
 
 /// Describes the verb and the resource of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestInfo {
     /// The verb.
     pub verb: Verb,
@@ -68,24 +69,11 @@ pub struct RequestInfo {
     pub subresource: Option<String>,
 }
 
-impl RequestInfo {
-    /// Describes a request without a resource.
-    pub(crate) fn other() -> Self {
-        Self {
-            verb: Verb::Other,
-            resource: String::new(),
-            group: String::new(),
-            namespace: None,
-            name: None,
-            subresource: None,
-        }
-    }
-}
-
 /// Describes the result of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// The request has no response. It is still in progress, or the client cancelled it.
+    #[default]
     Pending,
     /// The server sent a response with this HTTP status.
     Answered(u16),
@@ -136,7 +124,7 @@ impl fmt::Debug for RecordedBody {
 ///
 /// `{request}` prints one line without the body. `{request:#}` also prints the recorded body. The line ends
 /// with the user, and the User-Agent in parentheses. `unknown` means that the request did not contain it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Request {
     /// The number of the request. The first request after the creation of the server has number 1.
@@ -176,28 +164,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request without a number.
-    pub(crate) fn new(info: RequestInfo) -> Self {
-        Self {
-            number: 0,
-            at: Duration::ZERO,
-            info,
-            path: String::new(),
-            query: String::new(),
-            content_type: None,
-            accept: None,
-            user_agent: None,
-            user: None,
-            replica: 0,
-            fault: None,
-            fault_during: None,
-            body: None,
-            outcome: Outcome::Pending,
-            sent: Arc::default(),
-            ended: None,
-        }
-    }
-
     /// Returns whether the request is for this resource (plural).
     pub(crate) fn targets(&self, group: &str, resource: &str) -> bool {
         self.info.group == group && self.info.resource == resource

@@ -164,9 +164,9 @@ mod tests {
             resource: "deployments".into(),
             group: "apps".into(),
             namespace: Some("shop".into()),
-            ..RequestInfo::other()
+            ..RequestInfo::default()
         };
-        Request { query: "limit=5&continue=x%3D".into(), ..Request::new(info) }
+        Request { query: "limit=5&continue=x%3D".into(), info, ..Request::default() }
     }
 
     #[test]
