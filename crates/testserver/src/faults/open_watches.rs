@@ -175,22 +175,21 @@ impl OpenWatches {
         watch
     }
 
-    /// Returns the watches that `wanted` selects, in the order in which they were opened.
-    fn picked(&self, wanted: impl Fn(&Request) -> bool) -> Vec<Arc<OpenWatch>> {
-        let all = self.0.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        all.into_iter().filter(|watch| wanted(watch.request())).collect()
+    /// Returns the open watches, in the order in which they were opened.
+    fn all(&self) -> Vec<Arc<OpenWatch>> {
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Sends a command to all watches that `wanted` selects. Returns the number of watches that accepted
     /// the command.
     pub(crate) fn send_command(&self, command: &Command, wanted: impl Fn(&Request) -> bool) -> usize {
-        self.picked(wanted).iter().filter(|watch| watch.send_command(command.clone())).count()
+        let sends = |watch: &&Arc<OpenWatch>| wanted(watch.request()) && watch.send_command(command.clone());
+        self.all().iter().filter(sends).count()
     }
 
     /// Sends a command to all watches in which a plan hid or repeated events.
     pub(crate) fn send_to_misled(&self, command: &Command) {
-        let all: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        for watch in all.iter().filter(|watch| watch.has_misleading_fault()) {
+        for watch in self.all().iter().filter(|watch| watch.has_misleading_fault()) {
             watch.send_command(command.clone());
         }
     }
@@ -198,16 +197,13 @@ impl OpenWatches {
     /// Sets the fault of the next event on all watches that `wanted` selects. Returns the number of
     /// watches that accepted the fault.
     pub(crate) fn event_fault(&self, event_fault: EventFault, wanted: impl Fn(&Request) -> bool) -> usize {
-        let watches = self.picked(wanted);
-        let takes = |watch: &&Arc<OpenWatch>| {
+        let accepts = |watch: &&Arc<OpenWatch>| {
             let event_faults = &mut watch.inbox.lock().event_faults;
             let room = event_faults.len() < MAILBOX;
-            if room {
-                event_faults.push_back(event_fault);
-            }
+            event_faults.extend(room.then_some(event_fault));
             room
         };
-        watches.iter().filter(takes).count()
+        self.all().iter().filter(|watch| wanted(watch.request())).filter(accepts).count()
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -93,7 +93,7 @@ impl KubeletBuilder {
 
 /// Controls a simulated kubelet. The kubelet stops when this handle is dropped.
 ///
-/// The kubelet binds each Pod to a node that fits. It reports the containers as running, and removes a
+/// The kubelet binds each Pod to the next node. It reports the containers as running, and removes a
 /// deleted Pod after its grace period. Selectors have the form of kubectl, for example `app=web`. They apply
 /// to existing and to later Pods of all namespaces. The last matching call takes precedence.
 #[derive(Debug)]
@@ -255,12 +255,9 @@ impl KubeletState {
         let uid = entry.essentials.uid.to_string();
         let node = status::spec(&pod, "nodeName").as_str().unwrap_or("");
         if node.is_empty() {
-            let Some(node) = self.schedule(memory, &pod) else {
-                // A change of a node can change the result.
-                times.settled = None;
-                return self
-                    .report(&target, &uid, |pod, now| status::with_goal(pod, &Goal::Unschedulable, now));
-            };
+            let number = memory.bound.checked_rem(self.config.nodes.len());
+            let Some(node) = number.and_then(|number| self.config.nodes.get(number)) else { return Ok(None) };
+            memory.bound += 1;
             let body = json!({"metadata": {"name": target.name}, "target": {"name": node}}).to_string();
             write::now(write::binding::bind(shared, &target, &body.into(), options("kube-scheduler")))?;
             return Ok(None);
@@ -278,7 +275,7 @@ impl KubeletState {
         } else if !matches!(status::phase(&pod), "Succeeded" | "Failed") {
             let goal = self.goal(memory, times, entry, &pod, now);
             memory.addresses += 1;
-            let (host, own) = (host_ip(number), ip("10.244", memory.addresses));
+            let (host, own) = (ip("172.18", number + 1), ip("10.244", memory.addresses));
             let edit = |pod: &Object, now: &str| {
                 status::with_goal(&status::with_addresses(pod, &host, &own, now), &goal, now)
             };
@@ -308,35 +305,20 @@ impl KubeletState {
         Goal::Running { ready: ready && is_due(times.ready_at) }
     }
 
-    /// Returns a node that fits.
-    fn schedule(&self, memory: &mut Memory, pod: &Object) -> Option<String> {
-        let selector = status::spec(pod, "nodeSelector").as_object();
-        let fits = |name: &&String| {
-            let node = self.config.server.get_untyped("v1", "Node", None, name).unwrap_or_default();
-            let mut wanted = selector.into_iter().flatten();
-            let is_selected = wanted.all(|(key, value)| node["metadata"]["labels"][key] == *value);
-            node.is_object() && is_selected && node["spec"]["unschedulable"] != true
-        };
-        let fitting: Vec<&String> = self.config.nodes.iter().filter(fits).collect();
-        let chosen = *fitting.get(memory.bound.checked_rem(fitting.len())?)?;
-        memory.bound += 1;
-        Some(chosen.clone())
-    }
-
     /// Changes the status of a Pod.
     fn report(
         &self,
         target: &Target,
         uid: &str,
         edit: impl Fn(&Object, &str) -> Object + Send + Sync,
-    ) -> Result<Option<Instant>, Status> {
+    ) -> Result<(), Status> {
         let shared = &self.config.server.shared;
         let now = shared.config.clock.timestamp(0);
         let mode = Mode { via: Via::Put, part: Part::Status, options: options("kubelet") };
         write::now(write::update(shared, target, &mode, |target, pod| {
             if meta(pod, "uid") == uid { Ok(edit(pod, &now)) } else { Err(target.not_found()) }
-        }))?;
-        Ok(None)
+        }))
+        .map(drop)
     }
 
     fn restart(&self, namespace: Option<&str>, name: &str) -> Result<(), Status> {
@@ -350,13 +332,14 @@ impl KubeletState {
         if let Some(times) = memory.pods.get_mut(uid) {
             times.ready_at = None;
         }
-        self.report(&server.target("v1", "Pod", namespace, name)?, uid, status::restarted).map(drop)
+        self.report(&server.target("v1", "Pod", namespace, name)?, uid, status::restarted)
     }
 
     fn create_nodes(&self) {
         let server = &self.config.server;
         for (number, name) in self.config.nodes.iter().enumerate() {
-            let node = status::node(name, &host_ip(number), &server.shared.config.clock.timestamp(0));
+            let node =
+                status::node(name, &ip("172.18", number + 1), &server.shared.config.clock.timestamp(0));
             if server.get_untyped("v1", "Node", None, name).is_err()
                 && let Err(status) = server.create_or_replace(&node)
             {
@@ -364,10 +347,6 @@ impl KubeletState {
             }
         }
     }
-}
-
-fn host_ip(number: usize) -> String {
-    ip("172.18", number + 1)
 }
 
 fn ip(network: &str, number: usize) -> String {

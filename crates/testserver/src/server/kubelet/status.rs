@@ -7,8 +7,6 @@ use crate::wire::object::{Object, meta};
 /// The state that a Pod must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// No node fits.
-    Unschedulable,
     Running {
         ready: bool,
     },
@@ -37,7 +35,7 @@ impl Goal {
 
     fn phase(&self, pod: &Object) -> &'static str {
         match self {
-            Self::Unschedulable | Self::Waiting(_) => "Pending",
+            Self::Waiting(_) => "Pending",
             Self::Terminated(_) if spec(pod, "restartPolicy") == "Never" => "Failed",
             Self::Running { .. } | Self::Terminated(_) => "Running",
             Self::Completed => "Succeeded",
@@ -112,7 +110,7 @@ pub(super) fn with_goal(pod: &Object, goal: &Goal, now: &str) -> Object {
             state
         };
         let states: Vec<Value> = items(spec(pod, list)).map(state_of).collect();
-        if !states.is_empty() && *goal != Goal::Unschedulable {
+        if !states.is_empty() {
             after_status[&statuses] = states.into();
         }
     }
@@ -136,7 +134,7 @@ fn container_status(old: &Value, container: &Value, goal: &Goal, is_final: bool,
         _ if old["state"]["terminated"].is_object() => old["state"].clone(),
         Goal::Terminated(reason) => terminated(reason, &began(), now),
         Goal::Ended(_) => terminated("Error", &began(), now),
-        Goal::Completed | Goal::Unschedulable => terminated("Completed", &began(), now),
+        Goal::Completed => terminated("Completed", &began(), now),
     };
     json!({
         "name": container["name"], "image": container["image"], "imageID": "", "restartCount": restarts,
@@ -171,16 +169,13 @@ fn conditions(pod: &Object, goal: &Goal, now: &str) -> Value {
     let old = status(pod, "conditions");
     let ready = *goal == Goal::Running { ready: true };
     let unready = if *goal == Goal::Completed { "PodCompleted" } else { "ContainersNotReady" };
-    let wanted = match goal {
-        Goal::Unschedulable => vec![("PodScheduled", false, "Unschedulable")],
-        _ => vec![
-            ("PodScheduled", true, ""),
-            ("PodReadyToStartContainers", goal.phase(pod) == "Running", ""),
-            ("Initialized", !matches!(goal, Goal::Waiting(_)), "ContainersNotInitialized"),
-            ("ContainersReady", ready, unready),
-            ("Ready", ready, unready),
-        ],
-    };
+    let wanted = [
+        ("PodScheduled", true, ""),
+        ("PodReadyToStartContainers", goal.phase(pod) == "Running", ""),
+        ("Initialized", !matches!(goal, Goal::Waiting(_)), "ContainersNotInitialized"),
+        ("ContainersReady", ready, unready),
+        ("Ready", ready, unready),
+    ];
     let others = items(old).filter(|other| wanted.iter().all(|(kind, ..)| other["type"] != *kind)).cloned();
     let own = wanted.iter().map(|(kind, holds, reason)| {
         let value = if *holds { "True" } else { "False" };
