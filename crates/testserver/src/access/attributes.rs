@@ -5,7 +5,6 @@ use std::fmt;
 
 use http::request::Parts;
 
-use crate::journal::RequestInfo;
 use crate::status::{Named, Status};
 use crate::wire::escape;
 use crate::wire::query::Query;
@@ -80,7 +79,19 @@ impl Attributes {
             subresource: segment(2),
             namespace: namespace.into(),
         };
-        attributes.adjust_for_collection(query);
+        if attributes.name.is_empty() {
+            attributes.verb = match verb {
+                "get" if query.flag("watch") => "watch".into(),
+                "get" => "list".into(),
+                "delete" => "deletecollection".into(),
+                verb => verb.into(),
+            };
+            // A list or watch that selects a single name gets this name.
+            if matches!(attributes.verb.as_str(), "list" | "watch") {
+                let selector = query.get("fieldSelector").unwrap_or("");
+                attributes.name = selected_name(selector).unwrap_or_default();
+            }
+        }
         Self::Resource(attributes)
     }
 
@@ -94,23 +105,6 @@ impl Attributes {
 }
 
 impl ResourceAttributes {
-    /// Sets the verb of a request without a name to list, watch or deletecollection. A list or watch
-    /// that selects a single name gets this name.
-    fn adjust_for_collection(&mut self, query: &Query) {
-        if !self.name.is_empty() {
-            return;
-        }
-        match self.verb.as_str() {
-            "get" if query.flag("watch") => self.verb = "watch".into(),
-            "get" => self.verb = "list".into(),
-            "delete" => self.verb = "deletecollection".into(),
-            _ => {}
-        }
-        if matches!(self.verb.as_str(), "list" | "watch") {
-            self.name = selected_name(query.get("fieldSelector").unwrap_or("")).unwrap_or_default();
-        }
-    }
-
     /// Creates the 403 response for `user`, which lacks the right to the resource.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         let Self { verb, group, resource, subresource, namespace, name } = self;
@@ -135,14 +129,12 @@ impl fmt::Display for Attributes {
         };
         let ResourceAttributes { verb, group, resource, subresource, namespace, name } = request;
         write!(f, "{verb} {}", Named { group, resource })?;
-        for (before, part) in [("/", subresource), (" ", name), (" in namespace ", namespace)] {
-            match (before, part.as_str()) {
-                (_, "") => {}
-                ("/", part) => write!(f, "/{part}")?,
-                (before, part) => write!(f, "{before}{part:?}")?,
-            }
+        if !subresource.is_empty() {
+            write!(f, "/{subresource}")?;
         }
-        Ok(())
+        let parts =
+            [(" ", name), (" in namespace ", namespace)].into_iter().filter(|(_, part)| !part.is_empty());
+        parts.into_iter().try_for_each(|(before, part)| write!(f, "{before}{part:?}"))
     }
 }
 
@@ -152,22 +144,6 @@ fn selected_name(selector: &str) -> Option<String> {
     let name = FieldSelector::parse(selector, place).ok()?.exactly(0)?.to_owned();
     let segment = !name.is_empty() && !matches!(name.as_str(), "." | "..") && !name.contains(['/', '%']);
     segment.then_some(name)
-}
-
-impl From<&RequestInfo> for ResourceAttributes {
-    fn from(info: &RequestInfo) -> Self {
-        let name = info.name.clone().unwrap_or_default();
-        let is_namespace = info.group.is_empty() && info.resource == "namespaces";
-        let namespace = info.namespace.clone().or_else(|| is_namespace.then(|| name.clone()));
-        Self {
-            verb: info.verb.name().into(),
-            group: info.group.clone(),
-            resource: info.resource.clone(),
-            subresource: info.subresource.clone().unwrap_or_default(),
-            namespace: namespace.unwrap_or_default(),
-            name,
-        }
-    }
 }
 
 #[cfg(test)]

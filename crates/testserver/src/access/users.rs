@@ -5,8 +5,6 @@ use std::fmt;
 
 use http::{HeaderMap, header};
 
-use crate::access::attributes::ResourceAttributes;
-use crate::journal::RequestInfo;
 use crate::status::Status;
 
 /// Selects the initial rights of a user. Rules can add and deny rights (see [`Access`](crate::Access)).
@@ -114,11 +112,6 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
     let credentials = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = credentials.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
-}
-
-/// Creates the rejection for a user without the right to a resource.
-pub(crate) fn forbidden(info: &RequestInfo, user: &str) -> Status {
-    ResourceAttributes::from(info).forbidden(user)
 }
 
 #[cfg(test)]

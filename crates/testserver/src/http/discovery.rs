@@ -7,17 +7,16 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderValue, Method, Response, header};
 use serde_json::json;
 
 use crate::encoding::body::Body;
 use crate::http::health;
-use crate::http::service::{Call, document, json, page_not_found};
+use crate::http::service::{Call, cacheable, document, json, page_not_found, upper_hex};
 use crate::state::Shared;
 use crate::status::Status;
 use crate::wire::accept::{self, MediaType};
 use crate::wire::route::Route;
-use aggregated::Half;
 
 type HandlerResult = Result<Response<Body>, Status>;
 
@@ -33,9 +32,9 @@ pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
         Route::OpenApi => Ok(page_not_found()),
         Route::CoreVersions => {
             only_get(call)?;
-            all(shared, call, Half::Core)
+            all(shared, call, true)
         }
-        Route::Groups => all(shared, call, Half::Named),
+        Route::Groups => all(shared, call, false),
         Route::Group(group) => {
             let found = shared.read(|state| documents::group(&state.registry, group));
             let Some(body) = found else { return Ok(page_not_found()) };
@@ -112,49 +111,36 @@ fn is_aggregated(media: &MediaType<'_>) -> bool {
     media.is_json() && form == [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")]
 }
 
-/// Responds to `/api` or `/apis` with the aggregated document, or with the list of versions or groups.
-fn all(shared: &Shared, call: &Call, half: Half) -> HandlerResult {
+/// Responds to `/api` (`is_core`) or `/apis` with the aggregated document, or with the list of versions or groups.
+fn all(shared: &Shared, call: &Call, is_core: bool) -> HandlerResult {
     let accepted = accept::accepted(&call.parts.headers);
     let plain =
         |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
     // The aggregated document takes precedence, at any position in `Accept`.
     if accepted.iter().any(is_aggregated) {
-        Ok(aggregated(shared, call, half))
+        Ok(aggregated(shared, call, is_core))
     } else if accepted.iter().any(plain) {
-        Ok(json(200, &listed(shared, call, half)))
+        Ok(json(200, &listed(shared, call, is_core)))
     } else {
         Err(accept::unsupported_representation())
     }
 }
 
-fn listed(shared: &Shared, call: &Call, half: Half) -> Vec<u8> {
-    match half {
-        Half::Named => shared.read(|state| documents::groups(&state.registry)),
-        Half::Core => {
-            // The address of the server in the client's configuration.
-            let host = call.parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-            let authority = call.parts.uri.authority().map(http::uri::Authority::as_str);
-            documents::core_versions(authority.or(host).unwrap_or("127.0.0.1"))
-        }
+fn listed(shared: &Shared, call: &Call, is_core: bool) -> Vec<u8> {
+    if !is_core {
+        return shared.read(|state| documents::groups(&state.registry));
     }
+    // The address of the server in the client's configuration.
+    let host = call.parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let authority = call.parts.uri.authority().map(http::uri::Authority::as_str);
+    documents::core_versions(authority.or(host).unwrap_or("127.0.0.1"))
 }
 
-fn aggregated(shared: &Shared, call: &Call, half: Half) -> Response<Body> {
-    let mut body = shared.read(|state| aggregated::document(&state.registry, half));
+fn aggregated(shared: &Shared, call: &Call, is_core: bool) -> Response<Body> {
+    let mut body = shared.read(|state| aggregated::document(&state.registry, is_core));
     body.push(b'\n');
-    let etag = aggregated::etag(&body);
-    let known = call.parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == etag);
-    let mut response = document(aggregated::MEDIA_TYPE, body);
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
-    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        headers.insert(header::ETAG, etag);
-    }
-    if known {
-        headers.remove(header::CONTENT_TYPE);
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        *response.body_mut() = Body::bytes("");
-    }
+    let mut response =
+        cacheable(call, aggregated::MEDIA_TYPE, &upper_hex(&hmac_sha256::Hash::hash(&body)), body);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }

@@ -249,8 +249,7 @@ fn open_watch(
 
 async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
     if call.query.flag("export") {
-        let text = "the export parameter, deprecated since v1.14, is no longer supported";
-        return Err(Status::bad_request(text));
+        return Err(Status::bad_request("the export parameter is no longer supported"));
     }
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let version = call.query.get("resourceVersion").unwrap_or("");

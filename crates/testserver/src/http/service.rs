@@ -152,9 +152,11 @@ impl ApiService {
         (call.arrival.fault, call.arrival.plan) = (Some(fault.clone()), planned.then(|| over.clone()));
         match fault {
             Fault::Status(status) => Ok(rejection(&status)),
-            Fault::Forbidden { user } => Ok(rejection(&users::forbidden(&call.info, &user))),
+            Fault::Forbidden { user } => Ok(rejection(&call.attributes.forbidden(&user))),
             Fault::Throttled { retry_after } => Ok(throttled(retry_after)),
-            Fault::Raw { status, content_type, body } => Ok(raw(status, &content_type, body)),
+            Fault::Raw { status, content_type, body } => {
+                Ok(response(status, &content_type, Body::bytes(body)))
+            }
             Fault::Reset => Err(ServiceError::Broken),
             Fault::LoseResponse => {
                 drop(self.serve(call, body).await);
@@ -369,10 +371,6 @@ fn response(code: u16, content_type: &str, body: Body) -> Response<Body> {
     response
 }
 
-fn raw(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
-    response(code, content_type, Body::bytes(body))
-}
-
 /// Creates a JSON response with a final newline, like the real server.
 pub(crate) fn json(code: u16, body: &[u8]) -> Response<Body> {
     response(code, "application/json", Body::bytes([body, b"\n"].concat()))
@@ -381,6 +379,24 @@ pub(crate) fn json(code: u16, body: &[u8]) -> Response<Body> {
 /// Creates a response with an unchanged document.
 pub(crate) fn document(content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
     response(200, content_type, Body::bytes(body))
+}
+
+/// Creates a response with a document that clients store with its hash, or 304 if the client has it.
+pub(crate) fn cacheable(call: &Call, media: &str, hash: &str, bytes: impl Into<Bytes>) -> Response<Body> {
+    let etag = format!("\"{hash}\"");
+    let known = call.parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == *etag);
+    let mut response = if known { response(304, "", Body::bytes("")) } else { document(media, bytes) };
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.extend(HeaderValue::from_str(&etag).map(|etag| (header::ETAG, etag)));
+    if known {
+        headers.remove(header::CONTENT_TYPE);
+    }
+    response
+}
+
+pub(crate) fn upper_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 pub(crate) fn stream(body: Body) -> Response<Body> {

@@ -5,10 +5,17 @@ use std::sync::Arc;
 
 use crate::journal::{Request, Verb};
 
-type Predicate = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
+#[derive(Clone)]
+struct Predicate(Arc<dyn Fn(&Request) -> bool + Send + Sync>);
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
 
 /// Selects requests. A request must match every condition that is set.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestMatch {
     verb: Option<Verb>,
     group: Option<String>,
@@ -113,7 +120,7 @@ impl RequestMatch {
     /// `Server` that holds the fault, that server stays in memory until the fault is removed.
     #[must_use]
     pub fn when(mut self, predicate: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
-        self.predicates.push(Arc::new(predicate));
+        self.predicates.push(Predicate(Arc::new(predicate)));
         self
     }
 
@@ -129,27 +136,12 @@ impl RequestMatch {
             && equals(&self.subresource, info.subresource.as_deref().unwrap_or(""))
             && contains(&self.namespace, &info.namespace)
             && self.name.as_deref().is_none_or(|name| request.is_named(name))
-            && self.parameters.iter().all(|(name, value)| has_parameter(request, name, value.as_deref()))
-            && self.predicates.iter().all(|predicate| predicate(request))
-    }
-}
-
-fn has_parameter(request: &Request, name: &str, value: Option<&str>) -> bool {
-    request.parameter(name).is_some_and(|actual| value.is_none_or(|value| value == actual))
-}
-
-impl fmt::Debug for RequestMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestMatch")
-            .field("verb", &self.verb)
-            .field("group", &self.group)
-            .field("resource", &self.resource)
-            .field("subresource", &self.subresource)
-            .field("namespace", &self.namespace)
-            .field("name", &self.name)
-            .field("parameters", &self.parameters)
-            .field("predicates", &self.predicates.len())
-            .finish()
+            && self.parameters.iter().all(|(name, value)| {
+                request
+                    .parameter(name)
+                    .is_some_and(|actual| value.as_ref().is_none_or(|value| *value == actual))
+            })
+            && self.predicates.iter().all(|predicate| predicate.0(request))
     }
 }
 

@@ -10,30 +10,14 @@ use crate::state::Registry;
 /// The media type of the response.
 pub(crate) const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The requested half of the groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// `/api`
-    Core,
-    /// `/apis`
-    Named,
-}
-
-/// Builds the document.
-pub(crate) fn document(registry: &Registry, half: Half) -> Vec<u8> {
+/// Builds the document of `/api` if `is_core` is true, otherwise of `/apis`.
+pub(crate) fn document(registry: &Registry, is_core: bool) -> Vec<u8> {
     let all = catalog(registry);
-    let wanted = |group: &&Group<'_>| group.name.is_empty() == (half == Half::Core);
+    let wanted = |group: &&Group<'_>| group.name.is_empty() == is_core;
     let items: Value = all.iter().filter(wanted).map(item).collect();
     bytes(&json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     }))
-}
-
-/// Returns the ETag, which changes with the document.
-pub(crate) fn etag(document: &[u8]) -> String {
-    let hash = hmac_sha256::Hash::hash(document);
-    let hex: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
-    format!("\"{hex}\"")
 }
 
 fn item(group: &Group<'_>) -> Value {
@@ -52,7 +36,8 @@ fn resource(kind: &Kind) -> Value {
     let own = json!({"group": group, "version": version, "kind": kind.kind});
     let subresources = parts(kind).into_iter().map(|part| {
         let response = match part.kind {
-            Some(kind) => json!({"group": part.group, "version": part.version, "kind": kind}),
+            Some(("", _, kind)) => json!({"group": "", "version": "", "kind": kind}),
+            Some((group, version, kind)) => json!({"group": group, "version": version, "kind": kind}),
             None => own.clone(),
         };
         json!({"subresource": part.name, "responseKind": response, "verbs": part.verbs})

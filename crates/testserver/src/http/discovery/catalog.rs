@@ -17,10 +17,8 @@ pub(crate) struct Group<'a> {
 /// A subresource.
 pub(crate) struct Part {
     pub name: &'static str,
-    /// The kind of the subresource, if it differs from the kind of the object.
-    pub kind: Option<&'static str>,
-    pub group: &'static str,
-    pub version: &'static str,
+    /// The group, version and kind of the subresource, if they differ from those of the object.
+    pub kind: Option<(&'static str, &'static str, &'static str)>,
     pub verbs: &'static [&'static str],
 }
 
@@ -66,25 +64,20 @@ pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
 /// Returns the subresources of this kind, ordered by name except for custom resources.
 pub(crate) fn parts(kind: &Kind) -> Vec<Part> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
-    let own = |name, verbs| Part { name, kind: None, group: "", version: "", verbs };
+    let part = |name, kind, verbs| Part { name, kind, verbs };
     let mut parts = Vec::new();
     if kind.is_pod() {
-        parts.push(Part { kind: Some("Binding"), ..own("binding", &["create"]) });
-        parts.push(Part {
-            kind: Some("Eviction"),
-            group: "policy",
-            version: "v1",
-            ..own("eviction", &["create"])
-        });
+        parts.push(part("binding", Some(("", "v1", "Binding")), &["create"]));
+        parts.push(part("eviction", Some(("policy", "v1", "Eviction")), &["create"]));
     }
     if kind.is_namespace() {
-        parts.push(own("finalize", &["update"]));
+        parts.push(part("finalize", None, &["update"]));
     }
     if kind.scale.is_some() {
-        parts.push(Part { kind: Some("Scale"), group: "autoscaling", version: "v1", ..own("scale", CHANGE) });
+        parts.push(part("scale", Some(("autoscaling", "v1", "Scale")), CHANGE));
     }
     if kind.rules.status {
-        parts.push(own("status", CHANGE));
+        parts.push(part("status", None, CHANGE));
     }
     if kind.rules.custom {
         parts.reverse();

@@ -88,10 +88,10 @@ fn entries(kind: &Kind) -> impl Iterator<Item = Value> {
     let part = |part: Part| {
         let mut entry = json!({
             "name": format!("{}/{}", kind.plural, part.name), "singularName": "",
-            "namespaced": kind.rules.namespaced, "kind": part.kind.unwrap_or(&kind.kind), "verbs": part.verbs,
+            "namespaced": kind.rules.namespaced, "kind": part.kind.map_or(&*kind.kind, |(_, _, kind)| kind), "verbs": part.verbs,
         });
-        if !part.group.is_empty() {
-            (entry["group"], entry["version"]) = (part.group.into(), part.version.into());
+        if let Some((group, version, _)) = part.kind.filter(|(group, ..)| !group.is_empty()) {
+            (entry["group"], entry["version"]) = (group.into(), version.into());
         }
         entry
     };

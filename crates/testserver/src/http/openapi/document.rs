@@ -10,6 +10,7 @@ use super::custom;
 use super::models::{Models, Version};
 use super::paths::{self, Schemas};
 use crate::http::discovery::catalog::is_stored;
+use crate::http::service::upper_hex;
 use crate::schemas::kinds::builtin;
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Shared;
@@ -46,7 +47,7 @@ pub(super) fn hash(parts: &[Part]) -> String {
         let facts = json!([names, rules.namespaced, rules.status, scale.is_some(), root]);
         context.update(facts.to_string());
     }
-    context.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+    upper_hex(&context.finalize())
 }
 
 /// Builds the document of version 2, which contains all kinds.

@@ -105,13 +105,7 @@ fn cached(
         documents.lock().insert(key, Document { hash: hash.to_owned(), bytes: bytes.clone() });
         bytes
     });
-    let etag = format!("\"{hash}\"");
-    let is_known = call.parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == *etag);
-    let mut response =
-        if is_known { empty(StatusCode::NOT_MODIFIED) } else { service::document(media, bytes) };
-    set(&mut response, header::ETAG, &etag);
-    set(&mut response, header::VARY, "Accept");
-    response
+    service::cacheable(call, media, hash, bytes)
 }
 
 fn empty(status: StatusCode) -> Response<Body> {

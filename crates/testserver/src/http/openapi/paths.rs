@@ -81,17 +81,12 @@ fn operation(
         _ => return None,
     };
     let own = (&*kind.group, &*kind.version, &*kind.kind);
-    let (group, version, name) = match part.and_then(|part| Some((part, part.kind?))) {
-        Some((part, name)) if part.version.is_empty() => (own.0, own.1, name),
-        Some((part, name)) => (part.group, part.version, name),
-        None => own,
+    let other = part.and_then(|part| part.kind);
+    let object = match other {
+        Some((group, version, name)) => models.built_in(&group_version(group, version), name),
+        None => schemas.object.clone(),
     };
-    let object = if part.is_some_and(|part| part.kind.is_some()) {
-        models.built_in(&group_version(group, version), name)
-    } else {
-        schemas.object.clone()
-    };
-    let (group, version, name) = if kind.rules.custom { own } else { (group, version, name) };
+    let (group, version, name) = other.filter(|_| !kind.rules.custom).unwrap_or(own);
     let body = match verb {
         "create" | "update" => Some(object.clone()),
         "patch" => Some(models.meta("Patch")),
