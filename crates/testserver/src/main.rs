@@ -249,8 +249,8 @@ fn with_nobody(kubeconfig: &str) -> io::Result<String> {
     let mut context = config["contexts"][0].clone();
     context["name"] = NOBODY.into();
     context["context"]["user"] = NOBODY.into();
-    for (list, item) in [("contexts", context), ("users", json!({"name": NOBODY, "user": {"token": NOBODY}}))]
-    {
+    let user = json!({"name": NOBODY, "user": {"token": NOBODY}});
+    for (list, item) in [("contexts", context), ("users", user)] {
         config[list].as_array_mut().into_iter().for_each(|items| items.push(item.clone()));
     }
     Ok(format!("{config:#}\n"))

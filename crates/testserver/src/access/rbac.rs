@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::access::rule::Rule;
+use crate::storage::entry::read_labels;
 use crate::wire::object::{Object, meta};
 use crate::wire::selector::{LabelSelector, Labels};
 use crate::wire::selector_text::selector_text;
@@ -100,12 +101,9 @@ impl Policy {
 
 impl Role {
     fn new(object: &Object) -> Self {
-        let labels = object.get("metadata").and_then(|metadata| metadata["labels"].as_object());
-        let labels = labels.into_iter().flatten();
-        let mut labels: Vec<(Box<str>, Box<str>)> =
-            labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or("").into())).collect();
-        labels.sort_unstable();
-        Self { labels: labels.into(), aggregates: aggregates(object), rules: rules(object) }
+        let metadata = object.get("metadata").and_then(Value::as_object);
+        let labels = metadata.map(read_labels).unwrap_or_default();
+        Self { labels, aggregates: aggregates(object), rules: rules(object) }
     }
 }
 

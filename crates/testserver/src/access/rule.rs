@@ -181,24 +181,22 @@ impl Rule {
     /// Splits a rule of a role into rights with one verb and one resource or path each.
     pub(crate) fn rights(&self) -> Vec<RoleRight> {
         let mut rights = Vec::new();
-        let any_name = [String::new()];
-        let names = if self.names.is_empty() { &any_name[..] } else { &self.names };
+        let any_name = vec![String::new()];
+        let names = if self.names.is_empty() { &any_name } else { &self.names };
         for verb in &self.verbs {
-            rights.extend(
-                self.paths.iter().map(|path| Attributes::Path { verb: verb.clone(), path: path.clone() }),
-            );
+            let path = |path: &String| Attributes::Path { verb: verb.clone(), path: path.clone() };
+            rights.extend(self.paths.iter().map(path));
             for (group, resource) in product(&self.api_groups, &self.resources) {
                 let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                rights.extend(names.iter().map(|name| {
-                    Attributes::Resource(ResourceAttributes {
-                        verb: verb.clone(),
-                        group: group.clone(),
-                        resource: resource.into(),
-                        subresource: subresource.into(),
-                        namespace: String::new(),
-                        name: name.clone(),
-                    })
-                }));
+                let right = ResourceAttributes {
+                    verb: verb.clone(),
+                    group: group.clone(),
+                    resource: resource.into(),
+                    subresource: subresource.into(),
+                    ..ResourceAttributes::default()
+                };
+                let named = |name: &String| ResourceAttributes { name: name.clone(), ..right.clone() };
+                rights.extend(names.iter().map(named).map(Attributes::Resource));
             }
         }
         let (role, rule) = &self.role;

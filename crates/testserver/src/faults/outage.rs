@@ -122,13 +122,7 @@ impl Gate {
 
     /// Waits until the server is not frozen.
     pub(crate) async fn thawed(&self) {
-        if self.now() == Some(Outage::Frozen) {
-            self.until(|outage| outage != Some(Outage::Frozen)).await;
-        }
-    }
-
-    async fn frozen(&self) {
-        self.until(|outage| outage == Some(Outage::Frozen)).await;
+        self.until(|outage| outage != Some(Outage::Frozen)).await;
     }
 
     /// Waits until connections are accepted again, and listens on the same address. Returns `None` if the
@@ -164,7 +158,7 @@ impl Gate {
             self.thawed().await;
             tokio::select! {
                 biased;
-                () = self.frozen() => {}
+                () = self.until(|outage| outage == Some(Outage::Frozen)) => {}
                 output = poll_fn(|cx| future.as_mut().poll(cx)) => return output,
             }
         }

@@ -38,7 +38,7 @@ pub(crate) fn respond(shared: &Shared, call: &Call) -> HandlerResult {
         Route::Group(group) => {
             let found = shared.read(|state| documents::group(&state.registry, group));
             let Some(body) = found else { return Ok(page_not_found()) };
-            accepts_plain_document(call)?.ok_or_else(accept::unsupported_representation)?;
+            check_plain(call)?;
             Ok(json(200, &body))
         }
         Route::Resources { group, version } => resources(shared, call, group, version),
@@ -91,19 +91,23 @@ fn resources(shared: &Shared, call: &Call, group: &str, version: &str) -> Handle
     if order::is_builtin(group) {
         only_get(call)?;
     }
-    accepts_plain_document(call)?.ok_or_else(accept::unsupported_representation)?;
+    check_plain(call)?;
     Ok(json(200, &body))
 }
 
-/// Returns `Some` if the client accepts a plain document. Returns `None` if the client accepts only
-/// unsupported representations.
-fn accepts_plain_document(call: &Call) -> Result<Option<()>, Status> {
+/// Returns 406 if the client accepts no plain document.
+fn check_plain(call: &Call) -> Result<(), Status> {
     let accepted = accept::accepted(&call.parts.headers);
-    let known: Vec<_> = accepted.iter().filter(|media| media.is_json() || media.is_yaml()).collect();
-    if known.is_empty() {
-        return Err(accept::not_acceptable(accept::OBJECT_MEDIA_TYPES));
+    if accepted.iter().any(is_plain) {
+        return Ok(());
     }
-    Ok(known.iter().any(|media| media.parameter("as").is_none()).then_some(()))
+    let is_known = accepted.iter().any(|media| media.is_json() || media.is_yaml());
+    let available = accept::not_acceptable(accept::OBJECT_MEDIA_TYPES);
+    Err(if is_known { accept::unsupported_representation() } else { available })
+}
+
+fn is_plain(media: &MediaType<'_>) -> bool {
+    (media.is_json() || media.is_yaml()) && media.parameter("as").is_none()
 }
 
 fn is_aggregated(media: &MediaType<'_>) -> bool {
@@ -114,12 +118,10 @@ fn is_aggregated(media: &MediaType<'_>) -> bool {
 /// Responds to `/api` (`is_core`) or `/apis` with the aggregated document, or with the list of versions or groups.
 fn all(shared: &Shared, call: &Call, is_core: bool) -> HandlerResult {
     let accepted = accept::accepted(&call.parts.headers);
-    let plain =
-        |media: &MediaType<'_>| (media.is_json() || media.is_yaml()) && media.parameter("as").is_none();
     // The aggregated document takes precedence, at any position in `Accept`.
     if accepted.iter().any(is_aggregated) {
         Ok(aggregated(shared, call, is_core))
-    } else if accepted.iter().any(plain) {
+    } else if accepted.iter().any(is_plain) {
         Ok(json(200, &listed(shared, call, is_core)))
     } else {
         Err(accept::unsupported_representation())

@@ -265,10 +265,9 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
         call.cache.reach(shared, &target.served, revision).await?;
     }
     let entry = shared.read(|state| {
-        let store = &state.store;
-        let table = target.served.table;
-        let revision =
-            if cached { store.position_of(table, call.cache.id(), Instant::now()) } else { store.revision() };
+        let (store, table, cache) = (&state.store, target.served.table, call.cache.id());
+        let now = Instant::now();
+        let revision = if cached { store.position_of(table, cache, now) } else { store.revision() };
         store.table(table).get_at(&target.key(), revision).cloned()
     });
     let entry = entry.ok_or_else(|| target.not_found())?;
@@ -277,7 +276,7 @@ async fn get(shared: &Shared, target: &Target, call: &Call) -> HandlerResult {
 }
 
 pub(crate) fn write_options(shared: &Shared, call: &Call, body: &Bytes) -> Result<WriteOptions, Status> {
-    crate::write::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
+    write::apply::options::check(call.info.verb, &call.query, &call.parts.headers)?;
     let options = WriteOptions::read(call.info.verb, &call.query, &call.parts.headers)?;
     let user = call.user.as_ref().map_err(Clone::clone)?;
     let check = escalation::check(&shared.access, user, &call.attributes);
@@ -340,9 +339,8 @@ async fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: 
 async fn delete(shared: &Shared, target: &Target, call: &Call, body: &Bytes) -> HandlerResult {
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let options = delete_options::read(&call.parts.headers, body, &call.query)?;
-    let deleted =
-        crate::write::delete::delete(shared, target, &options, Some(&caller(call, body, options.dry_run)?))
-            .await?;
+    let caller = caller(call, body, options.dry_run)?;
+    let deleted = write::delete::delete(shared, target, &options, Some(&caller)).await?;
     if let Deleted::Kept(entry) | Deleted::Object(entry) = &deleted {
         conversion::prepare(shared, target.kind(), [entry]).await?;
     }
@@ -369,10 +367,9 @@ async fn delete_collection(
             namespace: path.namespace.clone(),
             name: entry.essentials.name.to_string(),
         };
-        match crate::write::delete::delete(shared, &target, &options, Some(&caller)).await {
-            Ok(_) => {}
-            Err(status) if status.code() == 404 => {}
-            Err(status) => return Err(status),
+        match write::delete::delete(shared, &target, &options, Some(&caller)).await {
+            Err(status) if status.code() != 404 => return Err(status),
+            _ => {}
         }
     }
     Ok(stream(Body::list(page.body(encoder))))

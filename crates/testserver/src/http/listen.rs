@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -117,19 +118,16 @@ impl Listening {
     /// is also valid YAML.
     pub fn kubeconfig(&self) -> String {
         let user = match &self.token {
-            Some(token) => serde_json::json!({"token": token}),
+            Some(token) => json!({"token": token}),
             // Without a user, kubectl prompts for a name on TLS. This server accepts any token.
-            None if self.authority.is_some() => serde_json::json!({"token": "anybody"}),
-            None => serde_json::json!({}),
+            None if self.authority.is_some() => json!({"token": "anybody"}),
+            None => json!({}),
         };
-        let cluster = match &self.authority {
-            Some(pem) => {
-                let data = BASE64_STANDARD.encode(pem);
-                serde_json::json!({"server": self.url(), "certificate-authority-data": data})
-            }
-            None => serde_json::json!({"server": self.url()}),
-        };
-        let config = serde_json::json!({
+        let mut cluster = json!({"server": self.url()});
+        if let Some(pem) = &self.authority {
+            cluster["certificate-authority-data"] = BASE64_STANDARD.encode(pem).into();
+        }
+        let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "testserver",
             "clusters": [{"name": "testserver", "cluster": cluster}],
             "users": [{"name": "testserver", "user": user}],
@@ -233,7 +231,8 @@ impl Acceptor {
                 }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(self.for_connection().connection(stream));
+                        let acceptor = Self { service: self.service.connection(), ..self.clone() };
+                        connections.spawn(acceptor.connection(stream));
                     }
                     // For example, too many open files, or a closed connection. The server continues.
                     Err(error) => {
@@ -252,11 +251,6 @@ impl Acceptor {
         connections.shutdown().await;
         let mut streams = std::mem::take(&mut *self.streams.0.lock());
         streams.shutdown().await;
-    }
-
-    /// Creates the acceptor of one connection.
-    fn for_connection(&self) -> Self {
-        Self { service: self.service.connection(), ..self.clone() }
     }
 
     async fn connection(self, stream: TcpStream) {

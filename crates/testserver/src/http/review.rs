@@ -14,6 +14,7 @@ use crate::access::users::User;
 use crate::encoding::body::Body;
 use crate::encoding::object_encoder::{Requested, negotiate};
 use crate::http::service::{self, Call};
+use crate::schemas::crd::schema::node::text;
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
@@ -120,26 +121,24 @@ impl Review {
             ReviewQuery::UserInfo => return Ok(user_info(user)),
             ReviewQuery::SelfRules => return rules(shared, user, &spec["namespace"]),
             ReviewQuery::LocalAccess if !["", namespace].contains(&meta(object, "namespace")) => {
-                let text =
-                    "the namespace of the provided object does not match the namespace sent on the request";
-                return Err(Status::bad_request(text));
+                return Err(Status::bad_request("the namespaces of the object and of the path differ"));
             }
             ReviewQuery::SelfAccess | ReviewQuery::Access | ReviewQuery::LocalAccess => {}
         }
         let mut causes = attribute_causes(spec);
-        let invalid =
-            |field: &str, value: &Value, text: &str| Cause::invalid(field, &value.to_string(), text);
         if self.query != ReviewQuery::SelfAccess
             && texts(&spec["groups"]).is_empty()
             && text(spec, "user").is_empty()
         {
-            causes.push(invalid("spec.user", &json!(""), "at least one of user or group must be specified"));
+            let text = "at least one of user or group must be specified";
+            causes.push(Cause::invalid_text("spec.user", "", text));
         }
         if self.query == ReviewQuery::LocalAccess {
             let resource = &spec["resourceAttributes"];
             if resource.is_object() && text(resource, "namespace") != namespace {
-                let (field, text) = ("spec.resourceAttributes.namespace", "must match metadata.namespace");
-                causes.push(invalid(field, &resource["namespace"], text));
+                let field = "spec.resourceAttributes.namespace";
+                let shown = text(resource, "namespace");
+                causes.push(Cause::invalid_text(field, shown, "must match metadata.namespace"));
             }
         }
         if !causes.is_empty() {
@@ -155,10 +154,6 @@ impl Review {
             Decision::NoOpinion => json!({"allowed": false}),
         })
     }
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or("")
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -218,15 +213,13 @@ fn attributes(spec: &Value) -> Attributes {
 
 fn attribute_causes(spec: &Value) -> Vec<Cause> {
     let (path, resource) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
-    match (resource.is_object(), path.is_object()) {
-        (true, true) => {
-            let text = "cannot be specified in combination with resourceAttributes";
-            vec![Cause::invalid("spec.nonResourceAttributes", &path.to_string(), text)]
-        }
-        (false, false) => {
-            let text = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            vec![Cause::invalid("spec.resourceAttributes", "null", text)]
-        }
-        _ => Vec::new(),
+    if resource.is_object() != path.is_object() {
+        return Vec::new();
     }
+    let (field, shown) = match path {
+        Value::Object(_) => ("spec.nonResourceAttributes", path),
+        _ => ("spec.resourceAttributes", &Value::Null),
+    };
+    let text = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+    vec![Cause::invalid(field, &shown.to_string(), text)]
 }

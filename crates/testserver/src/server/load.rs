@@ -38,17 +38,6 @@ struct Loaded {
     object: Value,
 }
 
-impl Loaded {
-    /// Objects with a lower rank are stored first.
-    fn rank(&self) -> u8 {
-        match self.object["kind"].as_str() {
-            Some("CustomResourceDefinition") => 0,
-            Some("Namespace") => 1,
-            _ => 2,
-        }
-    }
-}
-
 /// # Files
 impl Server {
     /// Creates or replaces all objects of a file, or of the files of a folder. Returns the objects as
@@ -73,16 +62,18 @@ impl Server {
         for path in files(path.as_ref())? {
             read(&path, &mut objects)?;
         }
-        objects.sort_by_key(Loaded::rank);
+        // Other objects may need the CRDs and namespaces.
+        objects.sort_by_key(|loaded| match loaded.object["kind"].as_str() {
+            Some("CustomResourceDefinition") => 0,
+            Some("Namespace") => 1,
+            _ => 2,
+        });
         let store = |Loaded { path, document, object }: Loaded| {
             self.create_or_replace(&object).map_err(|status| {
                 let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
                 let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
-                LoadError::Document {
-                    path,
-                    document,
-                    reason: format!("the server rejects {kind} {name}: {status}"),
-                }
+                let reason = format!("the server rejects {kind} {name}: {status}");
+                LoadError::Document { path, document, reason }
             })
         };
         objects.into_iter().map(store).collect()
