@@ -99,7 +99,6 @@ pub(crate) struct HeldClock {
 }
 
 impl HeldClock {
-    /// Holds the clock of the current runtime.
     pub(crate) fn new() -> Self {
         let (held, released) = mpsc::channel();
         // tokio does not advance a paused clock while a blocking task runs.

@@ -12,7 +12,6 @@ use crate::storage::watch_cache::{CacheId, Lag};
 use crate::write::custom::serve::serve_restored;
 
 impl Shared {
-    /// Executes a disruption.
     pub(crate) fn disrupt(&self, disruption: Disruption) {
         match disruption {
             Disruption::Compact => self.expire(Expiry::Both, u64::MAX),

@@ -93,7 +93,6 @@ impl Ring {
     }
 }
 
-/// Identifies a request in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 

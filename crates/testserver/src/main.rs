@@ -83,7 +83,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "the duration must be greater than 0 and less than 2^64 seconds".to_owned())
 }
 
-/// Describes the reason why the program failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("failed to load objects: {error}{}; choose another file or folder with --load", cause(error))]
@@ -243,7 +242,6 @@ fn create(file: &Path) -> io::Result<File> {
     options.open(file)
 }
 
-/// Adds a second context to the kubeconfig.
 fn with_nobody(kubeconfig: &str) -> io::Result<String> {
     let mut config: Value = serde_json::from_str(kubeconfig)?;
     let mut context = config["contexts"][0].clone();

@@ -42,7 +42,6 @@ pub struct ResourceAttributes {
 }
 
 impl Attributes {
-    /// Returns the attributes of a request.
     pub(crate) fn of(parts: &Parts, query: &Query) -> Self {
         let path = parts.uri.path();
         let method = parts.method.as_str();
@@ -95,7 +94,6 @@ impl Attributes {
         Self::Resource(attributes)
     }
 
-    /// Creates the 403 response for `user`.
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         match self {
             Self::Resource(attributes) => attributes.forbidden(user),

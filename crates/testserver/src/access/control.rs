@@ -58,7 +58,6 @@ pub struct RuleId(u64);
 const TOKEN_REQUIRED: &str = "a client on TCP must send the token of Listening::kubeconfig; \
                               ServerBuilder::require_token(false) accepts all clients";
 
-/// The decision of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Allowed, with a reason that may be empty.
@@ -264,7 +263,6 @@ impl Access {
         self.lists.read().policy().referenced(reference, namespace)
     }
 
-    /// Returns the rights of a user in a namespace.
     pub(crate) fn permitted(&self, user: &User, namespace: &str) -> PermittedRules {
         let lists = self.lists.read();
         let applies = |rule: &&Rule| rule.applies_to(user) && rule.is_in(namespace);
@@ -279,7 +277,6 @@ impl AccessLists {
         self.stored_policy.as_ref().unwrap_or(&BOOTSTRAP)
     }
 
-    /// Returns the rules of RBAC and of the test.
     fn all(&self) -> impl Iterator<Item = &Rule> {
         self.policy().granted.iter().chain(self.added())
     }

@@ -107,7 +107,6 @@ impl Role {
     }
 }
 
-/// Returns the selectors of an aggregated ClusterRole.
 pub(crate) fn aggregates(role: &Object) -> Option<Vec<LabelSelector>> {
     let selectors = role.get("aggregationRule")?.get("clusterRoleSelectors")?.as_array()?;
     let selectors = selectors.iter().map(selector_text);

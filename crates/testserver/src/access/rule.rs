@@ -38,7 +38,6 @@ pub struct Rule {
     role: (String, usize),
 }
 
-/// The effect of a rule on matching requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Effect {
     #[default]

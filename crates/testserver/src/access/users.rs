@@ -17,13 +17,11 @@ pub enum Rights {
     None,
 }
 
-/// The group of users with all rights.
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
-/// An authenticated, anonymous or impersonated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub name: String,
@@ -38,7 +36,6 @@ impl User {
         Self { name: name.into(), groups, ..Self::default() }
     }
 
-    /// Returns the groups of a service account in this namespace.
     pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
         vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")]
     }
@@ -54,7 +51,6 @@ pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
 }
 
-/// The users, by their tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Users(BTreeMap<String, User>);
 
@@ -107,7 +103,6 @@ pub(crate) fn random_token() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the bearer token, if any.
 pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
     let credentials = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = credentials.split_once(' ')?;

@@ -155,7 +155,6 @@ impl Fault {
         }
     }
 
-    /// Returns whether this fault applies only to watches.
     pub(crate) fn is_watch_only(&self) -> bool {
         matches!(
             self,

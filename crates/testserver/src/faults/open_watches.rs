@@ -13,7 +13,6 @@ use crate::journal::FaultKind;
 use crate::journal::{Journal, Request, Ticket, WatchEnd, WatchPhase};
 use crate::status::Status;
 
-/// A command that a test sends to an open watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// Sends a bookmark after all pending events, if the watch started before this revision.
@@ -30,7 +29,6 @@ pub(crate) enum Command {
     Fail(Status),
 }
 
-/// The fault of an event that has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventFault {
     Lose,
@@ -53,7 +51,6 @@ pub(crate) struct PendingWatch {
 }
 
 impl PendingWatch {
-    /// Records the fault of the watch in the journal.
     pub(crate) fn note(&self, fault: FaultKind) {
         self.journal.note(self.ticket, |request| request.fault = Some(fault));
     }
@@ -78,7 +75,6 @@ struct Inbox {
 }
 
 impl OpenWatch {
-    /// Returns the request that opened the watch.
     pub(crate) fn request(&self) -> &Request {
         &self.arrival.request
     }
@@ -107,7 +103,6 @@ impl OpenWatch {
         self.inbox.lock().commands.pop_front()
     }
 
-    /// Takes the fault of the next event.
     pub(crate) fn next_event_fault(&self) -> Option<EventFault> {
         self.inbox.lock().event_faults.pop_front()
     }
@@ -117,7 +112,6 @@ impl OpenWatch {
         self.inbox.lock().aborted
     }
 
-    /// Records whether the watch is sending its initial state.
     pub(crate) fn set_sending_initial_state(&self, initial: bool) {
         self.initial.store(initial, Ordering::Relaxed);
     }
@@ -130,7 +124,6 @@ impl OpenWatch {
         arrival.journal.note(arrival.ticket, |request| _ = request.fault_during.get_or_insert(struck));
     }
 
-    /// Counts a frame that was sent completely.
     pub(crate) fn sent(&self) {
         self.arrival.request.sent.fetch_add(1, Ordering::Relaxed);
     }

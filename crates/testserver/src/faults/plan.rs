@@ -41,7 +41,6 @@ pub struct FaultPlan {
     faults: Vec<WeightedFault>,
 }
 
-/// A fault that the plan can draw.
 #[derive(Clone, Debug)]
 struct WeightedFault {
     weight: u32,

@@ -61,7 +61,6 @@ pub struct Faults {
     cleared: Arc<watch::Sender<()>>,
 }
 
-/// The fault of one request.
 pub(crate) struct ActiveFault {
     pub fault: Fault,
     /// Signals that the request must be released if it hangs.

@@ -54,7 +54,6 @@ impl Balance {
     }
 }
 
-/// The replicas that a service sends its requests to.
 #[derive(Clone, Debug)]
 pub(crate) enum Backend {
     One(Arc<Cache>),
@@ -70,7 +69,6 @@ impl Backend {
         }
     }
 
-    /// Returns the cache that serves the next request.
     pub(crate) fn next(&self) -> Arc<Cache> {
         match self {
             Self::One(cache) => cache.clone(),

@@ -141,7 +141,6 @@ async fn resource(
     }
 }
 
-/// Returns whether the stored object is undecodable.
 fn is_undecodable(shared: &Shared, served: &Served, path: &ResourcePath) -> bool {
     let Some(name) = &path.name else { return false };
     shared.read(|state| {

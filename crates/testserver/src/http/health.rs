@@ -6,7 +6,6 @@ use crate::encoding::body::Body;
 use crate::http::service::{page_not_found, plain};
 use crate::wire::query::Query;
 
-/// Responds to `/NAME` and `/NAME/CHECK`.
 pub(crate) fn respond(path: &str, query: &Query) -> Response<Body> {
     const CHECKS: [&str; 6] = ["ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"];
     let path = path.trim_start_matches('/');

@@ -31,7 +31,6 @@ use crate::state::Shared;
 /// The grace period of a shutdown, for pending responses.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// The timeout of a TLS handshake.
 #[cfg(feature = "tls")]
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -192,7 +191,6 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     }
 }
 
-/// The encryption of the connections of a listener.
 #[derive(Clone)]
 enum Encryption {
     None,
@@ -200,7 +198,6 @@ enum Encryption {
     Tls(Tls),
 }
 
-/// The shared parts of all connections.
 #[derive(Clone)]
 struct Acceptor {
     encryption: Encryption,

@@ -25,7 +25,6 @@ use crate::write::{Via, WriteOptions, decode};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// A kind of review.
 #[derive(Debug)]
 pub(crate) struct Review {
     pub kind: Kind,
@@ -71,7 +70,6 @@ pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
 }
 
 impl Review {
-    /// Responds to a request for this kind of review.
     pub(crate) fn respond(
         &self,
         shared: &Shared,

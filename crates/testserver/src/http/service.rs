@@ -37,7 +37,6 @@ const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reads the body of a request.
 type SentBody = Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>;
 
 /// Serves the API as a [`tower::Service`](tower_service::Service). The service is cloneable, does not use a
@@ -62,7 +61,6 @@ impl ApiService {
         Self { shared, backend, closing, token: None, on_tcp: false }
     }
 
-    /// Rejects requests of web pages.
     pub(crate) fn on_tcp(self) -> Self {
         Self { on_tcp: true, ..self }
     }
@@ -76,7 +74,6 @@ impl ApiService {
         Self { token, ..self }
     }
 
-    /// Creates the service of one connection.
     pub(crate) fn connection(&self) -> Self {
         Self { backend: self.backend.connection(), ..self.clone() }
     }
@@ -272,13 +269,11 @@ impl ApiService {
     }
 }
 
-/// A parsed request.
 pub(crate) struct Call {
     pub parts: Parts,
     pub route: Route,
     pub query: Query,
     pub info: RequestInfo,
-    /// The attributes for authorization.
     pub attributes: Attributes,
     /// The user as which the request runs, or the rejection of an unknown user.
     pub user: Result<User, Status>,
@@ -430,7 +425,6 @@ fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -> Response<
     response
 }
 
-/// Creates the rejection of API priority and fairness.
 fn throttled(retry_after: u32) -> Response<Body> {
     let mut response = plain(429, "Too many requests, please try again later.\n");
     response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
@@ -456,7 +450,6 @@ fn malformed() -> Response<Body> {
     response
 }
 
-/// Creates the response for an unknown path.
 pub(crate) fn page_not_found() -> Response<Body> {
     plain(404, "404 page not found\n")
 }

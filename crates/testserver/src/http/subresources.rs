@@ -18,7 +18,6 @@ use crate::write::{self, Mode, Part, Target, Via, binding, decode, eviction, sca
 
 type HandlerResult = Result<Response<Body>, Status>;
 
-/// The response to a binding and to an eviction.
 const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
 
 /// Handles a POST of `/binding`: a scheduler assigns a pod to a node.

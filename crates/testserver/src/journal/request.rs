@@ -164,7 +164,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns whether the request is for this resource (plural).
     pub(crate) fn targets(&self, group: &str, resource: &str) -> bool {
         self.info.group == group && self.info.resource == resource
     }

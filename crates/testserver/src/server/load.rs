@@ -31,7 +31,6 @@ pub enum LoadError {
     },
 }
 
-/// An object and its origin.
 struct Loaded {
     path: PathBuf,
     document: usize,

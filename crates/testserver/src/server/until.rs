@@ -57,7 +57,6 @@ impl State {
     }
 }
 
-/// The object of a wait.
 #[derive(Clone, Copy)]
 struct Awaited<'a> {
     api_version: &'a str,
@@ -178,7 +177,6 @@ impl Server {
         })
     }
 
-    /// Returns the report of a failed wait. `states` are the last states, and `changes` counts all changes.
     fn report(
         &self,
         Awaited { api_version, kind, namespace, name }: Awaited<'_>,

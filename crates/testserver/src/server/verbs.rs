@@ -180,7 +180,6 @@ impl Server {
         write::now(write::binding::assign(&self.shared, &target, node, WriteOptions::default()))
     }
 
-    /// Finds the target of a write from the object's own fields.
     fn place(&self, mut object: Object) -> Result<(Target, Object), Status> {
         let target = self.target_of(&object)?;
         decode::read_metadata(&mut object, target.kind())?;

@@ -20,12 +20,10 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Returns the cache of the server itself.
     pub(crate) fn main() -> Self {
         Self { id: CacheId::MAIN, shared: Weak::new() }
     }
 
-    /// Adds a watch cache.
     pub(crate) fn add(shared: &Arc<Shared>, lag: Lag) -> Self {
         let id = shared.write(|state| state.store.add_cache(lag));
         Self { id, shared: Arc::downgrade(shared) }

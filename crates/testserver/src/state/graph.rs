@@ -12,14 +12,12 @@ use crate::wire::object::{FOREGROUND, ORPHAN};
 
 pub(crate) type Uid = Box<str>;
 
-/// The graph of owners and the queue of objects to check.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     pub graph: Graph,
     pub queue: VecDeque<Uid>,
 }
 
-/// An object in the graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub table: TableId,
@@ -28,7 +26,6 @@ pub(crate) struct Node {
     pub stage: Stage,
 }
 
-/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub api_version: String,
@@ -39,7 +36,6 @@ pub(crate) struct Owner {
     pub blocks: bool,
 }
 
-/// The stage of the deletion of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Alive,
@@ -51,7 +47,6 @@ pub(crate) enum Stage {
     Waiting,
 }
 
-/// All objects by uid.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: BTreeMap<Uid, Node>,

@@ -34,7 +34,6 @@ pub(crate) use registry::{Registry, Served};
 use cache::Cache;
 use graph::Collector;
 
-/// The state that the lock protects.
 #[derive(Debug)]
 pub(crate) struct State {
     pub store: Store,
@@ -167,7 +166,6 @@ impl Shared {
         }
     }
 
-    /// Returns the fault of a request, if one matches.
     pub(crate) fn fault_for(&self, request: &Request) -> Option<ActiveFault> {
         self.faults.take(request).or_else(|| {
             let plan = self.plan.lock().clone();
@@ -235,12 +233,10 @@ impl Shared {
         self.advanced.notified()
     }
 
-    /// Subscribes to the revision.
     pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Subscribes to changes of the revision and of watch caches, for a watch.
     pub(crate) fn stirs(&self) -> SignalReceiver {
         self.stirred.subscribe()
     }

@@ -39,7 +39,6 @@ impl Registry {
         self.retain(|kind| kind.group != group || kind.plural != plural);
     }
 
-    /// Stops serving all custom resources.
     pub(crate) fn remove_custom(&mut self) {
         self.retain(|kind| !kind.rules.custom);
     }

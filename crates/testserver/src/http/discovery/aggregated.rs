@@ -7,7 +7,6 @@ use crate::http::discovery::documents::{add_names, bytes};
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Registry;
 
-/// The media type of the response.
 pub(crate) const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Builds the document of `/api` if `is_core` is true, otherwise of `/apis`.

@@ -14,7 +14,6 @@ pub(crate) struct Group<'a> {
     pub versions: Vec<(&'a str, Vec<&'a Kind>)>,
 }
 
-/// A subresource.
 pub(crate) struct Part {
     pub name: &'static str,
     /// The group, version and kind of the subresource, if they differ from those of the object.
@@ -48,7 +47,6 @@ pub(crate) fn is_stored(kind: &Kind) -> bool {
     !matches!(kind.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }
 
-/// Returns the verbs that objects of this kind support.
 pub(crate) fn verbs(kind: &Kind) -> &'static [&'static str] {
     if !is_stored(kind) {
         &["create"]

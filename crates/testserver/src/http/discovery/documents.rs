@@ -7,7 +7,6 @@ use crate::http::discovery::order;
 use crate::schemas::kinds::kind::{Kind, group_version};
 use crate::state::Registry;
 
-/// The response to `/version`.
 pub(crate) const VERSION: &str = r#"{
   "major": "1",
   "minor": "36",
@@ -98,7 +97,6 @@ fn entries(kind: &Kind) -> impl Iterator<Item = Value> {
     std::iter::once(main).chain(catalog::parts(kind).into_iter().map(part))
 }
 
-/// Adds the short names and the categories, if there are any.
 pub(super) fn add_names(resource: &mut Value, kind: &Kind) {
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {

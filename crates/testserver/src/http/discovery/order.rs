@@ -22,7 +22,6 @@ pub(crate) fn group_rank(name: &str) -> usize {
     RANKED.split(' ').position(|ranked| ranked == name).unwrap_or(usize::MAX)
 }
 
-/// The maturity of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Alpha,

@@ -6,7 +6,6 @@ use super::models::{GROUP_VERSION_KIND, Models, Version, group_version_kind};
 use crate::schemas::crd::schema::node::{flag, is_embedded, preserves, property, text};
 use crate::schemas::kinds::kind::Kind;
 
-/// Returns a reference to the schema of a custom resource.
 pub(super) fn reference(models: &mut Models, kind: &Kind) -> Value {
     let group: Vec<&str> = kind.group.rsplit('.').collect();
     let name = format!("{}.{}.{}", group.join("."), kind.version, kind.kind);

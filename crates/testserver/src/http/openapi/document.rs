@@ -15,7 +15,6 @@ use crate::schemas::kinds::builtin;
 use crate::schemas::kinds::kind::Kind;
 use crate::state::Shared;
 
-/// The kinds of a group and version.
 #[derive(Debug)]
 pub(super) struct Part {
     /// `api/v1` or `apis/GROUP/VERSION`.
@@ -23,7 +22,6 @@ pub(super) struct Part {
     pub kinds: Vec<Arc<Kind>>,
 }
 
-/// Returns the served kinds by group and version.
 pub(super) fn parts(shared: &Shared) -> Vec<Part> {
     static REVIEWS: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(|| builtin::reviews().map(Arc::new).collect());
     let stored: Vec<Arc<Kind>> =
@@ -50,14 +48,12 @@ pub(super) fn hash(parts: &[Part]) -> String {
     upper_hex(&context.finalize())
 }
 
-/// Builds the document of version 2, which contains all kinds.
 pub(super) fn version_2(parts: &[Part]) -> Value {
     let kinds = parts.iter().flat_map(|part| &part.kinds);
     let (paths, definitions) = content(Version::V2, kinds);
     json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions})
 }
 
-/// Builds the document of version 3 of a group and version.
 pub(super) fn version_3(part: &Part) -> Value {
     let (paths, schemas) = content(Version::V3, part.kinds.iter());
     json!({"openapi": "3.0.0", "info": info(), "paths": paths, "components": {"schemas": schemas}})

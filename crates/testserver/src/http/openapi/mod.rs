@@ -26,7 +26,6 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 /// The name of this media type in requests of kubectl.
 const PROTOBUF_OF_KUBECTL: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// Responds to a request for a path below `/openapi`.
 pub(crate) fn respond(shared: &Shared, call: &Call) -> Response<Body> {
     let path = call.parts.uri.path();
     let parts = document::parts(shared);

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use crate::schemas::kinds::kind::Kind;
 use crate::schemas::types::{Base, Field, Form, Message, Shape, Types};
 
-/// The version of the OpenAPI specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     V2,
@@ -58,7 +57,6 @@ impl Models {
         }
     }
 
-    /// Returns a reference to the schema of a built-in kind.
     pub(super) fn built_in(&mut self, api_version: &str, kind: &str) -> Value {
         match Types::get().kind(api_version, kind) {
             Some(place) => self.message(place),
@@ -66,7 +64,6 @@ impl Models {
         }
     }
 
-    /// Returns a reference to the schema of the list of a kind.
     pub(super) fn list(&mut self, kind: &Kind, item: &Value) -> Value {
         let name = item["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         let package = name.rsplit_once('.').unwrap_or_default().0;
@@ -84,7 +81,6 @@ impl Models {
         })
     }
 
-    /// Returns a reference to the schema of a message.
     fn message(&mut self, place: usize) -> Value {
         let Some(message) = Types::get().message(place) else { return json!({}) };
         let name = format!("{}.{}", message.package, message.name);
@@ -163,7 +159,6 @@ impl Models {
         schema
     }
 
-    /// Returns the schema of one value of a field.
     fn element(&mut self, field: &Field) -> Value {
         let union = |models: &Self, v3: Value| {
             if models.version == Version::V3 { json!({"oneOf": v3}) } else { json!({"type": "string"}) }

@@ -6,7 +6,6 @@ use super::models::{GROUP_VERSION_KIND, Models, Version, group_version_kind};
 use crate::http::discovery::catalog::{Part, parts, verbs};
 use crate::schemas::kinds::kind::{Kind, group_version};
 
-/// The media types of responses.
 const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 
 /// The media types of patches. Custom resources do not support the last one.
@@ -24,13 +23,11 @@ const LIST: &str = "allowWatchBookmarks watch";
 const WRITE: &str = "dryRun fieldManager fieldValidation";
 const DELETE: &str = "dryRun gracePeriodSeconds orphanDependents propagationPolicy";
 
-/// The schemas of a kind, as references.
 pub(super) struct Schemas {
     pub object: Value,
     pub list: Value,
 }
 
-/// Adds the paths of a kind, with its subresources.
 pub(super) fn add(paths: &mut Map<String, Value>, models: &mut Models, kind: &Kind, schemas: &Schemas) {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
     let root = format!("{root}/{}", group_version(&kind.group, &kind.version));

@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 
-/// The fields of a message.
 #[derive(Debug, Default)]
 struct Fields(Vec<u8>);
 
@@ -73,7 +72,6 @@ fn pairs(number: u64, object: &Value, encode: fn(&Value) -> Vec<u8>) -> Vec<u8> 
     fields.0
 }
 
-/// Encodes a document.
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut info = Fields::default();
     info.plain(1, &document["info"]["title"]);

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::wire::object::{Object, meta};
 
-/// The state that a Pod must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     Running {
@@ -22,7 +21,6 @@ pub(super) enum Goal {
 const CRASH_LOOP: &str = "CrashLoopBackOff";
 
 impl Goal {
-    /// Returns the goal of a failed Pod.
     pub(super) fn failed(reason: &str) -> Self {
         match reason {
             "Evicted" | "DeadlineExceeded" | "NodeShutdown" | "Preempting" => Self::Ended(reason.into()),
@@ -191,7 +189,6 @@ fn conditions(pod: &Object, goal: &Goal, now: &str) -> Value {
     own.chain(others).collect()
 }
 
-/// Returns a node that is ready.
 pub(super) fn node(name: &str, ip: &str, now: &str) -> Value {
     let capacity = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
     json!({
