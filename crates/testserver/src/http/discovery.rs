@@ -115,7 +115,8 @@ fn is_aggregated(media: &MediaType<'_>) -> bool {
     media.is_json() && form == [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")]
 }
 
-/// Responds to `/api` (`is_core`) or `/apis` with the aggregated document, or with the list of versions or groups.
+/// Responds to `/api` (`is_core`) or `/apis` with the aggregated document, or with the list of versions or
+/// groups.
 fn all(shared: &Shared, call: &Call, is_core: bool) -> HandlerResult {
     let accepted = accept::accepted(&call.parts.headers);
     // The aggregated document takes precedence, at any position in `Accept`.
