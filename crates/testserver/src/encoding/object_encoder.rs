@@ -104,6 +104,8 @@ struct TableEncoder {
     clock: RunningClock,
 }
 
+const INITIAL_END: &str = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"},";
+
 const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
 impl ObjectEncoder {
@@ -240,19 +242,13 @@ impl ObjectEncoder {
     }
 
     fn bookmark_content(&self, revision: u64, initial_end: bool) -> Vec<u8> {
-        let annotation = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
-        let metadata =
-            match (initial_end, self.kind.rules.custom && self.representation == Representation::Full) {
-                (false, _) => format!("{{\"resourceVersion\":\"{revision}\"}}"),
-                (true, false) => format!("{{\"resourceVersion\":\"{revision}\",{annotation}}}"),
-                (true, true) => format!("{{{annotation},\"resourceVersion\":\"{revision}\"}}"),
-            };
+        let annotation = if initial_end { INITIAL_END } else { "" };
         let prefix = match self.representation {
             Representation::Metadata => METADATA_PREFIX.to_vec(),
             Representation::Full => type_prefix(&self.kind, &self.kind.api_version()),
         };
-        let empty = if self.representation == Representation::Full { empty_content(&self.kind) } else { "" };
-        [&prefix, b"\"metadata\":".as_slice(), metadata.as_bytes(), empty.as_bytes(), b"}"].concat()
+        let metadata = format!("\"metadata\":{{{annotation}\"resourceVersion\":\"{revision}\"}}}}");
+        [prefix, metadata.into_bytes()].concat()
     }
 
     /// Encodes the start of a list, up to the items. If a metadata list is empty, the real server sends
@@ -260,41 +256,39 @@ impl ObjectEncoder {
     pub(crate) fn list_head(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
         if let Some(table) = &self.table {
             let rows = if table.format.is_null(empty) { "null" } else { "[" };
-            return (table.format.head(&meta.json(ListKind::Metadata)) + rows).into_bytes();
+            return (table.format.head(&meta.json()) + rows).into_bytes();
         }
-        if self.representation == Representation::Metadata {
-            let names = "\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"";
-            let items = if empty { "null" } else { "[" };
-            return format!("{{{names},\"metadata\":{},\"items\":{items}", meta.json(ListKind::Metadata))
-                .into_bytes();
-        }
-        let version = self.kind.api_version();
-        if self.kind.rules.custom {
-            return format!("{{\"apiVersion\":\"{version}\",\"items\":[").into_bytes();
-        }
-        let (kind, meta) = (&self.kind.list_kind, meta.json(ListKind::BuiltIn));
-        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":[")
+        let is_metadata = self.representation == Representation::Metadata;
+        let (version, kind) = if is_metadata {
+            ("meta.k8s.io/v1".into(), "PartialObjectMetadataList")
+        } else {
+            (self.kind.api_version(), self.kind.list_kind.as_str())
+        };
+        let (meta, items) = (meta.json(), if is_metadata && empty { "null" } else { "[" });
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":{items}")
             .into_bytes()
     }
 
     /// Encodes the end of a list, after the items.
-    pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
-        let is_metadata = self.table.is_none() && self.representation == Representation::Metadata;
-        if is_metadata && empty || self.table.as_ref().is_some_and(|table| table.format.is_null(empty)) {
-            return b"}\n".to_vec();
-        }
-        if is_metadata || self.table.is_some() || !self.kind.rules.custom {
-            return b"]}\n".to_vec();
-        }
-        format!("],\"kind\":\"{}\",\"metadata\":{}}}\n", self.kind.list_kind, meta.json(ListKind::Custom))
-            .into_bytes()
+    pub(crate) fn list_tail(&self, empty: bool) -> Vec<u8> {
+        let is_null = match &self.table {
+            Some(table) => table.format.is_null(empty),
+            None => empty && self.representation == Representation::Metadata,
+        };
+        if is_null { b"}\n".to_vec() } else { b"]}\n".to_vec() }
+    }
+
+    /// Returns whether the metadata of a list contains the shard. On the real server, only a list of complete
+    /// objects of a built-in kind contains it.
+    pub(crate) fn shows_shard(&self) -> bool {
+        self.table.is_none() && self.representation == Representation::Full && !self.kind.rules.custom
     }
 }
 
 impl TableEncoder {
     /// Encodes a table with one row.
     fn single(&self, meta: &ListMeta, row: &[u8]) -> Bytes {
-        let head = self.format.head(&meta.json(ListKind::Metadata));
+        let head = self.format.head(&meta.json());
         [head.as_bytes(), b"[", row, b"]}"].concat().into()
     }
 }
@@ -308,47 +302,18 @@ pub(crate) struct ListMeta {
     pub shard: Option<String>,
 }
 
-/// The kind of a list. Only the metadata of a built-in list contains the shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ListKind {
-    BuiltIn,
-    Metadata,
-    Custom,
-}
-
 impl ListMeta {
-    fn json(&self, list_kind: ListKind) -> String {
+    fn json(&self) -> String {
         // The table of a dry run that creates an object has no version.
         if self.revision == 0 {
             return "{}".into();
         }
-        let token = self.continue_token.as_deref();
+        let token =
+            self.continue_token.as_ref().map(|t| format!(",\"continue\":\"{t}\"")).unwrap_or_default();
         let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
-        let revision = self.revision;
-        if list_kind == ListKind::Custom {
-            let token = token.unwrap_or("");
-            return format!("{{\"continue\":\"{token}\"{remaining},\"resourceVersion\":\"{revision}\"}}");
-        }
-        let token = token.map(|t| format!(",\"continue\":\"{t}\"")).unwrap_or_default();
-        let shard = self.shard.as_ref().filter(|_| list_kind == ListKind::BuiltIn);
-        let shard = shard.map(|s| format!(",\"shardInfo\":{{\"selector\":\"{s}\"}}")).unwrap_or_default();
+        let shard = self.shard.as_ref().map(|s| format!(",\"shardInfo\":{{\"selector\":\"{s}\"}}"));
+        let (revision, shard) = (self.revision, shard.unwrap_or_default());
         format!("{{\"resourceVersion\":\"{revision}\"{token}{remaining}{shard}}}")
-    }
-}
-
-/// Returns the required fields of an empty object of a built-in kind. Bookmarks contain these fields.
-fn empty_content(kind: &Kind) -> &'static str {
-    if kind.rules.custom {
-        return "";
-    }
-    match kind.kind.as_str() {
-        "Pod" => ",\"spec\":{\"containers\":null},\"status\":{}",
-        "Deployment" => {
-            ",\"spec\":{\"replicas\":0,\"selector\":null,\"template\":{\"metadata\":{},\"spec\":{\"containers\":null}},\
-             \"strategy\":{}},\"status\":{}"
-        }
-        _ if kind.rules.status => ",\"spec\":{},\"status\":{}",
-        _ => "",
     }
 }
 

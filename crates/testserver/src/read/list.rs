@@ -23,11 +23,10 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn body(self, encoder: ObjectEncoder) -> ListBody {
-        let (head, tail) = (
-            encoder.list_head(&self.meta, self.items.is_empty()),
-            encoder.list_tail(&self.meta, self.items.is_empty()),
-        );
+    pub(crate) fn body(mut self, encoder: ObjectEncoder) -> ListBody {
+        self.meta.shard = self.meta.shard.filter(|_| encoder.shows_shard());
+        let (head, tail) =
+            (encoder.list_head(&self.meta, self.items.is_empty()), encoder.list_tail(self.items.is_empty()));
         ListBody::new(head, self.items, tail, encoder)
     }
 }

@@ -118,26 +118,6 @@ pub(crate) fn whole(object: &Map<String, Value>, managers: &Managers) -> Map<Str
     object
 }
 
-/// The order of metadata fields in kube-apiserver for built-in kinds. Custom resources sort them by name.
-const METADATA_ORDER: [&str; 16] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    MANAGED_FIELDS,
-    "clusterName",
-];
-
 fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata.get(key).and_then(Value::as_str).unwrap_or("")
 }
@@ -168,17 +148,11 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// Writes the metadata without a resourceVersion, and returns the offset for the digits.
-fn write_metadata(
-    out: &mut Vec<u8>,
-    metadata: &Map<String, Value>,
-    managers: &Managers,
-    custom: bool,
-) -> usize {
+fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, managers: &Managers) -> usize {
     let separate = |key: &str| key == "resourceVersion" || key == MANAGED_FIELDS && !managers.is_empty();
     let mut keys: Vec<&str> = metadata.keys().map(String::as_str).filter(|key| !separate(key)).collect();
     keys.extend(["resourceVersion", MANAGED_FIELDS].into_iter().filter(|key| separate(key)));
-    let place = |key: &str| METADATA_ORDER.iter().position(|k| *k == key).unwrap_or(METADATA_ORDER.len());
-    keys.sort_by(|a, b| if custom { a.cmp(b) } else { (place(a), *a).cmp(&(place(b), *b)) });
+    keys.sort_unstable();
     let mut hole = 0;
     out.push(b'{');
     for key in keys {
@@ -272,12 +246,7 @@ fn serialise(
     let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
     keys.retain(|key| !matches!(*key, "kind" | "apiVersion" | "metadata"));
     keys.push("metadata");
-    let rank = |key: &str| match key {
-        "metadata" => 0,
-        "status" => 2,
-        _ => 1,
-    };
-    keys.sort_by(|a, b| if kind.rules.custom { a.cmp(b) } else { (rank(a), *a).cmp(&(rank(b), *b)) });
+    keys.sort_unstable();
     let (mut span, mut hole) = (0..0, 0);
     for key in keys {
         if out.len() > rest {
@@ -287,7 +256,7 @@ fn serialise(
         out.push(b':');
         if key == "metadata" {
             let start = out.len();
-            hole = write_metadata(&mut out, metadata, managers, kind.rules.custom);
+            hole = write_metadata(&mut out, metadata, managers);
             span = start..out.len();
         } else {
             write_value(&mut out, object.get(key).unwrap_or(&Value::Null));
@@ -297,15 +266,9 @@ fn serialise(
     (out, Shape { rest, metadata: span, version: hole..hole })
 }
 
-/// Returns the start of an object, for example `{"kind":"Pod","apiVersion":"v1",`. Custom resources have
-/// the reverse order.
+/// Returns the start of an object, for example `{"apiVersion":"v1","kind":"Pod",`.
 pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
-    let name = &kind.kind;
-    if kind.rules.custom {
-        format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{name}\",").into_bytes()
-    } else {
-        format!("{{\"kind\":\"{name}\",\"apiVersion\":\"{api_version}\",").into_bytes()
-    }
+    format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", kind.kind).into_bytes()
 }
 
 fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8], shape: &Shape) -> Entry {
@@ -438,15 +401,15 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_ordered_as_on_real_server() {
+    fn fields_are_sorted_by_name() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 12);
         assert_eq!(
             entry.frame(Change::Added),
-            r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u","resourceVersion":"12","labels":{"a":"1","b":"2"}},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}}
+            r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"1","b":"2"},"name":"web-0","namespace":"shop","resourceVersion":"12","uid":"u"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}}
 "#
         );
         assert_eq!(entry.essentials.fields[2].as_ref(), "n1");
-        assert!(entry.rest().starts_with(b"\"metadata\":{\"name\""));
+        assert!(entry.rest().starts_with(b"\"metadata\":{\"labels\""));
     }
 
     #[test]

@@ -65,15 +65,3 @@ pub(crate) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
-
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::Null => "<nil>",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}

@@ -1,4 +1,8 @@
-//! Label selectors and field selectors: the grammar and the messages of kube-apiserver, and matching.
+//! Label selectors and field selectors: the grammar of kube-apiserver, and matching.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::status::Status;
 use crate::wire::qualified::{name_complaints, value_complaints};
@@ -29,7 +33,14 @@ pub(crate) type Labels = [(Box<str>, Box<str>)];
 
 impl LabelSelector {
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        Parser::new(text).selector().map(Self).map_err(Status::bad_request)
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        parts(text)
+            .map(requirement)
+            .collect::<Result<_, _>>()
+            .map(Self)
+            .map_err(|detail| Status::bad_request(format!("unable to parse requirement: {detail}")))
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -61,163 +72,50 @@ impl Requirement {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Token {
-    Word(String),
-    Symbol(&'static str),
-    End,
+/// One requirement: `key`, `!key`, a comparison such as `key=value`, or a set such as `key in (a,b)`.
+static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let (space, word) = (r"[ \t\r\n]", r"[^ \t\r\n=!(),><]+");
+    let comparison = format!(r"{space}*(?<operator>==?|!=|>|<){space}*(?<value>(?:{word})?)");
+    let set = format!(r"{space}+(?<set>in|notin){space}*\((?<values>[^()]*)\)");
+    Regex::new(&format!(r"^{space}*(?<absent>!)?{space}*(?<key>{word})(?:{comparison}|{set})?{space}*$")).ok()
+});
+
+/// Splits at the commas outside of parentheses.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_set = false;
+    text.split(move |c| {
+        in_set = c == '(' || in_set && c != ')';
+        c == ',' && !in_set
+    })
 }
 
-impl Token {
-    fn text(&self) -> &str {
-        match self {
-            Self::Word(word) => word,
-            Self::Symbol(symbol) => symbol,
-            Self::End => "",
-        }
-    }
-}
-
-/// The symbols of the grammar. Longer symbols are tried first, so `==` is not read as two `=`.
-const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
-
-fn tokens(text: &str) -> Vec<Token> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start_matches(is_space);
-    while let Some(first) = rest.chars().next() {
-        let (token, length) = match SYMBOLS.into_iter().find(|s| rest.starts_with(s)) {
-            Some(symbol) => (Token::Symbol(symbol), symbol.len()),
-            None => {
-                let end = rest.find(|c: char| is_space(c) || "=!(),><".contains(c)).unwrap_or(rest.len());
-                let end = end.max(first.len_utf8());
-                (Token::Word(rest.get(..end).unwrap_or(rest).to_owned()), end)
-            }
-        };
-        found.push(token);
-        rest = rest.get(length..).unwrap_or("").trim_start_matches(is_space);
-    }
-    found
-}
-
-/// Returns whether the character separates tokens. Other whitespace of Unicode does not.
-fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\n')
-}
-
-struct Parser {
-    tokens: std::vec::IntoIter<Token>,
-}
-
-const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
-
-impl Parser {
-    fn new(text: &str) -> Self {
-        Self { tokens: tokens(text).into_iter() }
-    }
-
-    fn peek(&self) -> Token {
-        self.tokens.as_slice().first().cloned().unwrap_or(Token::End)
-    }
-
-    fn next(&mut self) -> Token {
-        self.tokens.next().unwrap_or(Token::End)
-    }
-
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
-        let mut requirements = Vec::new();
-        if self.peek() == Token::End {
-            return Ok(requirements);
-        }
-        loop {
-            let requirement = self.requirement();
-            requirements
-                .push(requirement.map_err(|detail| format!("unable to parse requirement: {detail}"))?);
-            match self.next() {
-                Token::End => break,
-                Token::Symbol(",") => {}
-                other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
-            }
-        }
-        requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(requirements)
-    }
-
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        let absent = self.peek() == Token::Symbol("!");
-        if absent {
-            self.next();
-        }
-        let key = match self.next() {
-            Token::Word(key) => key,
-            other => return Err(format!("found '{}', expected: identifier", other.text())),
-        };
-        check_key(&key)?;
-        let test = match self.peek() {
-            _ if absent => Test::Absent,
-            Token::End | Token::Symbol(",") => Test::Exists,
-            _ => self.operation(&key)?,
-        };
-        if let Test::In(values) | Test::NotIn(values) = &test {
-            check_values(&key, values)?;
-        }
-        Ok(Requirement { key, test })
-    }
-
-    fn operation(&mut self, key: &str) -> Result<Test, String> {
-        let operator = self.next();
-        match operator.text() {
-            "in" => self.values().map(Test::In),
-            "notin" => self.values().map(Test::NotIn),
-            "=" | "==" => self.value().map(|value| Test::In(vec![value])),
-            "!=" => self.value().map(|value| Test::NotIn(vec![value])),
-            ">" => self.bound(key).map(Test::Above),
-            "<" => self.bound(key).map(Test::Below),
-            other => Err(format!("found '{other}', expected: {OPERATORS}")),
-        }
-    }
-
-    /// Reads an integer that is also a label value, so it has no sign.
-    fn bound(&mut self, key: &str) -> Result<i64, String> {
-        let value = self.value()?;
-        check_values(key, std::slice::from_ref(&value))?;
-        value.parse().map_err(|_| format!("values[0]: Invalid value: \"{value}\": must be an integer"))
-    }
-
-    /// Reads one value. A missing value counts as an empty text.
-    fn value(&mut self) -> Result<String, String> {
-        match self.peek() {
-            Token::End | Token::Symbol("," | ")") => Ok(String::new()),
-            Token::Word(word) => {
-                self.next();
-                Ok(word)
-            }
-            other => Err(format!("found '{}', expected: identifier", other.text())),
-        }
-    }
-
-    fn values(&mut self) -> Result<Vec<String>, String> {
-        match self.next() {
-            Token::Symbol("(") => {}
-            other => return Err(format!("found '{}' expected: '('", other.text())),
-        }
-        let mut values = Vec::new();
-        loop {
-            values.push(self.value()?);
-            match self.next() {
-                Token::Symbol(",") => {}
-                Token::Symbol(")") => return Ok(values),
-                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
-            }
-        }
-    }
-}
-
-fn check_key(key: &str) -> Result<(), String> {
+fn requirement(text: &str) -> Result<Requirement, String> {
+    let found = REQUIREMENT.as_ref().and_then(|requirement| requirement.captures(text));
+    let malformed = || format!("{text:?} is not a requirement");
+    let found = found.ok_or_else(malformed)?;
+    let part = |name: &str| found.name(name).map(|part| part.as_str());
+    let key = part("key").unwrap_or_default();
     let complaints = name_complaints(key);
-    if complaints.is_empty() {
-        return Ok(());
+    if !complaints.is_empty() {
+        return Err(format!("<nil>: Invalid value: \"{key}\": {}", complaints.join("; ")));
     }
-    Err(format!("<nil>: Invalid value: \"{key}\": {}", complaints.join("; ")))
+    let listed = part("values").or(part("value")).into_iter().flat_map(|values| values.split(','));
+    let values: Vec<String> = listed.map(|value| value.trim().to_owned()).collect();
+    check_values(key, &values)?;
+    let bound = || {
+        let value = values.concat();
+        value.parse().map_err(|_| format!("values[0]: Invalid value: \"{value}\": must be an integer"))
+    };
+    let test = match (part("operator").or(part("set")), part("absent")) {
+        (None, None) => Test::Exists,
+        (None, Some(_)) => Test::Absent,
+        (Some(_), Some(_)) => return Err(malformed()),
+        (Some(">"), _) => Test::Above(bound()?),
+        (Some("<"), _) => Test::Below(bound()?),
+        (Some("!=" | "notin"), _) => Test::NotIn(values),
+        (Some(_), _) => Test::In(values),
+    };
+    Ok(Requirement { key: key.into(), test })
 }
 
 /// Checks the values of a requirement.

@@ -108,7 +108,7 @@ pub(crate) async fn patch_scale(
         .await;
     }
     mode.options.operation = Operation::Apply;
-    let scale = apply::server_side::read(sent.body, mode.options.validation)?;
+    let scale = apply::server_side::read(sent.body)?;
     let object = apply::server_side::scaled(target.kind(), &scale)?;
     let applied = Applied { object, force: sent.force };
     let now = shared.config.clock.timestamp(0);
@@ -127,8 +127,7 @@ async fn apply(
     sent: PatchRequest<'_>,
 ) -> Result<Written, Status> {
     mode.options.operation = Operation::Apply;
-    let applied =
-        Applied { object: apply::server_side::read(sent.body, mode.options.validation)?, force: sent.force };
+    let applied = Applied { object: apply::server_side::read(sent.body)?, force: sent.force };
     loop {
         let target = &shared.read(|state| target.current(state))?;
         let now = shared.config.clock.timestamp(0);

@@ -128,7 +128,7 @@ async fn invalid_list_options_are_rejected() {
             400,
             "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
         ),
-        ("labelSelector===".into(), 400, "unable to parse requirement: found '==', expected: identifier"),
+        ("labelSelector===".into(), 400, "unable to parse requirement: \"==\" is not a requirement"),
         (
             "sendInitialEvents=true".into(),
             422,

@@ -10,4 +10,3 @@ pub(crate) mod reset;
 pub(crate) mod server_side;
 pub(crate) mod track;
 pub(crate) mod valid;
-pub(crate) mod yaml;

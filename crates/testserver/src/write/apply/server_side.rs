@@ -9,9 +9,8 @@ use crate::status::{Cause, Status};
 use crate::wire::object::Object;
 use crate::wire::object::{meta, metadata_mut, type_name};
 use crate::write::apply::track::{self, KEY, Write};
-use crate::write::apply::{client_side, valid, yaml};
+use crate::write::apply::{client_side, valid};
 use crate::write::decode::json_or_yaml;
-use crate::write::options::FieldValidation;
 
 /// An object that a manager applies.
 #[derive(Clone, Debug)]
@@ -106,26 +105,14 @@ fn rejected(conflicts: &Conflicts) -> Status {
 }
 
 /// Parses the body of an apply. It is YAML, which includes JSON.
-pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
+pub(crate) fn read(body: &[u8]) -> Result<Object, Status> {
     let bad = |detail: &str| Status::bad_request(format!("error decoding YAML: {detail}"));
     let value =
         json_or_yaml(body).map_err(|detail| bad(&format!("error converting YAML to JSON: {detail}")))?;
-    if validation == FieldValidation::Strict
-        && let Err(detail) = yaml::check_keys(body)
-    {
-        let text = format!("error strict decoding YAML: error converting YAML to JSON: yaml: {detail}");
-        return Err(Status::bad_request(text));
-    }
     match value {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
-        other => {
-            let found = type_name(&other);
-            Err(bad(&format!(
-                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
-                 map[string]interface {{}}"
-            )))
-        }
+        other => Err(bad(&format!("the body is a JSON {}", type_name(&other)))),
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use kube_managed_fields::{ListType, OtherKeys, Scalar, Schema, go_format, item_step, step_path};
+use kube_managed_fields::{ListType, OtherKeys, Scalar, Schema, item_step, step_path};
 use serde_json::{Map, Value};
 
 use crate::schemas::types::{ExpectedValue, Typed};
-use crate::wire::object::go_type;
 
 /// The rules for a value. The schema contains the rules of custom resources, and the type contains the
 /// rules of built-in kinds.
@@ -42,7 +41,7 @@ impl Known<'_> {
     }
 }
 
-/// Returns the errors of an applied object, with the messages of the real server.
+/// Returns the errors of an applied object, with paths like those of the real server.
 pub(crate) fn errors(schema: &Schema, typed: Typed, object: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     map(Known { schema, typed }, object, "", &mut found);
@@ -66,8 +65,8 @@ fn value(known: Known<'_>, of: &Value, path: &str, found: &mut Vec<String>) {
     if of.is_null() {
         return;
     }
-    if let Some(wanted) = unexpected(known.wanted(), of) {
-        found.push(format!("{path}: expected {wanted}"));
+    if let Some(wanted) = mismatch(known.wanted(), of) {
+        found.push(format!("{path}: expected {wanted}, got {of}"));
         return;
     }
     match of {
@@ -77,41 +76,18 @@ fn value(known: Known<'_>, of: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the message for a value of an unexpected type.
-fn unexpected(wanted: ExpectedValue, of: &Value) -> Option<String> {
-    match wanted {
-        ExpectedValue::Text if !of.is_string() => {
-            Some(format!("string, got &value.valueUnstructured{{Value:{}}}", literal(of)))
-        }
-        ExpectedValue::Number if !of.is_number() => {
-            Some(format!("numeric (int or float), got {}", go_type(of)))
-        }
-        ExpectedValue::Bool if !of.is_boolean() => Some(format!("boolean, got &{{{}}}", go_format(of))),
-        ExpectedValue::Map if !of.is_object() => Some(format!("map, got &{{{}}}", go_format(of))),
-        ExpectedValue::List if !of.is_array() => Some(format!("list, got &{{{}}}", go_format(of))),
-        ExpectedValue::Scalar if of.is_object() || of.is_array() => {
-            Some(format!("any scalar, got &{{{}}}", go_format(of)))
-        }
-        _ => None,
-    }
-}
-
-/// Formats a value as a Go literal.
-fn literal(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Null => "interface {}(nil)".into(),
-        Value::Array(list) => {
-            let all: Vec<String> = list.iter().map(literal).collect();
-            format!("[]interface {{}}{{{}}}", all.join(", "))
-        }
-        Value::Object(map) => {
-            let all: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key:?}:{}", literal(value))).collect();
-            format!("map[string]interface {{}}{{{}}}", all.join(", "))
-        }
-    }
+/// Returns the name of the expected type if the value has another type.
+fn mismatch(wanted: ExpectedValue, of: &Value) -> Option<&'static str> {
+    let (fits, name) = match wanted {
+        ExpectedValue::Anything => (true, ""),
+        ExpectedValue::Text => (of.is_string(), "string"),
+        ExpectedValue::Number => (of.is_number(), "numeric (int or float)"),
+        ExpectedValue::Bool => (of.is_boolean(), "boolean"),
+        ExpectedValue::Map => (of.is_object(), "map"),
+        ExpectedValue::List => (of.is_array(), "list"),
+        ExpectedValue::Scalar => (!of.is_object() && !of.is_array(), "any scalar"),
+    };
+    (!fits).then_some(name)
 }
 
 fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) {
@@ -123,7 +99,7 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
             continue;
         }
         let Some(step) = item_step(schema, item) else {
-            found.push(format!("{path}: element {place}: {}", missing_key(schema, item)));
+            found.push(format!("{path}: element {place}: the item has no valid key"));
             return;
         };
         let shown = step_path(&step);
@@ -131,25 +107,6 @@ fn list(known: Known<'_>, items: &[Value], path: &str, found: &mut Vec<String>) 
             found.push(format!("{path}: duplicate entries for key {shown}"));
         }
         value(known.item(), item, &format!("{path}{shown}"), found);
-    }
-}
-
-/// Returns the message for an item without a valid key.
-fn missing_key(schema: &Schema, item: &Value) -> String {
-    match (&schema.list, item) {
-        (ListType::Map(_), Value::Null) => "associative list with keys may not have a null element".into(),
-        (ListType::Map(keys), Value::Object(_)) => {
-            let names: Vec<String> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
-            format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
-                 values for any key fields)",
-                names.join(" ")
-            )
-        }
-        (ListType::Map(_), _) => "associative list with keys may not have non-map elements".into(),
-        (_, Value::Null) => "associative list without keys has an element that's an explicit null".into(),
-        (_, Value::Array(_)) => "not supported: associative list with lists as elements".into(),
-        _ => "associative list without keys has an element that's a map type".into(),
     }
 }
 
@@ -167,7 +124,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                ".metadata.finalizers: element 0: associative list without keys has an element that's a map type",
+                ".metadata.finalizers: element 0: the item has no valid key",
                 ".spec.containers: duplicate entries for key [name=\"c\"]",
             ]
         );
@@ -178,7 +135,7 @@ mod tests {
         assert_eq!(
             errors(&schema, Typed::Open, wrong.as_object().unwrap()),
             [
-                ".spec.n: expected numeric (int or float), got string",
+                ".spec.n: expected numeric (int or float), got \"x\"",
                 ".spec.other: field not declared in schema",
             ]
         );
