@@ -33,16 +33,9 @@ impl Node {
 const SELF: &str = ".";
 
 impl FieldSet {
-    /// Parses FieldsV1 that a client sent. Steps of unknown kinds are omitted. Returns `None` if the JSON
-    /// is not valid FieldsV1.
+    /// Parses FieldsV1. Returns `None` if the JSON is not valid FieldsV1.
     pub fn from_json(value: &Value) -> Option<Self> {
-        read(value, true).map(|(_, set)| set)
-    }
-
-    /// Creates a set from FieldsV1 that was valid before, for example of a stored object. Returns `None` if
-    /// the JSON consists of anything else than objects.
-    pub fn from_json_unchecked(value: &Value) -> Option<Self> {
-        read(value, false).map(|(_, set)| set)
+        read(value).map(|(_, set)| set)
     }
 
     /// Converts the set to FieldsV1.
@@ -213,60 +206,36 @@ impl FieldSet {
         self.0.iter().map(|node| (&*node.step, node.is_member, &node.below))
     }
 
-    /// Returns the paths of all members, such as `.spec.containers[name="web"].image`. Order and notation
-    /// equal the messages of kube-apiserver.
+    /// Returns the paths of all members, such as `.spec.containers[name="web"].image`. The notation
+    /// equals the messages of kube-apiserver.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect("", &mut paths);
         paths
     }
 
-    /// Collects paths in the order of the real server: the members of a level first, then the nested steps.
+    /// Collects the members of a level first, then the nested steps.
     fn collect(&self, prefix: &str, paths: &mut Vec<String>) {
-        let mut nodes: Vec<&Node> = self.0.iter().collect();
-        nodes.sort_by(|a, b| step::order(&a.step, &b.step));
         let at = |node: &Node| format!("{prefix}{}", step::step_path(&node.step));
-        paths.extend(nodes.iter().filter(|node| node.is_member).map(|node| at(node)));
-        for node in nodes.into_iter().filter(|node| !node.below.is_empty()) {
+        paths.extend(self.0.iter().filter(|node| node.is_member).map(at));
+        for node in self.0.iter().filter(|node| !node.below.is_empty()) {
             node.below.collect(&at(node), paths);
         }
     }
 }
 
 /// Reads the nested steps of a step. Returns whether the step is a member, and its nested set.
-fn read(value: &Value, is_checked: bool) -> Option<(bool, FieldSet)> {
-    let map = value.as_object()?;
-    let (mut is_member, mut nodes) = (false, Vec::with_capacity(map.len()));
-    for (step, value) in map {
-        if step == SELF {
-            is_member = value.as_object().map(|_| true)?;
-            continue;
-        }
-        let step = if is_checked { known_step(step)? } else { Some(step.as_str().into()) };
-        match step {
-            Some(step) => {
-                let (is_member, below) = read(value, is_checked)?;
-                nodes.push(Node { step, is_member, below });
-            }
-            None => value.as_object().map(drop)?,
+fn read(value: &Value) -> Option<(bool, FieldSet)> {
+    let (mut is_member, mut set) = (false, FieldSet::default());
+    for (step, value) in value.as_object()? {
+        let (is_inner_member, below) = read(value)?;
+        match step.get(..2) {
+            None if step == SELF => is_member = true,
+            Some("f:" | "k:" | "v:" | "i:") => set.put(step.as_str(), is_inner_member, below),
+            _ => return None,
         }
     }
-    // The canonical forms can have another order, and can be equal. The last one counts.
-    nodes.sort_by(|a, b| a.step.cmp(&b.step));
-    nodes.reverse();
-    nodes.dedup_by(|a, b| a.step == b.step);
-    nodes.reverse();
-    Some((is_member || nodes.is_empty(), FieldSet(nodes)))
-}
-
-/// Converts a step to canonical form. Returns `Some(None)` for a step of an unknown kind, and `None`
-/// for an invalid step.
-fn known_step(step: &str) -> Option<Option<Box<str>>> {
-    match step.get(..2)? {
-        "f:" => Some(Some(step.into())),
-        "k:" | "v:" | "i:" => step::canonical(step).map(|step| Some(step.into())),
-        other => other.ends_with(':').then_some(None),
-    }
+    Some((is_member || set.is_empty(), set))
 }
 
 #[cfg(test)]

@@ -123,20 +123,11 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
-    /// Parses `managedFields` of a client. Returns `None` if an entry is invalid.
+    /// Parses `managedFields`. Returns `None` if an entry is invalid.
     pub fn from_json(value: &Value) -> Option<Self> {
-        Self::read_with(value, FieldSet::from_json)
-    }
-
-    /// Returns the `managedFields` of a stored object, without validation of the field sets.
-    pub fn from_json_unchecked(value: &Value) -> Option<Self> {
-        Self::read_with(value, FieldSet::from_json_unchecked)
-    }
-
-    fn read_with(value: &Value, fields: fn(&Value) -> Option<FieldSet>) -> Option<Self> {
         let mut all = Self::default();
         for entry in value.as_array()? {
-            let entry = Entry::read(entry.as_object()?, fields)?;
+            let entry = Entry::read(entry.as_object()?)?;
             all.0.retain(|other| !other.manager.is(&entry.manager));
             all.0.push(entry);
         }
@@ -269,10 +260,10 @@ impl Managers {
 }
 
 impl Entry {
-    fn read(entry: &Map<String, Value>, read: fn(&Value) -> Option<FieldSet>) -> Option<Self> {
+    fn read(entry: &Map<String, Value>) -> Option<Self> {
         let fields = match entry.get("fieldsV1") {
             None | Some(Value::Null) => FieldSet::default(),
-            Some(fields) => read(fields)?,
+            Some(fields) => FieldSet::from_json(fields)?,
         };
         let text = |key: &str| match entry.get(key) {
             None | Some(Value::Null) => Some(String::new()),

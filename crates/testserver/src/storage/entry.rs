@@ -98,7 +98,7 @@ impl Parsed {
     pub(crate) fn new(mut object: Map<String, Value>) -> Self {
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
         let value = metadata.and_then(|metadata| metadata.remove(MANAGED_FIELDS));
-        let managers = value.and_then(|value| Managers::from_json_unchecked(&value)).unwrap_or_default();
+        let managers = value.and_then(|value| Managers::from_json(&value)).unwrap_or_default();
         Self { object, managers }
     }
 

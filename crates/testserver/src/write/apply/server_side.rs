@@ -91,7 +91,7 @@ impl Applied {
 fn owners(write: Write<'_>, live: Option<&Object>) -> Result<Managers, Status> {
     let Some(live) = live else { return Ok(Managers::default()) };
     if let Some(value) = track::managed_fields(live) {
-        let owners = Managers::from_json_unchecked(value);
+        let owners = Managers::from_json(value);
         return owners.ok_or_else(|| Status::internal("failed to decode managed fields"));
     }
     let mut owners = Managers::default();

@@ -52,7 +52,7 @@ impl<'a> Write<'a> {
 pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, object: &mut Object) -> Managers {
     let sent = metadata_mut(object).remove(KEY);
     if options.operation == Operation::Apply {
-        return sent.and_then(|sent| Managers::from_json_unchecked(&sent)).unwrap_or_default();
+        return sent.and_then(|sent| Managers::from_json(&sent)).unwrap_or_default();
     }
     let live = Managers::default();
     let Some(mut owners) = owners(Part::Main, &live, sent) else { return live };
@@ -68,7 +68,7 @@ pub(crate) fn created(shared: &Shared, kind: &Kind, options: &WriteOptions, obje
 /// Sets the owners after the server itself wrote the status, like the real server.
 pub(crate) fn status_by_the_server(shared: &Shared, kind: &Kind, before: &Object, after: &mut Object) {
     let now = shared.config.clock.timestamp(0);
-    let live = managed_fields(before).and_then(Managers::from_json_unchecked).unwrap_or_default();
+    let live = managed_fields(before).and_then(Managers::from_json).unwrap_or_default();
     let write = Write { kind, part: Part::Status, manager: "kube-apiserver", now: &now };
     if let Some(owners) = track(write, before, after, &live).to_json() {
         metadata_mut(after).insert(KEY.into(), owners);
@@ -100,7 +100,7 @@ pub(crate) fn updated(
         }
         (_, Operation::Apply) => {
             metadata_mut(after).remove(KEY);
-            applied.and_then(|applied| Managers::from_json_unchecked(&applied)).unwrap_or_default()
+            applied.and_then(|applied| Managers::from_json(&applied)).unwrap_or_default()
         }
         (_, Operation::Update) => {
             let now = shared.config.clock.timestamp(0);
@@ -128,10 +128,7 @@ fn owners(part: Part, live: &Managers, sent: Option<Value>) -> Option<Managers> 
         if is_reset(&sent) {
             return None;
         }
-        // Most clients send the owners that they have read.
-        if Managers::from_json_unchecked(&sent).as_ref() != Some(live)
-            && let Some(owners) = Managers::from_json(&sent).filter(|owners| !owners.is_empty())
-        {
+        if let Some(owners) = Managers::from_json(&sent).filter(|owners| !owners.is_empty()) {
             return Some(owners);
         }
     }
