@@ -146,12 +146,6 @@ impl Cause {
         Self::new("FieldValueNotSupported", text, field)
     }
 
-    /// Reports an unsupported value. `text` is the entire message. Use it for values that Go formats
-    /// without quotation marks, and for lists.
-    pub(crate) fn unsupported_list(field: &str, text: String) -> Self {
-        Self::new("FieldValueNotSupported", text, field)
-    }
-
     /// Reports a field that another manager owns.
     pub(crate) fn owned(owner: &str, path: &str) -> Self {
         Self::new("FieldManagerConflict", format!("conflict with {owner}"), path)

@@ -178,16 +178,8 @@ async fn applies_are_validated_against_schema(place: Place) -> Result<()> {
         (json!({"tolerations": 5}), &none, "spec.tolerations: expected list, got "),
         (volume, &none, "spec.volumes[name=\"v\"].emptyDir: expected map, got "),
         (json!({"securityContext": []}), &none, "spec.securityContext: expected map, got "),
-        (
-            json!({"nodeSelector": {"a": 5}}),
-            &none,
-            "spec.nodeSelector.a: expected string, got ",
-        ),
-        (
-            none.clone(),
-            &json!({"args": [5]}),
-            "spec.containers[name=\"c\"].args[0]: expected string, got ",
-        ),
+        (json!({"nodeSelector": {"a": 5}}), &none, "spec.nodeSelector.a: expected string, got "),
+        (none.clone(), &json!({"args": [5]}), "spec.containers[name=\"c\"].args[0]: expected string, got "),
         (
             none.clone(),
             &json!({"resources": {"requests": {"cpu": {}}}}),

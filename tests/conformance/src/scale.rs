@@ -23,7 +23,7 @@ checks! {
     "Discovery lists a scale as autoscaling/v1, and other kinds have no scale.":
         scale_is_discovered, other_kinds_have_no_scale;
     "The result of a patch of a scale must be a scale of the same object.":
-        patched_scale_is_a_scale, applied_scale_is_a_scale;
+        patched_scale_is_a_scale;
 }
 
 fn deployments(place: &Place) -> String {
@@ -331,21 +331,5 @@ async fn patched_scale_is_a_scale(place: Place) -> Result<()> {
     wrong["spec"] = json!([]);
     put(&place, &wrong).await?.refused(400, "BadRequest")?;
     ensure!(get(&place).await?["spec"] == d["spec"]);
-    Ok(())
-}
-
-async fn applied_scale_is_a_scale(place: Place) -> Result<()> {
-    create(&place).await?;
-    let path = format!("{}?fieldManager=m&force=true", scale_path(&place));
-    let apply = async |spec: Value| {
-        let mut applied = scale(&place, 0);
-        applied["spec"] = spec;
-        place.admin().send(Method::PATCH, &path, "application/apply-patch+yaml", &applied).await
-    };
-    apply(json!({"replicas": "x"})).await?.refused(500, "")?;
-    apply(json!([])).await?.refused(500, "")?;
-    apply(json!({"replicas": 1.5})).await?.refused(500, "")?;
-    apply(json!({"replicas": -1})).await?.refused(422, "Invalid")?;
-    ensure!(apply(json!({"replicas": 4})).await?.ok()?["spec"]["replicas"] == 4);
     Ok(())
 }

@@ -39,11 +39,7 @@ pub(crate) enum Requested {
 
 /// Selects the representation by the first supported media type of `Accept`. YAML has the same
 /// representations.
-pub(crate) fn negotiate(
-    headers: &HeaderMap,
-    requested: Requested,
-    kind: &Kind,
-) -> Result<Negotiated, Status> {
+pub(crate) fn negotiate(headers: &HeaderMap, requested: Requested) -> Result<Negotiated, Status> {
     let accepted = accept::accepted(headers);
     let known = |media: &&MediaType<'_>| media.is_json() || media.is_yaml();
     for media in accepted.iter().filter(known) {
@@ -58,7 +54,7 @@ pub(crate) fn negotiate(
         return if wanted == requested {
             Ok(Negotiated::Objects(Representation::Metadata))
         } else {
-            Err(wrong_response_kind(requested, kind))
+            Err(accept::unsupported_representation())
         };
     }
     Err(if accepted.iter().any(|media| known(&media)) {
@@ -69,19 +65,6 @@ pub(crate) fn negotiate(
         } else {
             accept::OBJECT_MEDIA_TYPES
         })
-    })
-}
-
-fn wrong_response_kind(requested: Requested, kind: &Kind) -> Status {
-    Status::not_acceptable(match requested {
-        Requested::List => format!(
-            "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
-            kind.kind
-        ),
-        Requested::Object => format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
-            kind.kind
-        ),
     })
 }
 
@@ -323,11 +306,9 @@ mod tests {
     use http::header;
 
     fn accepts(accept: &str, requested: Requested) -> Result<Negotiated, u16> {
-        let kind =
-            crate::schemas::kinds::builtin::kinds().into_iter().find(|k| k.plural == "configmaps").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, requested, &kind).map_err(|status| status.code())
+        negotiate(&headers, requested).map_err(|status| status.code())
     }
 
     #[test]

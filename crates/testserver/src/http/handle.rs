@@ -179,7 +179,7 @@ fn encoder(
     requested: Requested,
 ) -> Result<ObjectEncoder, Status> {
     let kind = served.kind.clone();
-    Ok(match negotiate(&call.parts.headers, requested, &kind)? {
+    Ok(match negotiate(&call.parts.headers, requested)? {
         Negotiated::Objects(representation) => ObjectEncoder::new(kind, representation),
         Negotiated::Table => {
             let columns = match call.info.subresource.as_deref() {

@@ -83,7 +83,7 @@ impl Review {
         if call.parts.method != Method::POST {
             return Err(Status::method_not_allowed());
         }
-        negotiate(&call.parts.headers, Requested::Object, &self.kind)?;
+        negotiate(&call.parts.headers, Requested::Object)?;
         decode::check_json(&call.parts.headers)?;
         let mut object = decode::object(body, &self.kind)?;
         read_typed(&self.kind, Via::Put, &mut object, &WriteOptions::default())?;

@@ -235,24 +235,20 @@ impl Reader {
         found: FieldContent<'_>,
         depth: usize,
     ) -> Result<Option<Value>, Malformed> {
-        let absent = matches!(found, FieldContent::Nothing);
-        let value = match field.shape {
-            Shape::Pointer | Shape::List | Shape::Map if absent => Value::Null,
-            Shape::Pointer => {
-                let value = self.value(field.base, found, depth)?;
-                return Ok(Some(if value.is_null() { pointed_to(field.base) } else { value }));
-            }
-            Shape::Value if field.empty == Empty::Dropped && field.base.is_scalar() && found.is_zero() => {
-                return Ok(None);
-            }
-            _ => {
-                return Ok(self
-                    .value(field.base, found, depth)
-                    .map(Some)?
-                    .filter(|value| field.empty != Empty::DroppedTime || !value.is_null()));
-            }
-        };
-        Ok(Some(value).filter(|_| field.empty == Empty::Kept))
+        if matches!(found, FieldContent::Nothing)
+            && matches!(field.shape, Shape::Pointer | Shape::List | Shape::Map)
+        {
+            return Ok((field.empty == Empty::Kept).then_some(Value::Null));
+        }
+        let is_pointer = field.shape == Shape::Pointer;
+        if !is_pointer && field.empty == Empty::Dropped && field.base.is_scalar() && found.is_zero() {
+            return Ok(None);
+        }
+        match self.value(field.base, found, depth)? {
+            Value::Null if is_pointer => Ok(Some(pointed_to(field.base))),
+            Value::Null if field.empty == Empty::DroppedTime => Ok(None),
+            value => Ok(Some(value)),
+        }
     }
 
     fn value(&mut self, base: Base, found: FieldContent<'_>, depth: usize) -> Result<Value, Malformed> {

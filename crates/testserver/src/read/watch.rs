@@ -65,7 +65,7 @@ struct WatchPosition {
 }
 
 /// The initial state of a watch, with the bookmark that follows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct InitialState {
     /// The objects that are not sent yet.
     objects: VecDeque<Arc<Entry>>,
@@ -143,10 +143,8 @@ impl Watcher {
             scope: WatchScope::new(served, namespace.as_deref(), options.select, encoder),
             position: WatchPosition::default(),
             initial: InitialState {
-                objects: VecDeque::new(),
                 marks_end: options.bookmarks && shared.streaming_lists() == StreamingLists::Served,
-                end_bookmark: None,
-                end_bookmark_frame: None,
+                ..InitialState::default()
             },
             ready: VecDeque::new(),
             timers: WatchTimers::new(now, timeout, shared.config.bookmark_period, bookmarks),

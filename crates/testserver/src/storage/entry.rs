@@ -205,33 +205,16 @@ impl Draft {
 
     /// Returns the object with its version, as the frame of the change that stores it.
     pub(crate) fn seal(self, change: Change, revision: u64) -> Entry {
-        splice(change, revision, self.essentials, &self.json, &self.shape)
+        splice(change, revision, &revision.to_string(), self.essentials, &self.json, &self.shape)
     }
 
     /// Returns the object without a version, for a dry run that creates it.
-    pub(crate) fn seal_unversioned(self) -> Entry {
-        const KEY: &[u8] = b"\"resourceVersion\":\"";
-        let Shape { rest, metadata, version } = self.shape;
-        let (mut start, mut end) = (version.start.saturating_sub(KEY.len()), version.end + 1);
-        match (self.json.get(start.saturating_sub(1)), self.json.get(end)) {
-            (Some(b','), _) => start -= 1,
-            (_, Some(b',')) => end += 1,
-            _ => {}
-        }
-        let mut json = self.json;
-        json.drain(start..end);
-        let shape =
-            Shape { rest, metadata: metadata.start..metadata.end - (end - start), version: start..start };
-        let frame = [Change::Added.head(), &json, TAIL].concat();
-        Entry {
-            revision: 0,
-            essentials: self.essentials,
-            change: Change::Added,
-            frame: frame.into(),
-            shape,
-            tree: Mutex::default(),
-            conversions: Mutex::default(),
-        }
+    pub(crate) fn seal_unversioned(mut self) -> Entry {
+        const KEY: &str = "\"resourceVersion\":\"";
+        let Range { start, end } = self.shape.version;
+        // The key, and the quotation mark and the comma after the value: each new object has a uid.
+        self.shape.version = start - KEY.len()..end + 2;
+        splice(Change::Added, 0, "", self.essentials, &self.json, &self.shape)
     }
 }
 
@@ -271,8 +254,14 @@ pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
     format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", kind.kind).into_bytes()
 }
 
-fn splice(change: Change, revision: u64, essentials: Arc<Essentials>, json: &[u8], shape: &Shape) -> Entry {
-    let version = revision.to_string();
+fn splice(
+    change: Change,
+    revision: u64,
+    version: &str,
+    essentials: Arc<Essentials>,
+    json: &[u8],
+    shape: &Shape,
+) -> Entry {
     let head = change.head();
     let (before, after) = (&json[..shape.version.start], &json[shape.version.end..]);
     let mut frame = Vec::with_capacity(head.len() + json.len() + version.len() + TAIL.len());
@@ -294,7 +283,14 @@ impl Entry {
     /// Returns the same state with another change and revision. Used for a delete, and for an object
     /// that no longer matches a selector.
     pub(crate) fn with_change(&self, change: Change, revision: u64) -> Self {
-        let entry = splice(change, revision, self.essentials.clone(), self.bytes(), &self.shape);
+        let entry = splice(
+            change,
+            revision,
+            &revision.to_string(),
+            self.essentials.clone(),
+            self.bytes(),
+            &self.shape,
+        );
         entry.conversions.lock().clone_from(&self.conversions.lock());
         entry
     }

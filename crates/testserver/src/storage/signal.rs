@@ -32,13 +32,9 @@ impl Signal {
         self.0.notify.notify_waiters();
     }
 
-    fn sent(&self) -> u64 {
-        self.0.sent.load(Ordering::Acquire)
-    }
-
     /// Returns a receiver of all later signals.
     pub(crate) fn subscribe(&self) -> SignalReceiver {
-        SignalReceiver { signal: self.clone(), seen: self.sent() }
+        SignalReceiver { signal: self.clone(), seen: self.0.sent.load(Ordering::Acquire) }
     }
 }
 
@@ -51,7 +47,7 @@ impl SignalReceiver {
         loop {
             // Created before the check, so that a signal after the check completes it.
             let notified = self.signal.0.notify.notified();
-            let sent = self.signal.sent();
+            let sent = self.signal.0.sent.load(Ordering::Acquire);
             if sent != self.seen {
                 self.seen = sent;
                 return;

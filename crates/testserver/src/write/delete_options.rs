@@ -45,14 +45,21 @@ pub(crate) enum Propagation {
 }
 
 /// The values in the request.
-#[derive(Default)]
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct RawDeleteOptions {
-    grace: Option<i64>,
+    grace_period_seconds: Option<i64>,
+    preconditions: Option<Preconditions>,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+    dry_run: Option<Vec<String>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Preconditions {
     uid: Option<String>,
     resource_version: Option<String>,
-    orphan: Option<bool>,
-    policy: Option<String>,
-    dry_run: Vec<String>,
 }
 
 /// Reads and validates the options of a DELETE.
@@ -76,50 +83,51 @@ pub(crate) fn read_value(value: Option<&Value>) -> Result<DeleteOptions, Status>
 
 impl RawDeleteOptions {
     fn checked(self) -> Result<DeleteOptions, Status> {
-        let policy = match self.policy.as_deref() {
+        let policy = match self.propagation_policy.as_deref() {
             Some("Background") => Some(Propagation::Background),
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             _ => None,
         };
         let mut causes = Vec::new();
-        if let (Some(_), Some(shown)) = (self.orphan, &self.policy) {
+        if let (Some(_), Some(shown)) = (self.orphan_dependents, &self.propagation_policy) {
             let text = "orphanDependents and deletionPropagation cannot be both set";
             causes.push(Cause::invalid_text("propagationPolicy", shown, text));
         }
-        if let (None, Some(shown)) = (policy, &self.policy) {
+        if let (None, Some(shown)) = (policy, &self.propagation_policy) {
             let known = ["Foreground", "Background", "Orphan", "nil"];
             causes.push(Cause::unsupported("propagationPolicy", shown, &known));
         }
-        let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
+        let dry_run: Vec<&str> = self.dry_run.iter().flatten().map(String::as_str).collect();
         causes.extend(check_dry_run(&dry_run));
         if !causes.is_empty() {
             return Err(Status::invalid_options(KIND, causes));
         }
-        let dependents = match (policy, self.orphan) {
+        let Preconditions { uid, resource_version } = self.preconditions.unwrap_or_default();
+        let dependents = match (policy, self.orphan_dependents) {
             (Some(policy), _) => Dependents::Policy(policy),
             (None, Some(orphan)) => Dependents::Orphaned(orphan),
             (None, None) => Dependents::Unspecified,
         };
         Ok(DeleteOptions {
-            grace: self.grace.map(|seconds| if seconds < 0 { 1 } else { seconds }),
-            uid: self.uid,
-            resource_version: self.resource_version,
+            grace: self.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }),
+            uid,
+            resource_version,
             dependents,
-            dry_run: !self.dry_run.is_empty(),
+            dry_run: !dry_run.is_empty(),
         })
     }
 }
 
 fn from_query(query: &Query) -> Result<RawDeleteOptions, Status> {
     let text = |key: &str| query.get(key).map(str::to_owned);
+    let preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
     Ok(RawDeleteOptions {
-        grace: query.number("gracePeriodSeconds")?,
-        uid: text("uid"),
-        resource_version: text("resourceVersion"),
-        orphan: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
-        policy: text("propagationPolicy"),
-        dry_run: query.all("dryRun").into_iter().map(Into::into).collect(),
+        grace_period_seconds: query.number("gracePeriodSeconds")?,
+        preconditions: Some(preconditions),
+        orphan_dependents: query.optional_flag("orphanDependents"),
+        propagation_policy: text("propagationPolicy"),
+        dry_run: Some(query.all("dryRun").into_iter().map(Into::into).collect()),
     })
 }
 
@@ -136,17 +144,7 @@ fn from_json(value: &Value) -> Result<RawDeleteOptions, Status> {
     }
     crate::schemas::types::read("v1", KIND, &mut options)
         .map_err(|detail| Status::bad_request(detail.to_string()))?;
-    let conditions = options.get("preconditions").unwrap_or(&Value::Null);
-    let owned = |text: &str| text.to_owned();
-    let dry_run = options.get("dryRun").and_then(Value::as_array).into_iter().flatten();
-    Ok(RawDeleteOptions {
-        grace: options.get("gracePeriodSeconds").and_then(Value::as_i64),
-        uid: conditions["uid"].as_str().map(owned),
-        resource_version: conditions["resourceVersion"].as_str().map(owned),
-        orphan: options.get("orphanDependents").and_then(Value::as_bool),
-        policy: options.get("propagationPolicy").and_then(Value::as_str).map(owned),
-        dry_run: dry_run.filter_map(Value::as_str).map(owned).collect(),
-    })
+    serde_json::from_value(Value::Object(options)).map_err(|error| Status::bad_request(error.to_string()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::state::{Shared, State};
-use crate::status::{Named, Status};
+use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
 use crate::wire::object::{meta, metadata_mut};
 use crate::wire::selector::LabelSelector;
@@ -107,11 +107,7 @@ fn is_charged(pod: &Object, budget: &Object) -> Result<bool, Status> {
         let detail = format!("The disruption budget {name} is still being processed by the server.");
         return Err(Status::over_budget(detail).retry_after(10));
     }
-    if allowed < 0 {
-        let what = Named { group: "policy", resource: "poddisruptionbudgets" };
-        return Err(Status::forbidden(what, name, "pdb disruptions allowed is negative"));
-    }
-    if allowed == 0 {
+    if allowed <= 0 {
         let detail =
             format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently");
         return Err(Status::over_budget(detail));

@@ -16,20 +16,16 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// Finalizers that need no prefix.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
-/// The maximum size of a request to etcd, in bytes; etcd and its client enforce it.
+/// The maximum size of a request to etcd, in bytes.
 const REQUEST_LIMIT: usize = 1536 * 1024;
-const CLIENT_LIMIT: usize = 2 * 1024 * 1024;
 
 /// Rejects an object that is too large for the storage of the real server, which counts slightly
 /// differently.
 pub(crate) fn check_size(draft: &Draft) -> Result<(), Status> {
-    match draft.size() {
-        size if size > CLIENT_LIMIT => Err(Status::internal(format!(
-            "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {CLIENT_LIMIT})"
-        ))),
-        size if size > REQUEST_LIMIT => Err(Status::internal("etcdserver: request is too large")),
-        _ => Ok(()),
+    if draft.size() > REQUEST_LIMIT {
+        return Err(Status::internal("etcdserver: request is too large"));
     }
+    Ok(())
 }
 
 /// Validates the metadata of a new object, including the name by the rule of the kind.

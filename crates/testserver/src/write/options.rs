@@ -117,8 +117,7 @@ pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
         return None;
     }
     let shown: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-    let text = format!("Unsupported value: [{}]: supported values: \"All\"", shown.join(","));
-    Some(Cause::unsupported_list("dryRun", text))
+    Some(Cause::not_supported("dryRun", &format!("[{}]", shown.join(",")), &["All"]))
 }
 
 #[cfg(test)]

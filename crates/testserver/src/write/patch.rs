@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::schemas::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
-use crate::wire::object::{meta, metadata_mut, parse_json};
+use crate::wire::object::{meta, metadata_mut, parse_json, type_name};
 use crate::write::apply;
 use crate::write::apply::server_side::Applied;
 use crate::write::apply::track::Write;
@@ -44,9 +44,7 @@ impl Form {
             _ => Err(Status::unsupported_patch()),
         }
     }
-}
 
-impl Form {
     /// Returns whether the result of the patch can depend on `managedFields`. May return true if it does
     /// not.
     fn sees_managers(self, body: &[u8]) -> bool {
@@ -90,31 +88,22 @@ pub(crate) async fn patch(
     write::update_by(shared, target, &mode, form.sees_managers(sent.body), edit).await
 }
 
-/// Executes a PATCH of `/scale`.
+/// Executes a PATCH of `/scale`, except for an apply.
 pub(crate) async fn patch_scale(
     shared: &Shared,
     target: &Target,
-    mut mode: Mode,
+    mode: Mode,
     sent: PatchRequest<'_>,
     paths: &ScalePaths,
 ) -> Result<Written, Status> {
-    if sent.media_type != apply::options::APPLY {
-        let form = Form::of(sent.media_type, target.kind())?;
-        return write::update(shared, target, &mode, |target, object| {
-            scale_body::patched(target, object, paths, &mode.options, |scale| {
-                Patch::read(form, sent.body)?.apply(&Schema::default(), scale)
-            })
-        })
-        .await;
+    if sent.media_type == apply::options::APPLY {
+        return Err(Status::unsupported_patch());
     }
-    mode.options.operation = Operation::Apply;
-    let scale = apply::server_side::read(sent.body)?;
-    let object = apply::server_side::scaled(target.kind(), &scale)?;
-    let applied = Applied { object, force: sent.force };
-    let now = shared.config.clock.timestamp(0);
-    write::update(shared, target, &mode, |target, live| {
-        scale_body::check_applied(target, live, &scale, paths)?;
-        applied.over(Write::new(target.kind(), &mode, &now), Some(live))
+    let form = Form::of(sent.media_type, target.kind())?;
+    write::update(shared, target, &mode, |target, object| {
+        scale_body::patched(target, object, paths, &mode.options, |scale| {
+            Patch::read(form, sent.body)?.apply(&Schema::default(), scale)
+        })
     })
     .await
 }
@@ -205,15 +194,7 @@ fn merge(body: &Bytes) -> Result<Option<Object>, String> {
     match parse_json(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
-        other => {
-            let found = match other {
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                Value::Bool(_) => "bool",
-                _ => "array",
-            };
-            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
-        }
+        other => Err(format!("the patch is not an object, but a JSON {}", type_name(&other))),
     }
 }
 

@@ -1,6 +1,4 @@
-//! Bodies of requests to `/scale`: a Scale, a patch of one, or one to apply.
-
-use std::sync::{Arc, LazyLock};
+//! Bodies of requests to `/scale`: a Scale, or a patch of one.
 
 use bytes::Bytes;
 
@@ -8,16 +6,13 @@ use crate::encoding::scale::{Scale, replicas};
 use crate::schemas::crd::scale::NEGATIVE;
 use crate::schemas::kinds::builtin::SCALE;
 use crate::schemas::kinds::kind::{Kind, ScalePaths};
-use crate::schemas::types::Typed;
 use crate::status::{Cause, Named, Status};
 use crate::wire::object::{meta, metadata_mut};
-use crate::write::apply::valid;
 use crate::write::create::place;
 use crate::write::decode;
 use crate::write::strict::read_typed;
 use crate::write::update::check_named;
 use crate::write::{Object, Target, Via, WriteOptions, type_meta};
-use kube_managed_fields::{Scalar, Schema};
 
 /// The replicas of a scale before a patch, if the object does not set them.
 const UNSET: i64 = i32::MIN as i64;
@@ -82,37 +77,6 @@ pub(crate) fn scaled(
     check(target.kind(), &target.name, replicas(wanted), paths)?;
     Ok(Scale::of(object, paths).put_into(object, wanted, paths))
 }
-
-/// Validates a scale that is applied to `object`.
-pub(crate) fn check_applied(
-    target: &Target,
-    object: &Object,
-    wanted: &Object,
-    paths: &ScalePaths,
-) -> Result<(), Status> {
-    let fail = |text: &str| Err(Status::internal(format!("failed to apply the Scale: {text}")));
-    let custom = target.kind().rules.custom;
-    if custom && Scale::of(object, paths).replicas.is_none() {
-        return fail("the live object has no replicas");
-    }
-    if let [first, ..] = valid::errors(&SCALE_FIELDS, Typed::Open, wanted).as_slice() {
-        return fail(first);
-    }
-    let count = wanted.get("spec").and_then(|spec| spec.get("replicas")).filter(|count| !count.is_null());
-    match count {
-        None => Ok(()),
-        Some(_) if custom => fail("a custom resource cannot be converted to autoscaling/v1"),
-        Some(count) if count.is_f64() => fail("the replicas are not an integer"),
-        Some(_) => check(target.kind(), meta(wanted, "name"), replicas(wanted), paths),
-    }
-}
-
-/// The schema of an applied scale.
-static SCALE_FIELDS: LazyLock<Schema> = LazyLock::new(|| {
-    let count = Arc::new(Schema { scalar: Some(Scalar::Number), ..Schema::default() });
-    let spec = Arc::new(Schema { fields: [("replicas".into(), count)].into(), ..Schema::default() });
-    Schema { fields: [("spec".into(), spec)].into(), ..Schema::default() }
-});
 
 fn check(kind: &Kind, name: &str, replicas: i64, paths: &ScalePaths) -> Result<(), Status> {
     if replicas >= 0 {

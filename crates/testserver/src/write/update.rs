@@ -90,12 +90,9 @@ pub(crate) async fn replace_by(
     }
 }
 
-/// Checks that the name in the body of a PUT equals the name in the URL.
+/// Checks that the name in the object equals the name in the URL.
 pub(crate) fn check_named(target: &Target, object: &Object) -> Result<(), Status> {
-    check_name(target, meta(object, "name"))
-}
-
-fn check_name(target: &Target, name: &str) -> Result<(), Status> {
+    let name = meta(object, "name");
     if name == target.name {
         return Ok(());
     }
@@ -151,7 +148,7 @@ pub(crate) async fn update_by(
             done => done?,
         };
         place(target, &mut after)?;
-        check_name(target, meta(&after, "name"))?;
+        check_named(target, &after)?;
         mode.options.check(&after, Some(before))?;
         crate::write::unsupported::check(shared, target.kind(), &after)?;
         let mut after = events::inside(target.kind(), after);
@@ -170,11 +167,9 @@ pub(crate) async fn update_by(
         };
         if mode.part == Part::Main {
             crate::write::pod::complete(shared, target.kind(), &mut after, Some(before))?;
-        }
-        if target.kind().is_service() && mode.part == Part::Main {
-            crate::schemas::kinds::services::assign(&shared.service_addresses, Some(before), &mut after);
-        }
-        if mode.part == Part::Main {
+            if target.kind().is_service() {
+                crate::schemas::kinds::services::assign(&shared.service_addresses, Some(before), &mut after);
+            }
             crate::write::rules::check(shared, target.kind(), &after, Some(before))?;
         }
         crate::write::custom::admit::check_update(
@@ -255,7 +250,7 @@ async fn mutate(
     let options = WriteOptions { validation: FieldValidation::Ignore, ..WriteOptions::default() };
     crate::write::custom::admit::read(kind, mode.via, after, &options)?;
     place(target, after)?;
-    check_name(target, meta(after, "name"))?;
+    check_named(target, after)?;
     metadata_mut(after).remove(track::KEY);
     Ok(managers)
 }
@@ -440,14 +435,8 @@ fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> R
     if mode.via == Via::Patch || sent.is_empty() || sent == stored {
         return Ok(());
     }
-    let (kind, key) = (target.kind(), target.key());
-    let group = if kind.rules.custom { format!("{}/", kind.group) } else { String::new() };
-    let plural = &kind.plural;
-    let detail = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{key}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
-    );
-    Err(Status::conflict(kind.named(), &target.name, &detail))
+    let detail = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}");
+    Err(Status::conflict(target.kind().named(), &target.name, &detail))
 }
 
 /// Rejects changes of fields that only the server writes. Each cause is listed twice, because two

@@ -58,7 +58,9 @@ fn operators_select_as_on_real_server() {
 
 #[test]
 fn malformed_requirements_are_rejected() {
-    for malformed in ["a in", "==", "a=b=c", "Bad key=1", "a gt 1", "a,,b", "a,", "ain (b)", "a in (b", "!a=b"] {
+    for malformed in
+        ["a in", "==", "a=b=c", "Bad key=1", "a gt 1", "a,,b", "a,", "ain (b)", "a in (b", "!a=b"]
+    {
         assert!(error(malformed).starts_with("unable to parse requirement: "), "{malformed}");
     }
     assert!(error("a>b").starts_with("unable to parse requirement: values[0]: Invalid value: \"b\": "));

@@ -87,17 +87,11 @@ impl Response {
         }
         let patch = patch(&response["patch"])?;
         let kind = &response["patchType"];
-        match (patch.is_empty(), kind.is_null(), mutating) {
-            (false, _, false) => return invalid("validating webhook may not return response.patch"),
-            (_, false, false) => return invalid("validating webhook may not return response.patchType"),
-            (false, false, true) if kind != "JSONPatch" => {
-                return Err(format!("unsupported patch type {kind}"));
-            }
-            (true, true, _) | (false, false, true) => {}
-            (no_patch, ..) => {
-                let (with, without) = if no_patch { ("patchType", "patch") } else { ("patch", "patchType") };
-                return invalid(&format!("webhook returned response.{with} but not response.{without}"));
-            }
+        if !mutating && !(patch.is_empty() && kind.is_null()) {
+            return invalid("validating webhook may not return response.patch");
+        }
+        if patch.is_empty() != kind.is_null() || !(kind.is_null() || kind == "JSONPatch") {
+            return invalid("response.patch requires the response.patchType JSONPatch, and conversely");
         }
         let warnings = response["warnings"].take();
         let operations = (!patch.is_empty()).then(|| JsonPatch::read(&patch)).transpose();

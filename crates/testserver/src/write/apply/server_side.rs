@@ -115,30 +115,3 @@ pub(crate) fn read(body: &[u8]) -> Result<Object, Status> {
         other => Err(bad(&format!("the body is a JSON {}", type_name(&other)))),
     }
 }
-
-/// Converts an applied Scale to an apply of the scaled object.
-pub(crate) fn scaled(kind: &Kind, scale: &Object) -> Result<Object, Status> {
-    let text = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or("");
-    let (version, shown) = (text("apiVersion"), text("kind"));
-    if (version, shown) != ("autoscaling/v1", "Scale") {
-        let (group, short) = version.split_once('/').unwrap_or(("", version));
-        return Err(Status::bad_request(format!("invalid object type: {group}/{short}, Kind={shown}")));
-    }
-    let mut object = Map::new();
-    object.insert("apiVersion".into(), kind.api_version().into());
-    object.insert("kind".into(), kind.kind.as_str().into());
-    let kept = ["name", "namespace", "uid", "resourceVersion", KEY];
-    let metadata = scale.get("metadata").and_then(Value::as_object).into_iter().flatten();
-    let metadata = metadata.filter(|(key, _)| kept.contains(&key.as_str()));
-    object.insert("metadata".into(), metadata.map(|(key, value)| (key.clone(), value.clone())).collect());
-    let replicas = scale.get("spec").and_then(|spec| spec.get("replicas"));
-    let path = kind.scale.as_ref().map(|paths| paths.spec_replicas.as_str()).unwrap_or_default();
-    if let (Some(replicas), false) = (replicas, path.is_empty()) {
-        let steps = path.trim_start_matches('.').rsplit('.');
-        let nested = steps.fold(replicas.clone(), |below, step| serde_json::json!({step: below}));
-        if let Value::Object(nested) = nested {
-            object.extend(nested);
-        }
-    }
-    Ok(object)
-}

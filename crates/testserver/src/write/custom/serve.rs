@@ -76,7 +76,7 @@ fn serve(state: &mut State, before: Option<&Object>, crd: &Object, shared: &Shar
     let incarnation = store.open(table);
     let defined = kinds(crd);
     if let Some(Defined { kind, .. }) = defined.iter().find(|defined| defined.storage) {
-        store.reread(table, |entry| reread(kind, entry));
+        store.reread(table, |entry| converted(kind, entry.object()));
     }
     for Defined { kind, served, .. } in defined {
         if served {
@@ -100,11 +100,6 @@ pub(crate) fn serve_restored(state: &mut State, shared: &Shared) {
 
 fn is_served(crd: &Object) -> bool {
     status::is(crd, "Established")
-}
-
-/// Reads an object again with the current schema.
-fn reread(kind: &Kind, entry: &Entry) -> Draft {
-    converted(kind, entry.object())
 }
 
 /// Converts an object to the current schema, as if it had been stored before the schema changed.
