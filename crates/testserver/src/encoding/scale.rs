@@ -1,11 +1,10 @@
 //! `/scale`: the number of replicas of all kinds in one format, autoscaling/v1 Scale.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::schemas::kinds::kind::ScalePaths;
 use crate::status::Status;
-use crate::wire::object::Object;
-use crate::wire::object::{meta, metadata_mut};
+use crate::wire::object::{Object, meta, metadata_mut, section_mut};
 use crate::wire::selector_text::selector_text;
 
 /// The content of `/scale` for an object.
@@ -102,15 +101,7 @@ fn set(object: &mut Object, path: &str, value: Value) {
         None => {
             object.insert(path.into(), value);
         }
-        Some((step, rest)) => {
-            let slot = object.entry(step).or_insert(Value::Null);
-            if !slot.is_object() {
-                *slot = Value::Object(Map::new());
-            }
-            if let Value::Object(inner) = slot {
-                set(inner, rest, value);
-            }
-        }
+        Some((step, rest)) => set(section_mut(object, step), rest, value),
     }
 }
 

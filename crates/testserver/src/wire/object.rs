@@ -46,12 +46,17 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 /// Returns the metadata of the object, which is created if it does not exist.
 pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
-    let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    section_mut(object, "metadata")
+}
+
+/// Returns a section of the object, which is created if it does not exist.
+pub(crate) fn section_mut<'a>(object: &'a mut Object, key: &str) -> &'a mut Object {
+    let slot = object.entry(key).or_insert(Value::Null);
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
     match slot {
-        Value::Object(metadata) => metadata,
+        Value::Object(section) => section,
         _ => unreachable!("the line above made it an object"),
     }
 }

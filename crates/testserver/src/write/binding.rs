@@ -1,11 +1,12 @@
 //! `pods/NAME/binding`: a scheduler assigns a pod to a node. This is the only write to `spec.nodeName`.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::schemas::kinds::builtin::BINDING;
 use crate::state::Shared;
 use crate::status::{Cause, Named, Status};
+use crate::wire::object::{meta, section_mut};
 use crate::write::admission::{Admission, Operation};
 use crate::write::decode;
 use crate::write::strict::read_typed;
@@ -24,7 +25,7 @@ pub(crate) async fn bind(
     if let Some(admission) = &admission {
         binding = admission.review_all(binding).await?;
     }
-    if crate::wire::object::meta(&binding, "name") != target.name {
+    if meta(&binding, "name") != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let node = binding.get("target").and_then(|target| target["name"].as_str()).unwrap_or("");
@@ -50,32 +51,20 @@ pub(crate) async fn assign(
 }
 
 fn place(mut pod: Object, name: &str, node: &str, now: &str) -> Result<Object, Status> {
-    let spec = part(&mut pod, "spec");
+    let spec = section_mut(&mut pod, "spec");
     let conflict =
         |detail: String| Status::conflict(Named { group: "", resource: "pods/binding" }, name, &detail);
     if let Some(other) = spec.get("nodeName").and_then(Value::as_str).filter(|other| !other.is_empty()) {
         return Err(conflict(format!("pod {name} is already assigned to node \"{other}\"")));
     }
     spec.insert("nodeName".into(), node.into());
-    if !crate::wire::object::meta(&pod, "deletionTimestamp").is_empty() {
+    if !meta(&pod, "deletionTimestamp").is_empty() {
         return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
     }
-    let conditions = part(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+    let conditions = section_mut(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
     if let Some(conditions) = conditions.as_array_mut() {
         conditions.retain(|condition| condition["type"] != "PodScheduled");
         conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
     }
     Ok(pod)
-}
-
-/// Returns a section of the pod, which is created if it does not exist.
-fn part<'a>(pod: &'a mut Object, key: &str) -> &'a mut Map<String, Value> {
-    let slot = pod.entry(key).or_insert(Value::Null);
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
-        Value::Object(part) => part,
-        _ => unreachable!("the line above made it an object"),
-    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::state::{Shared, State};
 use crate::status::Status;
 use crate::storage::entry::{Draft, Entry};
-use crate::wire::object::{meta, metadata_mut};
+use crate::wire::object::{meta, metadata_mut, section_mut};
 use crate::wire::selector::LabelSelector;
 use crate::wire::selector_text::selector_text;
 use crate::write::admission::{Admission, Operation};
@@ -126,21 +126,15 @@ fn is_ready(pod: &Object) -> bool {
 /// Uses one allowed disruption of the budget and records the pod.
 fn spend(budget: &mut Object, pod: &str, now: &str) {
     let allowed = number(budget, "disruptionsAllowed");
-    let status = budget.entry("status").or_insert_with(|| json!({}));
-    let Some(status) = status.as_object_mut() else { return };
+    let status = section_mut(budget, "status");
     status.insert("disruptionsAllowed".into(), (allowed - 1).into());
-    let disrupted = status.entry("disruptedPods").or_insert_with(|| json!({}));
-    if let Some(disrupted) = disrupted.as_object_mut() {
-        disrupted.insert(pod.into(), now.into());
-    }
+    section_mut(status, "disruptedPods").insert(pod.into(), now.into());
 }
 
 /// Sets the condition in the pod's status that explains the eviction.
 fn disrupt(shared: &Shared, state: &mut State, target: &Target, mut pod: Object) {
     metadata_mut(&mut pod);
-    let status = pod.entry("status").or_insert_with(|| json!({}));
-    let Some(status) = status.as_object_mut() else { return };
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let conditions = section_mut(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else { return };
     if conditions
         .iter()

@@ -12,7 +12,7 @@ use crate::schemas::kinds::kind::Kind;
 use crate::state::{Served, Shared, State};
 use crate::status::{Named, Status};
 use crate::storage::entry::{Change, Draft, Entry};
-use crate::wire::object::{meta, metadata_mut};
+use crate::wire::object::{meta, metadata_mut, section_mut};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Object, Target, WriteOptions};
 
@@ -62,10 +62,7 @@ fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) 
     let now = shared.config.clock.timestamp(0);
     metadata_mut(&mut object).insert("deletionTimestamp".into(), now.into());
     crate::write::delete::settle_dependents(kind, &mut object, options.dependents);
-    let status = object.entry("status").or_insert_with(|| json!({}));
-    if let Some(status) = status.as_object_mut() {
-        status.insert("phase".into(), "Terminating".into());
-    }
+    section_mut(&mut object, "status").insert("phase".into(), "Terminating".into());
     object
 }
 

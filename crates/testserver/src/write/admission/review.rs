@@ -87,10 +87,10 @@ impl Response {
         }
         let patch = patch(&response["patch"])?;
         let kind = &response["patchType"];
-        if !mutating && !(patch.is_empty() && kind.is_null()) {
+        if !(mutating || patch.is_empty() && kind.is_null()) {
             return invalid("validating webhook may not return response.patch");
         }
-        if patch.is_empty() != kind.is_null() || !(kind.is_null() || kind == "JSONPatch") {
+        if patch.is_empty() != kind.is_null() || !kind.is_null() && kind != "JSONPatch" {
             return invalid("response.patch requires the response.patchType JSONPatch, and conversely");
         }
         let warnings = response["warnings"].take();
