@@ -20,6 +20,7 @@ use crate::wire::query::parse_unsigned;
 use crate::write::admission::{Admission, Operation};
 use crate::write::apply::track;
 use crate::write::create::{create, place};
+use crate::write::custom::admit;
 use crate::write::options::FieldValidation;
 use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
@@ -172,13 +173,7 @@ pub(crate) async fn update_by(
             }
             crate::write::rules::check(shared, target.kind(), &after, Some(before))?;
         }
-        crate::write::custom::admit::check_update(
-            target.kind(),
-            mode.part,
-            before,
-            &mut after,
-            &mode.options,
-        )?;
+        admit::check_update(target.kind(), mode.part, before, &mut after, &mode.options)?;
         let is_unchanged = after == *before && managers.is_same_except_times(&live.managers);
         if let Some(admission) = &admission {
             let old = live.whole();
@@ -190,8 +185,7 @@ pub(crate) async fn update_by(
             return Ok(Written::Updated(old.clone()));
         }
         let stored = conversion::to_storage(shared, target.kind(), (&after, &managers)).await?;
-        let stored = stored.as_ref().unwrap_or(&after);
-        let draft = crate::write::custom::admit::draft(target.kind(), stored, &managers);
+        let draft = admit::draft(target.kind(), stored.as_ref().unwrap_or(&after), &managers);
         crate::write::metadata::check_size(&draft)?;
         if let Some(done) = commit(shared, target, mode, (old, before), (draft, &after)) {
             if let (Written::Updated(entry), false) = (&done, mode.options.dry_run) {
