@@ -194,7 +194,10 @@ fn merge(body: &Bytes) -> Result<Option<Object>, String> {
     match parse_json(body)? {
         Value::Object(patch) => Ok(Some(patch)),
         Value::Null => Ok(None),
-        other => Err(format!("the patch is not an object, but a JSON {}", type_name(&other))),
+        other => {
+            let found = type_name(&other);
+            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+        }
     }
 }
 

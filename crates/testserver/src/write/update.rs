@@ -429,7 +429,13 @@ fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> R
     if mode.via == Via::Patch || sent.is_empty() || sent == stored {
         return Ok(());
     }
-    let detail = format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}");
+    let (kind, key) = (target.kind(), target.key());
+    let group = if kind.rules.custom { format!("{}/", kind.group) } else { String::new() };
+    let detail = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}",
+        kind.plural
+    );
     Err(Status::conflict(target.kind().named(), &target.name, &detail))
 }
 

@@ -98,7 +98,7 @@ async fn update_errors_equal_the_real_server() {
         (q1.clone(), json!({"metadata": {}}), 400, "the name of the object (q1 based on URL) was undeterminable: name must be provided".into()),
         (format!("{CONFIGMAPS}/absent"), json!({"metadata": {"name": "absent"}}), 404, "configmaps \"absent\" not found".into()),
         (q1.clone(), json!({"metadata": {"name": "q1", "resourceVersion": "1"}}), 409, "Operation cannot be fulfilled on configmaps \"q1\": the object has been modified; please apply your changes to the latest version and try again".into()),
-        (q1.clone(), json!({"metadata": {"name": "q1", "uid": other}}), 409, format!("Operation cannot be fulfilled on configmaps \"q1\": Precondition failed: UID in precondition: {other}, UID in object meta: {uid}")),
+        (q1.clone(), json!({"metadata": {"name": "q1", "uid": other}}), 409, format!("Operation cannot be fulfilled on configmaps \"q1\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/r/q1, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {other}, UID in object meta: {uid}")),
     ] {
         let response = put(&server, &path, body).await;
         assert_eq!((response.code, response.message()), (code, message));
