@@ -16,6 +16,10 @@ pub(crate) const DIFFERENCES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "the message about a malformed selector has another text, see docs/testserver-reference.md",
+        &["kubectl get cm -l 'app in' -o name"],
+    ),
+    (
         "the message about a rejected patch contains another text, see docs/testserver-reference.md",
         &[
             r#"kubectl patch configmap one --type=merge -p '{"data": {"k": 1}}'"#,
