@@ -22,6 +22,10 @@ pub use request_match::RequestMatch;
 /// request.
 pub const JOURNAL_CAPACITY: usize = 16_384;
 
+/// The maximum size of the URLs and headers of all requests, in bytes. Then a new request replaces the oldest
+/// requests, because clients without a valid token can send long URLs.
+const MAX_RECORD_BYTES: usize = 32 << 20;
+
 /// Records the last [`JOURNAL_CAPACITY`] requests of a server.
 ///
 /// A record contains the URL and a few headers. It typically needs a few hundred bytes of memory.
@@ -75,9 +79,17 @@ struct Ring {
     /// The number and the length of each recorded body, oldest first.
     bodies: VecDeque<(u64, usize)>,
     body_bytes: usize,
+    record_bytes: usize,
 }
 
 impl Ring {
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.requests.pop_front() {
+            self.first += 1;
+            self.record_bytes -= oldest.text_bytes();
+        }
+    }
+
     fn next(&self) -> u64 {
         self.first + self.requests.len() as u64
     }
@@ -105,6 +117,7 @@ impl Journal {
                 requests: VecDeque::new(),
                 bodies: VecDeque::new(),
                 body_bytes: 0,
+                record_bytes: 0,
             }),
             max_body_bytes,
             changed: watch::Sender::new(()),
@@ -198,16 +211,18 @@ impl Journal {
         ring.first = ring.next();
         ring.requests.clear();
         ring.bodies.clear();
-        ring.body_bytes = 0;
+        (ring.body_bytes, ring.record_bytes) = (0, 0);
     }
 
     /// Adds a request, and sets its number and time.
     pub(crate) fn begin(&self, request: &mut Request) -> Ticket {
         request.at = Instant::now().saturating_duration_since(self.started);
         let mut ring = self.ring.lock();
-        if ring.requests.len() == JOURNAL_CAPACITY {
-            ring.requests.pop_front();
-            ring.first += 1;
+        ring.record_bytes += request.text_bytes();
+        while ring.requests.len() == JOURNAL_CAPACITY
+            || ring.record_bytes > MAX_RECORD_BYTES && !ring.requests.is_empty()
+        {
+            ring.drop_oldest();
         }
         request.number = ring.next();
         ring.requests.push_back(Arc::new(request.clone()));
@@ -279,6 +294,18 @@ mod tests {
         assert_eq!(journal.count(Verb::List, "pods"), JOURNAL_CAPACITY);
         assert!(journal.requests().iter().all(|r| r.outcome == Outcome::Pending));
         assert_eq!(journal.requests()[0].number, 2);
+    }
+
+    #[test]
+    fn long_urls_replace_the_oldest_requests() {
+        let journal = Journal::new(0);
+        for _ in 0..100 {
+            journal.begin(&mut Request { query: "x".repeat(1 << 20), ..request(Verb::List) });
+        }
+        assert_eq!((journal.requests().len(), journal.requests()[0].number), (31, 70));
+        journal.clear();
+        journal.begin(&mut request(Verb::List));
+        assert_eq!(journal.requests().len(), 1);
     }
 
     #[test]

@@ -49,8 +49,7 @@ struct Flags {
     #[arg(long)]
     http: bool,
     /// Add a user without rights. The default context of the kubeconfig has all rights. The context
-    /// `nobody` has only the rights of every user, for example to read the version. The tokens are `admin`
-    /// and `nobody`, so clients can guess them.
+    /// `nobody` has only the rights of every user, for example to read the version.
     #[arg(long, conflicts_with = "http")]
     users: bool,
     /// Expire events that are older than this number of seconds. Without this option, the server limits
@@ -168,8 +167,9 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     if let Some(age) = flags.expire_after {
         builder = builder.expire_after(age);
     }
+    let nobody = token();
     if flags.users {
-        builder = builder.user(ADMIN, ADMIN, Rights::All).user(NOBODY, NOBODY, Rights::None);
+        builder = builder.user(&token(), ADMIN, Rights::All).user(&nobody, NOBODY, Rights::None);
     }
     let server = builder.build();
     for object in initial_objects() {
@@ -187,7 +187,7 @@ async fn run(flags: Flags) -> Result<(), Failure> {
     let listening = listening.map_err(|error| Failure::Listen(addr, error))?;
     let kubelet = flags.controllers.contains(&Controller::Kubelet);
     let kubelet = kubelet.then(|| server.kubelet().terminate_after(TERMINATE_AFTER).start());
-    announce(&listening, &flags)?;
+    announce(&listening, &flags, &nobody)?;
     stop.await;
     if let Some(kubelet) = kubelet {
         kubelet.stop().await;
@@ -213,10 +213,17 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
+/// Creates a random token.
+fn token() -> String {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    u128::from_ne_bytes(bytes).to_string()
+}
+
+fn announce(listening: &Listening, flags: &Flags, nobody: &str) -> Result<(), Failure> {
     let ready = match &flags.kubeconfig {
         Some(file) => {
-            write_kubeconfig(file, listening, flags.users)
+            write_kubeconfig(file, listening, flags.users.then_some(nobody))
                 .map_err(|error| Failure::Kubeconfig(file.clone(), error))?;
             file.display().to_string()
         }
@@ -226,9 +233,11 @@ fn announce(listening: &Listening, flags: &Flags) -> Result<(), Failure> {
     writeln!(out, "ready {ready}").and_then(|()| out.flush()).map_err(Failure::Announce)
 }
 
-fn write_kubeconfig(file: &Path, listening: &Listening, users: bool) -> io::Result<()> {
-    let kubeconfig = listening.kubeconfig();
-    let kubeconfig = if users { with_nobody(&kubeconfig)? } else { kubeconfig };
+fn write_kubeconfig(file: &Path, listening: &Listening, nobody: Option<&str>) -> io::Result<()> {
+    let mut kubeconfig = listening.kubeconfig();
+    if let Some(token) = nobody {
+        kubeconfig = with_nobody(&kubeconfig, token)?;
+    }
     create(file)?.write_all(kubeconfig.as_bytes())
 }
 
@@ -239,15 +248,18 @@ fn create(file: &Path) -> io::Result<File> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file)
+    let file = options.open(file)?;
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(file)
 }
 
-fn with_nobody(kubeconfig: &str) -> io::Result<String> {
+fn with_nobody(kubeconfig: &str, token: &str) -> io::Result<String> {
     let mut config: Value = serde_json::from_str(kubeconfig)?;
     let mut context = config["contexts"][0].clone();
     context["name"] = NOBODY.into();
     context["context"]["user"] = NOBODY.into();
-    let user = json!({"name": NOBODY, "user": {"token": NOBODY}});
+    let user = json!({"name": NOBODY, "user": {"token": token}});
     for (list, item) in [("contexts", context), ("users", user)] {
         config[list].as_array_mut().into_iter().for_each(|items| items.push(item.clone()));
     }

@@ -107,6 +107,9 @@ impl Access {
     /// `system:authenticated`.
     ///
     /// A user may have several tokens. If a token is added for two users, it belongs to the second user.
+    ///
+    /// # Panics
+    /// Panics if the token is empty.
     pub fn add_user(&self, token: &str, name: &str, groups: &[&str]) {
         let mut lists = self.lists.write();
         lists.open = false;

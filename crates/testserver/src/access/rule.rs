@@ -8,7 +8,7 @@ use crate::access::users::User;
 /// the rule to a server.
 ///
 /// A condition that is not set matches every request. For example, `Rule::deny().verbs(&["watch"])`
-/// denies all watches to all users.
+/// denies all watches to all users. A condition with an empty list counts as not set.
 ///
 /// ```
 /// use kube_testserver::{Rule, Server};

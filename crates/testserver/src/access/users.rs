@@ -62,8 +62,9 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Adds a user with these groups and the group `system:authenticated`.
+    /// Adds a user with these groups and the group `system:authenticated`. Panics if the token is empty.
     pub(crate) fn add(&mut self, token: &str, name: &str, groups: &[&str]) {
+        assert!(!token.is_empty(), "the token of the user {name} must not be empty");
         let mut groups = groups.to_vec();
         groups.push(AUTHENTICATED);
         self.0.insert(token.into(), User::new(name, &groups));

@@ -120,12 +120,10 @@ impl Body {
         Self::from(Source::List(list))
     }
 
-    /// Creates a body that sends these chunks.
     pub(crate) fn stream(chunks: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
         Self::from(Source::Frames(Box::pin(chunks)))
     }
 
-    /// Creates the body of a watch.
     pub(crate) fn frames(
         frames: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
         watch: Arc<OpenWatch>,

@@ -15,7 +15,6 @@ use crate::encoding::body::{Body, BodyError};
 /// The minimum size of a compressed response, as on the real server.
 const THRESHOLD_BYTES: usize = 128 * 1024;
 
-/// Returns whether the client accepts gzip.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let encodings = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     encodings.is_some_and(|encodings| encodings.split(',').any(|encoding| encoding.trim() == "gzip"))

@@ -16,21 +16,18 @@ use crate::status::Status;
 use crate::storage::entry::{Change, Entry, frame_around, type_prefix};
 use crate::wire::accept::{self, MediaType};
 
-/// The representation of the objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Representation {
     Full,
     Metadata,
 }
 
-/// The result of content negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Negotiated {
     Objects(Representation),
     Table,
 }
 
-/// The requested kind of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requested {
     Object,
@@ -68,7 +65,6 @@ pub(crate) fn negotiate(headers: &HeaderMap, requested: Requested) -> Result<Neg
     })
 }
 
-/// Encodes the objects of one response.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectEncoder {
     kind: Arc<Kind>,
@@ -80,7 +76,6 @@ pub(crate) struct ObjectEncoder {
     table: Option<Arc<TableEncoder>>,
 }
 
-/// Encodes objects as rows of a table.
 #[derive(Clone, Debug)]
 struct TableEncoder {
     format: TableFormat,
@@ -165,7 +160,6 @@ impl ObjectEncoder {
         }
     }
 
-    /// Encodes a scale or its metadata.
     pub(crate) fn scale(&self, scale: &Scale) -> Bytes {
         let metadata = Value::Object(scale.metadata.clone()).to_string();
         let content = match self.representation {
@@ -197,7 +191,6 @@ impl ObjectEncoder {
         }
     }
 
-    /// Encodes a watch frame.
     pub(crate) fn frame(&self, change: Change, entry: &Entry) -> Bytes {
         match (self.representation, &self.retyped) {
             (Representation::Full, None) if !self.converts() && self.table.is_none() => entry.frame(change),
@@ -269,7 +262,6 @@ impl ObjectEncoder {
 }
 
 impl TableEncoder {
-    /// Encodes a table with one row.
     fn single(&self, meta: &ListMeta, row: &[u8]) -> Bytes {
         let head = self.format.head(&meta.json());
         [head.as_bytes(), b"[", row, b"]}"].concat().into()

@@ -7,7 +7,6 @@ use crate::status::Status;
 use crate::wire::object::{Object, meta, metadata_mut, section_mut};
 use crate::wire::selector_text::selector_text;
 
-/// The content of `/scale` for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub metadata: Object,
@@ -47,12 +46,10 @@ impl Scale {
         }
     }
 
-    /// Converts the scale to an object.
     pub(crate) fn object(&self) -> Object {
         if let Value::Object(scale) = self.json() { scale } else { Object::new() }
     }
 
-    /// Returns the complete response.
     pub(crate) fn json(&self) -> Value {
         let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": self.metadata,
                                "spec": {}, "status": {"replicas": self.observed}});
@@ -83,7 +80,6 @@ impl Scale {
     }
 }
 
-/// Returns the requested number of replicas.
 pub(crate) fn replicas(scale: &Object) -> i64 {
     scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
 }

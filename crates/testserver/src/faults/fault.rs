@@ -86,7 +86,11 @@ pub enum Fault {
 
 impl Fault {
     /// Creates a rejection with this HTTP status code and reason. `retry_after` is in seconds.
+    ///
+    /// # Panics
+    /// Panics if the code is not in the range from 200 to 599.
     pub fn status(code: u16, reason: &str, retry_after: Option<u32>) -> Self {
+        assert!((200..600).contains(&code), "{code} is not the code of a response; use 200 to 599");
         let status = Status::new(code, reason, format!("injected failure: {reason}"));
         Self::Status(match retry_after {
             Some(seconds) => status.retry_after(seconds),

@@ -17,13 +17,11 @@ use crate::write::delete;
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target};
 
-/// The owners of an object by their state.
 #[derive(Default)]
 struct Owners {
     existing: usize,
     /// Owners that do not exist, or whose name belongs to another object.
     missing: Vec<Uid>,
-    /// Owners in foreground deletion.
     waiting: Vec<Uid>,
 }
 
@@ -218,7 +216,6 @@ fn without_finalizer(mut object: Object, finalizer: &str) -> Object {
     object
 }
 
-/// Clears `blockOwnerDeletion` in all owner references.
 fn unblocked(mut object: Object) -> Object {
     let owners = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
     for owner in owners.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {

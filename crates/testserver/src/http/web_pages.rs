@@ -40,8 +40,8 @@ fn refusal(text: &str) -> Status {
 }
 
 fn is_own(authority: &str, host_names: &[String]) -> bool {
-    if let Some((address, _)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return address.parse::<Ipv6Addr>().is_ok();
+    if let Some((address, port)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || port.starts_with(':'));
     }
     let host = authority.split_once(':').map_or(authority, |(host, _)| host);
     let is = |name: &str| host.eq_ignore_ascii_case(name);
@@ -69,8 +69,15 @@ mod tests {
             assert!(!is_rejected("/", Some(own), None), "{own}");
             assert!(!is_rejected(&format!("http://{own}/"), None, None), "{own}");
         }
-        for other in ["example.com", "localhost.example.com:80", "127.0.0.1.example.com", "", "[x]:1", "a b"]
-        {
+        for other in [
+            "example.com",
+            "localhost.example.com:80",
+            "127.0.0.1.example.com",
+            "",
+            "[x]:1",
+            "[::1].example.com",
+            "a b",
+        ] {
             assert!(is_rejected("/", Some(other), None), "{other}");
         }
         assert!(is_rejected("http://example.com/", Some("localhost"), None));

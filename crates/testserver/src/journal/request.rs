@@ -164,6 +164,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns the size of the texts that a client can choose. It does not change after the request is added.
+    pub(super) fn text_bytes(&self) -> usize {
+        let headers = [&self.content_type, &self.accept, &self.user_agent];
+        // The parts of the path are also separate texts.
+        2 * self.path.len() + self.query.len() + headers.into_iter().flatten().map(String::len).sum::<usize>()
+    }
     pub(crate) fn targets(&self, group: &str, resource: &str) -> bool {
         self.info.group == group && self.info.resource == resource
     }

@@ -3,10 +3,8 @@
 
 use super::wire::{Cursor, Malformed, text};
 
-/// The prefix of every body.
 pub(super) const PREFIX: &[u8] = b"k8s\0";
 
-/// The content of a body.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     pub api_version: String,

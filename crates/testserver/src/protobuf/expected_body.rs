@@ -13,7 +13,6 @@ use crate::wire::route::Route;
 
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// The expected type of a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExpectedBody {
     api_version: String,
@@ -55,7 +54,6 @@ impl ExpectedBody {
         }
     }
 
-    /// Returns whether the body is optional.
     pub(super) fn is_options(&self) -> bool {
         self.kind == DELETE_OPTIONS
     }

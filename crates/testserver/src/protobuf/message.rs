@@ -299,7 +299,6 @@ fn wire_type(base: Base) -> u8 {
     }
 }
 
-/// Reads one encoded value.
 fn raw<'a>(
     field: &Field,
     base: Base,

@@ -47,7 +47,6 @@ pub(crate) fn to_json(
     Ok(json.to_string().into())
 }
 
-/// Decodes the object in `body`.
 fn read(body: &[u8], wanted: &ExpectedBody) -> Result<Value, Status> {
     let envelope = Envelope::read(body).map_err(|detail| wanted.unrecognized(&detail, body))?;
     let (api_version, kind) = wanted.complete(&envelope);

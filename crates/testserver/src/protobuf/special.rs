@@ -30,12 +30,10 @@ fn small<'a>(pieces: &[&'a [u8]]) -> Result<Small<'a>, Malformed> {
     Ok(small)
 }
 
-/// Decodes a time in seconds.
 pub(super) fn time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     timestamp(pieces, |_| 0, 0)
 }
 
-/// Decodes a time in microseconds.
 pub(super) fn micro_time(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     const NANOS: i32 = 1_000;
     timestamp(pieces, |nanos| nanos / NANOS * NANOS, 6)

@@ -14,15 +14,11 @@ pub(super) enum Malformed {
 }
 
 const SHORT: Malformed = Malformed::Text("unexpected EOF");
-const GROUP_ENDED: Malformed = Malformed::Text("proto: unexpected end of group");
 const LENGTH_RANGE: Malformed = Malformed::Text("proto: negative length found during unmarshaling");
 
-/// The wire types of fields.
 pub(super) const VARINT: u8 = 0;
 pub(super) const FIXED64: u8 = 1;
 pub(super) const LENGTH: u8 = 2;
-const GROUP: u8 = 3;
-const GROUP_END: u8 = 4;
 const FIXED32: u8 = 5;
 
 /// The tag in front of a field's value.
@@ -32,7 +28,6 @@ pub(super) struct Tag {
     pub wire: u8,
 }
 
-/// The unread rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -54,9 +49,7 @@ impl<'a> Cursor<'a> {
         }
         let tag = self.varint()?;
         match u32::try_from(tag >> 3) {
-            Ok(number) if number > 0 && wire_of(tag) != GROUP_END => {
-                Ok(Some(Tag { number, wire: wire_of(tag) }))
-            }
+            Ok(number) if number > 0 => Ok(Some(Tag { number, wire: (tag & 7) as u8 })),
             _ => Err(Malformed::Text("proto: illegal tag")),
         }
     }
@@ -93,24 +86,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips a value that is not used.
+    /// Skips a value that is not used. The messages of Kubernetes contain no groups.
     pub(super) fn skip(&mut self, wire: u8) -> Result<(), Malformed> {
-        let mut wire = wire;
-        let mut open = 0usize;
-        loop {
-            match wire {
-                VARINT => drop(self.varint()?),
-                FIXED64 => drop(self.take(8)?),
-                LENGTH => drop(self.bytes()?),
-                GROUP => open += 1,
-                GROUP_END => open = open.checked_sub(1).ok_or(GROUP_ENDED)?,
-                FIXED32 => drop(self.take(4)?),
-                _ => return Err(Malformed::Text("proto: illegal wireType")),
-            }
-            if open == 0 {
-                return Ok(());
-            }
-            wire = wire_of(self.varint()?);
+        match wire {
+            VARINT => self.varint().map(drop),
+            FIXED64 => self.take(8).map(drop),
+            LENGTH => self.bytes().map(drop),
+            FIXED32 => self.take(4).map(drop),
+            _ => Err(Malformed::Text("proto: illegal wireType")),
         }
     }
 
@@ -119,11 +102,6 @@ impl<'a> Cursor<'a> {
         self.rest = rest;
         Ok(taken)
     }
-}
-
-/// Returns the wire type of a tag.
-fn wire_of(tag: u64) -> u8 {
-    (tag & 7) as u8
 }
 
 /// Decodes a text. Invalid UTF-8 is replaced, as in the JSON of the real server.
@@ -148,8 +126,6 @@ mod tests {
         assert_eq!(skipped(&[9, 1, 2, 3, 4, 5, 6, 7, 8, 7]), Ok(1));
         assert_eq!(skipped(&[10, 2, 1, 2, 7]), Ok(1));
         assert_eq!(skipped(&[13, 1, 2, 3, 4, 7]), Ok(1));
-        // A group that contains a number, a group and a text.
-        assert_eq!(skipped(&[11, 8, 1, 19, 20, 10, 1, b'a', 12, 7]), Ok(1));
     }
 
     #[test]
@@ -158,8 +134,7 @@ mod tests {
         assert_eq!(skipped(&[0xff; 10]), Err(Malformed::Text("proto: integer overflow")));
         assert_eq!(skipped(&[10, 3, 1, 2]), Err(SHORT));
         assert_eq!(skipped(&[10, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]), Err(LENGTH_RANGE));
-        assert_eq!(skipped(&[11, 8, 1]), Err(SHORT));
-        assert_eq!(skipped(&[12]), Err(Malformed::Text("proto: illegal tag")));
+        assert_eq!(skipped(&[11, 8, 1]), Err(Malformed::Text("proto: illegal wireType")));
         assert_eq!(skipped(&[14]), Err(Malformed::Text("proto: illegal wireType")));
         assert_eq!(skipped(&[0, 1]), Err(Malformed::Text("proto: illegal tag")));
     }

@@ -78,7 +78,6 @@ async fn convert(
     checked.collect::<Result<_, _>>().map_err(|e| failed(format!("returned invalid object: {e}")))
 }
 
-/// Returns the objects in the response of a webhook.
 fn read(mut review: Value, uid: &str) -> Result<Vec<Object>, String> {
     let response = &mut review["response"];
     if !response.is_object() {

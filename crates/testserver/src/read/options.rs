@@ -25,7 +25,6 @@ impl Query {
     }
 }
 
-/// The selectors of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub labels: LabelSelector,
@@ -50,7 +49,6 @@ impl Selection {
     }
 }
 
-/// The revision of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListPosition {
     Latest,
@@ -68,7 +66,6 @@ pub(crate) struct ListOptions {
     pub select: Selection,
 }
 
-/// The position at which a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchStart {
     /// Sends all events after this revision.
@@ -80,7 +77,6 @@ pub(crate) enum WatchStart {
     Stream(u64),
     /// Sends a streaming list after the cache reaches the current revision.
     Latest,
-    /// Sends only future events.
     Now,
 }
 
@@ -159,7 +155,6 @@ fn list_at(query: &Query, limited: bool) -> Result<ListPosition, Status> {
     }
 }
 
-/// Returns whether a watch contains `sendInitialEvents`.
 pub(crate) fn has_initial_events_parameter(query: &Query) -> bool {
     query.optional_flag(INITIAL).is_some()
 }

@@ -36,7 +36,6 @@ const MAX_BATCH_EVENTS: usize = 256;
 /// The maximum duration of a watch, which is one year. A later deadline could overflow.
 pub(crate) const MAX_WATCH_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// An open watch.
 struct Watcher {
     shared: Arc<Shared>,
     /// The cache that serves the watch; it may lag behind the storage.
@@ -53,7 +52,6 @@ struct Watcher {
     connection: Connection,
 }
 
-/// The position of a watch in the log.
 #[derive(Debug, Default)]
 struct WatchPosition {
     /// All events up to this revision were sent.
@@ -67,7 +65,6 @@ struct WatchPosition {
 /// The initial state of a watch, with the bookmark that follows.
 #[derive(Debug, Default)]
 struct InitialState {
-    /// The objects that are not sent yet.
     objects: VecDeque<Arc<Entry>>,
     /// True if a bookmark follows the initial state.
     marks_end: bool,
@@ -77,17 +74,13 @@ struct InitialState {
     end_bookmark_frame: Option<usize>,
 }
 
-/// The signals that wake a watch.
 struct WatchSignals {
-    /// The table has changed.
     table: SignalReceiver,
     /// The revision has changed. This wakes a watch whose cache lags by revisions.
     revisions: SignalReceiver,
-    /// The listener shuts down.
     closing: watch::Receiver<bool>,
 }
 
-/// The connection of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Open,
@@ -97,7 +90,6 @@ enum Connection {
     Cut,
 }
 
-/// The result of one read of the log.
 enum LogRead {
     Frames,
     Nothing,
@@ -105,7 +97,6 @@ enum LogRead {
     Gone,
 }
 
-/// The inputs of a watch besides its options.
 pub(crate) struct WatchInputs {
     pub shared: Arc<Shared>,
     pub cache: Arc<Cache>,
@@ -203,7 +194,6 @@ impl Watcher {
         self.position.start = self.position.cursor;
     }
 
-    /// Returns the latest revision that the cache has seen.
     fn cache_revision(&self, state: &State) -> u64 {
         state.store.position_of(self.scope.table(), self.cache.id(), Instant::now())
     }

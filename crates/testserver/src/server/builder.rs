@@ -218,6 +218,9 @@ impl ServerBuilder {
     /// request without a token belongs to the user `system:anonymous`, which may only read health and
     /// version. Call this method once for each user. [`Server::access`] can change users and rights at
     /// run time.
+    ///
+    /// # Panics
+    /// Panics if the token is empty.
     pub fn user(mut self, token: &str, name: &str, rights: Rights) -> Self {
         let groups: &[&str] = match rights {
             Rights::All => &[MASTERS],

@@ -19,6 +19,9 @@ pub enum LoadError {
         /// The cause.
         source: std::io::Error,
     },
+    /// There is nothing to load.
+    #[error("{} contains no object; pass a YAML or JSON file, or a folder that contains such files", .0.display())]
+    Empty(PathBuf),
     /// A document is neither YAML nor JSON, or the server rejected an object of it.
     #[error("{}: document {document}: {reason}", path.display())]
     Document {
@@ -61,6 +64,9 @@ impl Server {
         for path in files(path.as_ref())? {
             read(&path, &mut objects)?;
         }
+        if objects.is_empty() {
+            return Err(LoadError::Empty(path.as_ref().into()));
+        }
         // Other objects may need the CRDs and namespaces.
         objects.sort_by_key(|loaded| match loaded.object["kind"].as_str() {
             Some("CustomResourceDefinition") => 0,
@@ -87,8 +93,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let failed = |source| LoadError::Read { path: path.into(), source };
     let entries = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let is_loaded = |path: &PathBuf| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file()
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known)) && !path.is_dir()
     };
     let paths = entries.map_err(failed)?.into_iter().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> = paths.filter(is_loaded).collect();

@@ -33,7 +33,6 @@ impl Cache {
         self.id
     }
 
-    /// Returns the latest revision that the cache has seen.
     pub(crate) fn position(&self, shared: &Shared) -> u64 {
         shared.read(|state| state.store.position(self.id, Instant::now()))
     }

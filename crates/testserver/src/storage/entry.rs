@@ -102,13 +102,11 @@ impl Parsed {
         Self { object, managers }
     }
 
-    /// Returns the object with its field managers.
     pub(crate) fn whole(&self) -> Map<String, Value> {
         whole(&self.object, &self.managers)
     }
 }
 
-/// Returns the object with its field managers.
 pub(crate) fn whole(object: &Map<String, Value>, managers: &Managers) -> Map<String, Value> {
     let mut object = object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
@@ -198,7 +196,6 @@ impl Draft {
         Self { essentials: Arc::new(essentials), json, shape }
     }
 
-    /// Returns the length of the JSON in bytes.
     pub(crate) fn size(&self) -> usize {
         self.json.len()
     }
@@ -314,7 +311,6 @@ impl Entry {
         self.bytes().get(self.shape.rest..).unwrap_or_default()
     }
 
-    /// Returns the value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
         self.bytes().get(self.shape.metadata.clone()).unwrap_or_default()
     }
@@ -328,7 +324,6 @@ impl Entry {
         [change.head(), self.bytes(), TAIL].concat().into()
     }
 
-    /// Returns the length of the JSON in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes().len()
     }
@@ -368,14 +363,12 @@ impl Entry {
         self.tree.lock().is_some()
     }
 
-    /// Returns the parsed object.
     pub(crate) fn object(&self) -> Map<String, Value> {
         // The bytes were written by `serialise` and always parse; an empty object avoids a panic.
         serde_json::from_slice(self.bytes()).unwrap_or_default()
     }
 }
 
-/// Wraps `json` in the frame of `change`.
 pub(crate) fn frame_around(change: Change, json: &[u8]) -> Bytes {
     [change.head(), json, TAIL].concat().into()
 }

@@ -14,12 +14,9 @@ use crate::storage::watch_cache::{CacheId, CacheView, Lag, WatchCache};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableId(usize);
 
-/// Selects the history that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// The history of etcd.
     Lists,
-    /// The history of the watch caches.
     Watches,
     Both,
 }
@@ -155,7 +152,6 @@ impl Store {
         }
     }
 
-    /// Stores a new or changed object.
     pub(crate) fn put(&mut self, id: TableId, draft: Draft) -> Arc<Entry> {
         let key = draft.essentials.key.clone();
         let revision = self.revision + 1;
@@ -192,7 +188,6 @@ impl Store {
         self.undecodable.is_empty() || !self.undecodable.contains_key(&entry.revision)
     }
 
-    /// Returns whether both states of an event are decodable.
     pub(crate) fn decodes_event(&self, event: &Event) -> bool {
         self.decodes(&event.object) && event.previous.as_ref().is_none_or(|previous| self.decodes(previous))
     }
@@ -265,7 +260,6 @@ impl Store {
         self.expire(Expiry::Both, revision);
     }
 
-    /// Drops history up to and including `revision`.
     pub(crate) fn expire(&mut self, expiry: Expiry, revision: u64) {
         let (expired, now, revision) = (revision.min(self.revision), Instant::now(), self.revision);
         if matches!(expiry, Expiry::Lists | Expiry::Both) {
@@ -329,7 +323,6 @@ impl Store {
         Ok(events.take_while(move |event| event.revision() <= sight.seen))
     }
 
-    /// Wakes the watchers of all tables.
     fn wake(&self) {
         for table in &self.tables {
             table.signal.send();

@@ -18,7 +18,6 @@ struct SignalState {
     notify: Notify,
 }
 
-/// Waits for a [`Signal`].
 #[derive(Debug)]
 pub(crate) struct SignalReceiver {
     signal: Signal,
@@ -32,7 +31,6 @@ impl Signal {
         self.0.notify.notify_waiters();
     }
 
-    /// Returns a receiver of all later signals.
     pub(crate) fn subscribe(&self) -> SignalReceiver {
         SignalReceiver { signal: self.clone(), seen: self.0.sent.load(Ordering::Acquire) }
     }

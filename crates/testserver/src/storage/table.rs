@@ -20,7 +20,6 @@ use crate::storage::watch_cache::CacheView;
 /// the keys.
 pub(crate) type Key = Arc<str>;
 
-/// A change as watchers see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub change: Change,
@@ -45,7 +44,6 @@ pub(crate) struct Window {
     pub age: Option<Duration>,
 }
 
-/// The bounds of both histories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
     /// The events in the watch cache. Watches can start from these events.
@@ -161,7 +159,6 @@ impl Table {
         self.log.range(self.log.partition_point(|event| event.revision() <= revision)..)
     }
 
-    /// Returns the objects at `revision`, for a list.
     pub(crate) fn at(&self, revision: u64) -> Result<Snapshot<'_>, Compacted> {
         if revision < self.lists_from {
             return Err(Compacted { floor: self.lists_from });

@@ -10,8 +10,8 @@ use tokio::time::{Duration, Instant};
 /// Selects the lag of a watch cache behind etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lag {
-    /// The watch cache does not lag.
     #[default]
+    /// The watch cache does not lag.
     None,
     /// The watch cache lags by this number of revisions. In addition to the history, the server keeps
     /// the events that the watch cache has not seen.
@@ -41,7 +41,6 @@ impl CacheId {
     }
 }
 
-/// The events that a watch cache can see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheView {
     /// The last revision whose events the cache has seen.

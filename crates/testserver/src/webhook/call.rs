@@ -20,7 +20,6 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::webhook::text;
 
-/// The maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 3 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -54,7 +56,11 @@ impl Webhooks {
         let handler = self.handlers.read().get(name).cloned();
         let response = async {
             match handler {
-                Some(handler) => handler(review).await,
+                // A panic fails the webhook, and not the request.
+                Some(handler) => match AssertUnwindSafe(handler(review)).catch_unwind().await {
+                    Ok(response) => response,
+                    Err(_) => Err(failed("the handler panicked".into())),
+                },
                 None => self.post(config, &url, &review).await,
             }
         };

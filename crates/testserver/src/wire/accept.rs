@@ -4,7 +4,6 @@ use http::{HeaderMap, header};
 
 use crate::status::Status;
 
-/// A media type of `Accept` with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MediaType<'a> {
     essence: &'a str,

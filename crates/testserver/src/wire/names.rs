@@ -22,7 +22,6 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 impl NameRule {
-    /// Returns the violations of this rule.
     pub(crate) fn complaints(self, name: &str) -> Vec<String> {
         let (good, limit, text) = match self {
             Self::Subdomain => (is_subdomain_of_any_length(name), 253, SUBDOMAIN),
@@ -111,7 +110,6 @@ pub(crate) fn generate(base: &str, rng: &mut fastrand::Rng) -> String {
     name
 }
 
-/// Returns a random (version 4) uid.
 pub(crate) fn uid(rng: &mut fastrand::Rng) -> String {
     let bits = (rng.u128(..) & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");

@@ -61,7 +61,6 @@ pub(crate) fn section_mut<'a>(object: &'a mut Object, key: &str) -> &'a mut Obje
     }
 }
 
-/// Returns a text of the metadata; empty if absent.
 pub(crate) fn meta<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
 }

@@ -22,7 +22,6 @@ fn is_word(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns the violations of the rules for qualified names.
 pub(crate) fn name_complaints(text: &str) -> Vec<String> {
     let mut complaints: Vec<String> = Vec::new();
     let name = match text.split('/').collect::<Vec<&str>>().as_slice() {
@@ -53,7 +52,6 @@ pub(crate) fn name_complaints(text: &str) -> Vec<String> {
     complaints
 }
 
-/// Returns the violations of the rules for label values.
 pub(crate) fn value_complaints(value: &str) -> Vec<String> {
     let mut complaints: Vec<String> = Vec::new();
     if value.len() > 63 {

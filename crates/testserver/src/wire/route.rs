@@ -2,7 +2,6 @@
 
 use crate::wire::escape;
 
-/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/`

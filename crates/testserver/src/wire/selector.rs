@@ -118,7 +118,6 @@ fn requirement(text: &str) -> Result<Requirement, String> {
     Ok(Requirement { key: key.into(), test })
 }
 
-/// Checks the values of a requirement.
 fn check_values(key: &str, values: &[String]) -> Result<(), String> {
     for (place, value) in values.iter().enumerate() {
         let complaints = value_complaints(value).join("; ");

@@ -12,7 +12,6 @@ use crate::write::decode;
 use crate::write::strict::read_typed;
 use crate::write::{self, Mode, Object, Part, Target, Via, WriteOptions};
 
-/// Binds the pod `target` to the node in `body`.
 pub(crate) async fn bind(
     shared: &Shared,
     target: &Target,
@@ -37,7 +36,6 @@ pub(crate) async fn bind(
     assign(shared, target, node, options).await
 }
 
-/// Assigns the pod `target` to the node.
 pub(crate) async fn assign(
     shared: &Shared,
     target: &Target,

@@ -14,7 +14,6 @@ const OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that the copies of one JSON patch may add, as on the real server.
 const COPIES: usize = 3 * 1024 * 1024;
 
-/// Rejects an object that is nested too deeply.
 pub(crate) fn check_depth(object: &Object) -> Result<(), Status> {
     if object.values().all(|value| fits_at(1, value)) { Ok(()) } else { Err(too_deep()) }
 }

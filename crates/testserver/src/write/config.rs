@@ -15,7 +15,6 @@ const KEY: &str = "a valid config key must consist of alphanumeric characters, '
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// Returns the violations of a ConfigMap.
 pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut causes = frozen(object, before, &["data", "binaryData"]);
     let (texts, bytes) = (entries(object, "data"), entries(object, "binaryData"));
@@ -38,7 +37,6 @@ pub(crate) fn config_map(object: &Object, before: Option<&Object>) -> Vec<Cause>
     causes
 }
 
-/// Returns the violations of a Secret.
 pub(crate) fn secret(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kind = object.get("type").and_then(Value::as_str).unwrap_or("");

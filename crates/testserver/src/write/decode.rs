@@ -69,7 +69,6 @@ fn unrecognized(kind: &str, detail: &str, body: &Bytes) -> Status {
     ))
 }
 
-/// Decodes an object of `kind`.
 pub(crate) fn object(body: &Bytes, kind: &Kind) -> Result<Map<String, Value>, Status> {
     let unrecognized = |detail: String| unrecognized(&kind.kind, &detail, body);
     let mut object = fields(body).map_err(unrecognized)?;
@@ -96,7 +95,6 @@ pub(crate) fn fields(body: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Decodes the metadata of an object.
 pub(crate) fn read_metadata(object: &mut Map<String, Value>, kind: &Kind) -> Result<(), Status> {
     let (name, version) = (&kind.kind, &kind.version);
     crate::schemas::types::read_metadata(object, kind).map_err(|detail| {

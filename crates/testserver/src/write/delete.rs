@@ -19,7 +19,6 @@ use crate::write::admission::{Admission, Caller, Operation};
 use crate::write::delete_options::{DeleteOptions, Dependents, Propagation};
 use crate::write::{Object, Target, generation};
 
-/// The response to a DELETE.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
     /// The object still exists, with a `deletionTimestamp`.
@@ -131,7 +130,6 @@ pub(crate) fn one(
     if stays { Deleted::Kept(entry) } else { remove(state, target, &entry) }
 }
 
-/// Returns the response of a delete without storing anything.
 fn dry_run_result(kind: &Kind, entry: &Arc<Entry>, before: &Object, after: &Object, stays: bool) -> Deleted {
     if after == before {
         return if stays { Deleted::Kept(entry.clone()) } else { deleted(kind, entry, entry.clone()) };
@@ -162,11 +160,8 @@ fn marked(
     Some((after, held || grace.is_some_and(|seconds| seconds > 0)))
 }
 
-/// The grace period of an object.
 enum Grace {
-    /// The kind has no grace period.
     Unknown,
-    /// The number of seconds.
     Given(i64),
     /// The period of an earlier delete is not longer than the requested period.
     Pending,
@@ -325,7 +320,6 @@ impl Deleted {
         }
     }
 
-    /// Returns the body of the response.
     pub(crate) fn bytes(&self, kind: &Kind, encoder: &ObjectEncoder) -> Bytes {
         match self {
             Self::Kept(entry) | Self::Object(entry) => encoder.object(entry),

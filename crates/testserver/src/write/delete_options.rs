@@ -44,7 +44,6 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// The values in the request.
 #[derive(Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawDeleteOptions {
@@ -62,7 +61,6 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// Reads and validates the options of a DELETE.
 pub(crate) fn read(headers: &HeaderMap, body: &Bytes, query: &Query) -> Result<DeleteOptions, Status> {
     let sent = if body.is_empty() {
         from_query(query)?

@@ -39,7 +39,6 @@ fn without_links(object: &Object) -> Object {
     object
 }
 
-/// The rights that a write grants.
 struct Grant {
     /// The right to grant all rights.
     sufficient: Attributes,

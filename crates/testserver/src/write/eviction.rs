@@ -16,7 +16,6 @@ use crate::write::admission::{Admission, Operation};
 use crate::write::delete_options::{self, DeleteOptions};
 use crate::write::{Object, Target, WriteOptions, generation};
 
-/// Evicts the pod `target`.
 pub(crate) async fn evict(
     shared: &Shared,
     target: &Target,

@@ -1,5 +1,7 @@
 //! Validation of metadata for all kinds: names, labels, annotations, owners and finalizers.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::schemas::kinds::kind::Kind;
@@ -141,16 +143,10 @@ fn finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Removes duplicate owners, like the real server.
 pub(crate) fn unique_owners(metadata: &mut Map<String, Value>) {
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    for owner in owners.drain(..) {
-        if !kept.contains(&owner) {
-            kept.push(owner);
-        }
-    }
-    *owners = kept;
+    let mut known = HashSet::new();
+    owners.retain(|owner| known.insert(owner.to_string()));
     if owners.is_empty() {
         metadata.remove("ownerReferences");
     }

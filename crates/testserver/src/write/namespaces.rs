@@ -16,11 +16,9 @@ use crate::wire::object::{meta, metadata_mut, section_mut};
 use crate::write::delete_options::DeleteOptions;
 use crate::write::{Object, Target, WriteOptions};
 
-/// The namespaces that exist from the start.
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The namespaces that must not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
-/// The finalizer of the namespace controller.
 const FINALIZER: &str = "kubernetes";
 
 /// The index of `status.phase` among the selectable fields of a namespace.
@@ -66,7 +64,6 @@ fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) 
     object
 }
 
-/// Deletes the content of the namespace.
 fn empty(state: &mut State, namespace: &str, shared: &Shared) {
     let prefix = format!("{namespace}/");
     let tables: Vec<Served> = state.registry.tables().filter(|s| s.kind.rules.namespaced).cloned().collect();
@@ -126,7 +123,6 @@ fn held_by_others(namespace: &Entry) -> bool {
     own || !crate::wire::object::finalizers(&object).is_empty()
 }
 
-/// Creates the initial namespaces.
 pub(crate) fn populate(shared: &Shared) {
     let served = shared.read(|state| state.namespaces.clone());
     let options = WriteOptions { manager: "kube-apiserver".into(), ..WriteOptions::default() };
@@ -140,7 +136,6 @@ pub(crate) fn populate(shared: &Shared) {
     }
 }
 
-/// Returns whether an object is marked as being deleted.
 pub(crate) fn is_being_deleted(entry: &Entry) -> bool {
     !meta(&entry.object(), "deletionTimestamp").is_empty()
 }

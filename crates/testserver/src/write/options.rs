@@ -22,7 +22,6 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// The options that CREATE, UPDATE and PATCH share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     /// True if the server processes the write completely, but does not store the result.
@@ -97,7 +96,6 @@ impl WriteOptions {
         })
     }
 
-    /// Executes the check of the caller, if there is one.
     pub(crate) fn check(&self, object: &Object, before: Option<&Object>) -> Result<(), Status> {
         self.check.as_ref().map_or(Ok(()), |check| (check.0)(object, before))
     }

@@ -55,7 +55,6 @@ impl Form {
     }
 }
 
-/// The content of a PATCH.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatchRequest<'a> {
     pub media_type: &'a str,
@@ -164,7 +163,6 @@ impl Patch {
         }
     }
 
-    /// Applies the patch to the object.
     fn apply(&self, schema: &Schema, object: Object) -> Result<Object, Status> {
         let mut value = Value::Object(object);
         match self {

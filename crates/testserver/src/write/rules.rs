@@ -13,7 +13,6 @@ use crate::write::{Object, config};
 const MESSAGE_LIMIT: usize = 1024;
 const TEXT_LIMIT: usize = 128;
 
-/// Validates an object before it is stored.
 pub(crate) fn check(
     shared: &Shared,
     kind: &Kind,

@@ -17,7 +17,6 @@ use crate::write::{Object, Target, Via, WriteOptions, type_meta};
 /// The replicas of a scale before a patch, if the object does not set them.
 const UNSET: i64 = i32::MIN as i64;
 
-/// Decodes the body of a PUT.
 pub(crate) fn decode(body: &Bytes, kind: &Kind, options: &WriteOptions) -> Result<Object, Status> {
     let read = || {
         let mut scale = decode::object(body, &SCALE)?;

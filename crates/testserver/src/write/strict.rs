@@ -93,7 +93,6 @@ pub(crate) fn unreadable(kind: &Kind, via: Via, object: &Object, detail: &str) -
     }
 }
 
-/// An open object or list of a JSON text.
 enum Level<'a> {
     /// The names of its fields, and the name of the current field.
     Object(BTreeSet<&'a [u8]>, &'a [u8]),
@@ -147,7 +146,6 @@ fn string(json: &[u8]) -> (&[u8], &[u8]) {
     (text, rest.get(1..).unwrap_or_default())
 }
 
-/// Returns the path of the current field.
 fn path(levels: &[Level<'_>]) -> String {
     let parts = levels.iter().map(|level| match level {
         Level::Object(_, name) => format!(".{}", String::from_utf8_lossy(name)),

@@ -11,7 +11,6 @@ use crate::status::Status;
 use crate::storage::entry::Entry;
 use crate::storage::log::key;
 
-/// The collection or object to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub served: Served,

@@ -9,7 +9,6 @@ use crate::wire::object::{Object, meta};
 use crate::write::Via;
 use crate::write::strict::unreadable;
 
-/// The apiVersion and kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TypeMeta<'a> {
     group: &'a str,

@@ -21,7 +21,6 @@ pub struct UnsupportedFeature {
     users: Users,
 }
 
-/// The requests that rely on a feature.
 #[derive(Clone, Copy)]
 enum Users {
     /// Writes of these resources, as `group/plural`.

@@ -24,7 +24,6 @@ use crate::write::custom::admit;
 use crate::write::options::FieldValidation;
 use crate::write::{Object, Target, WriteOptions, Written, type_meta};
 
-/// The request that caused an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Put,
@@ -46,7 +45,6 @@ pub(crate) enum Part {
     Scale,
 }
 
-/// The parameters of an update.
 #[derive(Clone, Debug)]
 pub(crate) struct Mode {
     pub via: Via,
@@ -423,7 +421,6 @@ pub(crate) fn version(object: &Object) -> Result<u64, Status> {
     }
 }
 
-/// Rejects a PUT for an object with another uid.
 fn check_uid(target: &Target, mode: &Mode, before: &Object, after: &Object) -> Result<(), Status> {
     let (stored, sent) = (meta(before, "uid"), meta(after, "uid"));
     if mode.via == Via::Patch || sent.is_empty() || sent == stored {
@@ -459,7 +456,6 @@ fn check_immutable(target: &Target, before: &Object, after: &Object) -> Result<(
     Err(Status::invalid(target.kind().named_kind(), &target.name, causes))
 }
 
-/// Rejects new finalizers on an object that is being deleted.
 fn added_finalizers(before: &Object, after: &Object) -> Option<Cause> {
     if meta(before, "deletionTimestamp").is_empty() {
         return None;

@@ -88,3 +88,15 @@ fn error_names_the_file_the_document_and_the_reason() {
     assert!(matches!(error, LoadError::Read { .. }), "{error}");
     assert_eq!(error.to_string(), "cannot read no/such/folder");
 }
+
+#[test]
+fn nothing_to_load_is_an_error() {
+    let server = Server::new();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("README.md"), "text").unwrap();
+    let error = server.load_yaml(folder.path()).unwrap_err();
+    assert!(matches!(&error, LoadError::Empty(path) if path == folder.path()), "{error}");
+    std::fs::write(folder.path().join("A.YAML"), "{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
+        .unwrap();
+    assert_eq!(server.load_yaml(folder.path()).unwrap().len(), 1);
+}

@@ -59,21 +59,6 @@ fn typed_verbs_work_for_installed_custom_resources() {
 }
 
 #[test]
-fn install_reports_a_kind_that_is_not_served() {
-    let server = server();
-    let mut other = serde_json::to_value(Site::crd()).unwrap();
-    server
-        .delete_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "sites.example.com")
-        .unwrap();
-    other["metadata"] = json!({"name": "pages.example.com"});
-    other["spec"]["names"] = json!({"plural": "pages", "kind": "Page", "listKind": "SiteList"});
-    server.create(&other).unwrap();
-    let error = server.install::<Site>().unwrap_err();
-    assert_eq!(error.reason(), "Conflict");
-    assert!(error.message().contains("sites.example.com"), "{error}");
-}
-
-#[test]
 fn json_and_dynamic_objects_are_stored_like_typed_objects() {
     let server = server();
     let value = serde_json::to_value(site("json", "hi")).unwrap();

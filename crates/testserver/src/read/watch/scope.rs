@@ -12,7 +12,6 @@ use crate::state::{Served, State};
 use crate::storage::entry::{Change, Entry};
 use crate::storage::log::{Event, TableId};
 
-/// Selects and encodes the objects of a watch.
 pub(super) struct WatchScope {
     pub(super) served: Served,
     /// The prefix of the keys in the namespace.

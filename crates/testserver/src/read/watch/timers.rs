@@ -13,7 +13,6 @@ pub(super) struct WatchTimers {
     next_bookmark: Option<Instant>,
 }
 
-/// A timer that has fired.
 #[derive(Debug)]
 pub(super) enum FiredTimer {
     Timeout,
@@ -32,7 +31,6 @@ impl WatchTimers {
         self.next_bookmark.is_some()
     }
 
-    /// Returns the time of the next timer.
     pub(super) fn next(&self) -> Instant {
         self.next_bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline))
     }

@@ -98,15 +98,9 @@ impl Server {
     /// Creates or replaces the CRD of a custom resource. The server then serves the kind immediately.
     ///
     /// # Errors
-    /// Returns a status if the server rejects the CRD. Returns a status with the reason Conflict if the
-    /// CRD does not serve the version of `K`.
+    /// Returns a status if the server rejects the CRD.
     pub fn install<K: CustomResourceExt>(&self) -> Result<(), Status> {
-        let (api, name) = (K::api_resource(), K::crd_name());
-        self.create_or_replace(&K::crd())?;
-        self.target(&api.api_version, &api.kind, None, "").map(drop).map_err(|_| {
-            let text = format!("the CRD {name:?} does not serve the version {}", api.api_version);
-            Status::new(409, "Conflict", text)
-        })
+        self.create_or_replace(&K::crd()).map(drop)
     }
 
     pub(crate) fn typed_target<K: Resource<DynamicType: Default>>(

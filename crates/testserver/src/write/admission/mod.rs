@@ -28,7 +28,6 @@ pub(crate) struct Caller {
     pub warnings: Warnings,
 }
 
-/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -42,7 +41,6 @@ impl Operation {
     }
 }
 
-/// A write, and the webhooks whose rules it matches.
 pub(crate) struct Admission<'a> {
     pub shared: &'a Shared,
     pub target: &'a Target,

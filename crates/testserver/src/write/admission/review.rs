@@ -57,7 +57,6 @@ impl Admission<'_> {
     }
 }
 
-/// The response of a webhook.
 pub(super) struct Response {
     pub allowed: bool,
     pub status: Value,

@@ -13,7 +13,6 @@ use crate::write::admission::hook::Hook;
 use crate::write::admission::review::Response;
 use crate::write::json_patch::JsonPatch;
 
-/// The default timeout of a webhook.
 const TIMEOUT_SECONDS: u64 = 10;
 
 impl Admission<'_> {
@@ -108,7 +107,6 @@ impl Admission<'_> {
         }
     }
 
-    /// Returns the object with the patch of a webhook.
     fn patched(&self, hook: &Hook, object: &Object, patch: &JsonPatch) -> Result<Object, Status> {
         let patched = patch
             .apply(self.shown(hook, Some(object)))

@@ -124,3 +124,16 @@ async fn webhook_without_handler_fails_by_its_policy() {
     let start = "Internal error occurred: failed calling webhook \"fail.test.io\": failed to call webhook: ";
     assert!(status["message"].as_str().unwrap().starts_with(start), "{status}");
 }
+
+#[tokio::test]
+async fn panic_of_a_handler_fails_the_webhook() {
+    let server = server("ValidatingWebhookConfiguration", &[json!({"name": "v.test.io"})]);
+    server.webhook_handler("v.test.io", |review: Value| async move {
+        assert_ne!(review["request"]["name"], "bad", "a test fails");
+        respond(&review, json!({"allowed": true}))
+    });
+    let (code, status) = send(&server, "POST", "", config_map("bad")).await;
+    assert_eq!(code, 500);
+    assert!(status["message"].as_str().unwrap().contains("the handler panicked"), "{status}");
+    assert_eq!(send(&server, "POST", "", config_map("good")).await.0, 201);
+}

@@ -7,7 +7,6 @@ use crate::status::{Cause, Status};
 use crate::wire::object::media_type;
 use crate::wire::query::Query;
 
-/// The media type of an apply.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// The maximum length of a manager's name, in bytes.

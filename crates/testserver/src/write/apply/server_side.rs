@@ -12,7 +12,6 @@ use crate::write::apply::track::{self, KEY, Write};
 use crate::write::apply::{client_side, valid};
 use crate::write::decode::json_or_yaml;
 
-/// An object that a manager applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub object: Object,

@@ -148,7 +148,6 @@ pub(crate) fn update(write: Write<'_>, before: Option<&Object>, after: &Object, 
     }
 }
 
-/// Returns the `managedFields` of an object.
 pub(crate) fn managed_fields(object: &Object) -> Option<&Value> {
     object.get("metadata")?.get(KEY)
 }

@@ -1,5 +1,6 @@
 //! Operators and functions on values. The functions that are not here are those of `cel` and `kube-cel`.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
 
@@ -7,11 +8,15 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 use kube_cel::cel::objects::{Key, Opaque, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, Value};
+use regex::{Regex, RegexBuilder};
 
 use crate::schemas::crd::cel::names::escape_reserved;
 
 /// The number of characters or bytes that cost as much as one step, as in Kubernetes.
 const BYTES_PER_STEP: usize = 10;
+
+/// The maximum size of a compiled pattern. A larger pattern needs too much time.
+const PATTERN_BYTES: usize = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Failure {
@@ -82,6 +87,8 @@ pub(super) fn apply(name: &str, target: Option<Value>, args: Vec<Value>) -> Eval
             contains(item, container).map_or_else(no_overload, |is| Ok(Value::Bool(is)))
         }
         ("size", Some(value), []) | ("size", None, [value]) => size(value),
+        ("matches", Some(Value::String(text)), [Value::String(pattern)])
+        | ("matches", None, [Value::String(text), Value::String(pattern)]) => matches(text, pattern),
         ("bool", None, [Value::Bool(value)]) => Ok(Value::Bool(*value)),
         ("bool", None, [Value::String(text)]) => match text.as_str() {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
@@ -102,6 +109,25 @@ pub(super) fn apply(name: &str, target: Option<Value>, args: Vec<Value>) -> Eval
             }
         },
     }
+}
+
+/// Matches a text. A rule usually has one pattern for many texts, so the last pattern is kept.
+fn matches(text: &str, pattern: &str) -> Evaluated {
+    thread_local! {
+        static LAST: RefCell<Option<(String, Regex)>> = const { RefCell::new(None) };
+    }
+    LAST.with_borrow_mut(|last| {
+        if let Some((_, regex)) = last.as_ref().filter(|(known, _)| known == pattern) {
+            return Ok(Value::Bool(regex.is_match(text)));
+        }
+        let built = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
+        let Ok(regex) = built else {
+            return error(&format!("invalid or large regular expression {pattern:?}"));
+        };
+        let is_match = regex.is_match(text);
+        *last = Some((pattern.to_owned(), regex));
+        Ok(Value::Bool(is_match))
+    })
 }
 
 fn is_operator(name: &str) -> bool {
