@@ -1,36 +1,25 @@
 # Commands that kube-apiserver rejects because an object is invalid, and defaults that it sets.
 kubectl create deployment bad --image=nginx:1 --replicas=-1
-kubectl create cronjob bad --image=busybox:1 --schedule='nonsense'
 kubectl create cronjob nightly --image=busybox:1 --schedule='0 3 * * *'
 kubectl get cronjob nightly -o json
-kubectl create quota limits --hard=cpu=1 --scopes=BestEffort
-kubectl create quota limits --hard=pods=1 --scopes=BestEffort -o json
-kubectl run Bad_Name --image=nginx:1
 kubectl run web --image=nginx:1
-kubectl get pod web -o json
-kubectl patch pod web -p '{"spec": {"nodeName": "other"}}'
 kubectl patch pod web --type=json -p '[{"op": "add", "path": "/spec/containers/-", "value": {"name": "second", "image": "nginx:1"}}]'
 kubectl create deployment app --image=nginx:1
 kubectl set resources deployment app --limits=cpu=100m --requests=cpu=200m
-kubectl patch deployment app -p '{"spec": {"selector": {"matchLabels": {"tier": "front"}}}}'
 kubectl patch deployment app --type=json -p '[{"op": "replace", "path": "/spec/template/metadata/labels", "value": {"app": "other"}}]'
 kubectl patch deployment app -p '{"spec": {"strategy": {"type": "Recreate"}}}'
-kubectl patch deployment app -p '{"spec": {"replicas": "two"}}'
 kubectl patch deployment app --type=merge -p '{"spec": {"nonsense": 1}}'
 kubectl scale deployment app --replicas=-1
 kubectl expose deployment app --port=80
-kubectl patch service app -p '{"spec": {"clusterIP": "10.0.0.77"}}'
 kubectl patch service app -p '{"spec": {"ports": [{"port": 80, "protocol": "HTTP"}]}}'
 kubectl patch service app -p '{"spec": {"type": "Nonsense"}}'
 kubectl create service clusterip bad --tcp=70000
 kubectl create job once --image=busybox:1
-kubectl patch job once -p '{"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}'
 kubectl patch job once -p '{"spec": {"parallelism": -1}}'
 kubectl create pdb bad --selector=app=web --min-available=-1
 kubectl autoscale deployment app --min=5 --max=2
 kubectl create ingress bad --rule='*=app:80'
 kubectl create ingress bad --rule='Host.example.com/x=app:80'
-kubectl create role bad --verb=get --resource=pods --dry-run=client -o json | sed 's/"get"//' | kubectl create -f -
 kubectl create secret tls bad --cert=objects/pod.yaml --key=objects/pod.yaml
 kubectl create secret generic bad --type=kubernetes.io/dockerconfigjson --from-literal=k=v
 kubectl create configmap Bad --from-literal=k=v
@@ -39,12 +28,9 @@ kubectl create namespace Bad_Name
 kubectl label deployment app 'bad key=x'
 kubectl label deployment app good='bad value!'
 kubectl annotate deployment app 'bad key=x'
-kubectl create priorityclass system-bad --value=1
-kubectl create priorityclass "$NAMESPACE-bad" --value=2000000000
 kubectl create clusterrolebinding bad --clusterrole=view --user=
 kubectl create -f - <<<'{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: bad}, spec: {accessModes: [Nonsense], resources: {requests: {storage: 1Gi}}}}'
 kubectl create -f - <<<'{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}'
-kubectl patch pvc data -p '{"spec": {"accessModes": ["ReadWriteMany"]}}'
 kubectl get pvc data -o 'jsonpath={.spec} {.status}'
 kubectl create -f - <<<'{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: bad}, spec: {podSelector: {}, policyTypes: [Sideways]}}'
 kubectl create -f - <<<'{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: db, image: "db:1"}]}}}}'

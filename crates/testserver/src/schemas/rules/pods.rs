@@ -126,7 +126,9 @@ fn resources(walk: &mut Walk, at: &At<'_>) {
         if key.contains('/') && number(value) != number(limit) {
             walk.invalid(at.at("requests"), value, "must be equal to the limit");
         } else if !limit.is_null() && number(value) > number(limit) {
-            walk.invalid(at.at("requests"), value, "must be less than or equal to the limit");
+            let limit = limit.as_str().unwrap_or_default();
+            let text = format!("must be less than or equal to {key} limit of {limit}");
+            walk.invalid(at.at("requests"), value, &text);
         }
     }
 }

@@ -258,7 +258,13 @@ impl Walk {
                     self.forbid(at, plan.field.name, "may not be changed in an update");
                 }
                 Rule::Mutable(keys) if is_changed && !is_same_except(value, old, keys) => {
-                    self.forbid(at, plan.field.name, "updates of other fields are forbidden");
+                    // Only the spec of a StatefulSet has this rule.
+                    let (last, others) = keys.split_last().unwrap_or((&"", &[]));
+                    let others = others.join("', '");
+                    let text = format!(
+                        "updates to statefulset spec for fields other than '{others}' and '{last}' are forbidden"
+                    );
+                    self.forbid(at, plan.field.name, &text);
                 }
                 Rule::Immutable | Rule::Once | Rule::Mutable(_) => {}
                 Rule::Labels => self.labels(&path, value),
