@@ -36,7 +36,6 @@ pub struct Body {
     gzip: bool,
 }
 
-/// The state of a body that must break.
 #[derive(Clone, Copy)]
 enum CutState {
     /// The body breaks after this amount of data.
@@ -107,7 +106,6 @@ impl Body {
         Self { cut: Some(CutState::start(cut)), ..self }
     }
 
-    /// Splits this body into chunks of `size` bytes.
     pub(crate) fn chunks(self, size: usize) -> Self {
         Self { chunks: Some(Chunks::new(size)), ..self }
     }
@@ -220,10 +218,8 @@ impl http_body::Body for Body {
     }
 }
 
-/// The approximate size of the chunks of a list.
 const LIST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// A list, serialised while it is sent.
 pub(crate) struct ListBody {
     head: Vec<u8>,
     items: VecDeque<Arc<Entry>>,

@@ -13,7 +13,6 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Creates chunks of `size` bytes, at least one.
     pub(crate) fn new(size: usize) -> Self {
         Self { size: size.max(1), left: Bytes::new(), flushing: false }
     }

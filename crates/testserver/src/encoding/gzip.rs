@@ -41,7 +41,6 @@ pub(crate) async fn compress_if_large(response: Response<Body>) -> Response<Body
     response
 }
 
-/// Adds the headers of a compressed body.
 pub(crate) fn set_headers(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));

@@ -82,7 +82,7 @@ struct TableEncoder {
     clock: RunningClock,
 }
 
-const INITIAL_END: &str = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"},";
+const INITIAL_END: &str = "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
 
 const METADATA_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
@@ -140,7 +140,6 @@ impl ObjectEncoder {
         table.format.row(&object, &included, table.clock.now())
     }
 
-    /// Encodes an object or its metadata, with kind and apiVersion.
     fn content(&self, entry: &Entry) -> Bytes {
         if self.converts() {
             let prefix = type_prefix(&self.kind, &self.kind.api_version());
@@ -218,13 +217,20 @@ impl ObjectEncoder {
     }
 
     fn bookmark_content(&self, revision: u64, initial_end: bool) -> Vec<u8> {
-        let annotation = if initial_end { INITIAL_END } else { "" };
-        let prefix = match self.representation {
-            Representation::Metadata => METADATA_PREFIX.to_vec(),
-            Representation::Full => type_prefix(&self.kind, &self.kind.api_version()),
+        let version = format!("\"resourceVersion\":\"{revision}\"");
+        let (prefix, rest) = match self.representation {
+            Representation::Metadata => (METADATA_PREFIX.to_vec(), ""),
+            Representation::Full => {
+                (type_prefix(&self.kind, &self.kind.api_version()), empty_content(&self.kind))
+            }
         };
-        let metadata = format!("\"metadata\":{{{annotation}\"resourceVersion\":\"{revision}\"}}}}");
-        [prefix, metadata.into_bytes()].concat()
+        // Go writes the metadata of custom resources in alphabetical order.
+        let metadata = match (initial_end, self.is_custom()) {
+            (false, _) => version,
+            (true, false) => format!("{version},{INITIAL_END}"),
+            (true, true) => format!("{INITIAL_END},{version}"),
+        };
+        [prefix, format!("\"metadata\":{{{metadata}}}{rest}}}").into_bytes()].concat()
     }
 
     /// Encodes the start of a list, up to the items. If a metadata list is empty, the real server sends
@@ -233,6 +239,9 @@ impl ObjectEncoder {
         if let Some(table) = &self.table {
             let rows = if table.format.is_null(empty) { "null" } else { "[" };
             return (table.format.head(&meta.json()) + rows).into_bytes();
+        }
+        if self.is_custom() {
+            return format!("{{\"apiVersion\":\"{}\",\"items\":[", self.kind.api_version()).into_bytes();
         }
         let is_metadata = self.representation == Representation::Metadata;
         let (version, kind) = if is_metadata {
@@ -245,13 +254,21 @@ impl ObjectEncoder {
             .into_bytes()
     }
 
-    /// Encodes the end of a list, after the items.
-    pub(crate) fn list_tail(&self, empty: bool) -> Vec<u8> {
+    pub(crate) fn list_tail(&self, meta: &ListMeta, empty: bool) -> Vec<u8> {
+        if self.is_custom() {
+            let (kind, meta) = (&self.kind.list_kind, meta.custom_json());
+            return format!("],\"kind\":\"{kind}\",\"metadata\":{meta}}}\n").into_bytes();
+        }
         let is_null = match &self.table {
             Some(table) => table.format.is_null(empty),
             None => empty && self.representation == Representation::Metadata,
         };
         if is_null { b"}\n".to_vec() } else { b"]}\n".to_vec() }
+    }
+
+    /// Returns whether the response contains complete custom resources, whose lists have another order.
+    fn is_custom(&self) -> bool {
+        self.table.is_none() && self.representation == Representation::Full && self.kind.rules.custom
     }
 
     /// Returns whether the metadata of a list contains the shard. On the real server, only a list of complete
@@ -277,7 +294,26 @@ pub(crate) struct ListMeta {
     pub shard: Option<String>,
 }
 
+/// Returns the required fields of an empty object of a built-in kind. Bookmarks contain these fields.
+fn empty_content(kind: &Kind) -> &'static str {
+    match kind.kind.as_str() {
+        _ if kind.rules.custom || !kind.rules.status => "",
+        "Pod" => ",\"spec\":{\"containers\":null},\"status\":{}",
+        "Deployment" => {
+            ",\"spec\":{\"replicas\":0,\"selector\":null,\"template\":{\"metadata\":{},\"spec\":{\"containers\":null}},\
+             \"strategy\":{}},\"status\":{}"
+        }
+        _ => ",\"spec\":{},\"status\":{}",
+    }
+}
+
 impl ListMeta {
+    fn custom_json(&self) -> String {
+        let token = self.continue_token.as_deref().unwrap_or_default();
+        let remaining = self.remaining.map(|n| format!(",\"remainingItemCount\":{n}")).unwrap_or_default();
+        format!("{{\"continue\":\"{token}\"{remaining},\"resourceVersion\":\"{}\"}}", self.revision)
+    }
+
     fn json(&self) -> String {
         // The table of a dry run that creates an object has no version.
         if self.revision == 0 {

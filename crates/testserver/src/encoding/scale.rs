@@ -84,7 +84,6 @@ pub(crate) fn replicas(scale: &Object) -> i64 {
     scale.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Returns the value at a path such as `.spec.replicas`.
 fn at<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
     let mut steps = path.trim_start_matches('.').split('.');
     let first = steps.next().and_then(|step| object.get(step))?;

@@ -29,7 +29,6 @@ pub(super) fn message(place: usize, bytes: &[u8]) -> Result<Value, Malformed> {
 
 struct Reader {
     types: &'static Types,
-    /// The remaining number of messages and entries.
     parts: usize,
 }
 
@@ -103,7 +102,6 @@ impl Reader {
         Ok(found)
     }
 
-    /// Adds one occurrence of a field to the previous ones.
     fn collect<'a>(
         &mut self,
         field: &Field,

@@ -82,7 +82,6 @@ pub(super) fn int_or_string(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     }
 }
 
-/// Decodes bytes that contain JSON.
 pub(super) fn document(pieces: &[&[u8]]) -> Result<Value, Malformed> {
     let small = small(pieces)?;
     match small.bytes[1] {

@@ -21,7 +21,6 @@ pub(super) const FIXED64: u8 = 1;
 pub(super) const LENGTH: u8 = 2;
 const FIXED32: u8 = 5;
 
-/// The tag in front of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub number: u32,
@@ -77,7 +76,6 @@ impl<'a> Cursor<'a> {
         self.take(usize::try_from(length).map_err(|_| SHORT)?)
     }
 
-    /// Reads the bytes after this tag.
     pub(super) fn length_delimited(&mut self, tag: Tag) -> Result<&'a [u8], Malformed> {
         if tag.wire == LENGTH {
             self.bytes()

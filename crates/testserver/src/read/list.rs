@@ -16,7 +16,6 @@ use crate::storage::entry::Entry;
 use crate::storage::log::{Store, TableId};
 use crate::storage::snapshot::Snapshot;
 
-/// The objects and the list metadata of one page.
 pub(crate) struct Page {
     pub items: VecDeque<Arc<Entry>>,
     pub meta: ListMeta,
@@ -25,8 +24,8 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn body(mut self, encoder: ObjectEncoder) -> ListBody {
         self.meta.shard = self.meta.shard.filter(|_| encoder.shows_shard());
-        let (head, tail) =
-            (encoder.list_head(&self.meta, self.items.is_empty()), encoder.list_tail(self.items.is_empty()));
+        let empty = self.items.is_empty();
+        let (head, tail) = (encoder.list_head(&self.meta, empty), encoder.list_tail(&self.meta, empty));
         ListBody::new(head, self.items, tail, encoder)
     }
 }

@@ -37,7 +37,6 @@ impl Selection {
         self.is_all_of_shard() && self.shard.is_none()
     }
 
-    /// Returns whether all objects of the shard are selected.
     pub(crate) fn is_all_of_shard(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
@@ -70,7 +69,6 @@ pub(crate) struct ListOptions {
 pub(crate) enum WatchStart {
     /// Sends all events after this revision.
     After(u64),
-    /// Sends the current objects, then all later events.
     Everything,
     /// Sends a streaming list after the cache reaches this revision. A revision in the future is an
     /// error.

@@ -215,7 +215,6 @@ impl Watcher {
         });
     }
 
-    /// Queues the frame of an event, subject to event faults.
     fn push(&mut self, frame: Bytes) {
         self.scope.encoder.omit_headers();
         let event_fault = self.fault.count_event().inspect(|_| self.open.record_effect());
@@ -284,7 +283,6 @@ impl Watcher {
         }
     }
 
-    /// Converts the objects that the watch sends next.
     async fn convert(&mut self) -> Result<(), Status> {
         let kind = self.scope.served.kind.clone();
         if kind.conversion_webhook().is_none() {
@@ -303,7 +301,6 @@ impl Watcher {
         conversion::prepare(&self.shared, &kind, &entries).await
     }
 
-    /// Executes the next command, or waits.
     async fn handle_command(&mut self) {
         match self.open.next() {
             Some(Command::Cut | Command::Abort) => self.connection = Connection::Cut,
@@ -316,7 +313,6 @@ impl Watcher {
         }
     }
 
-    /// Fills `ready`: the initial state first, then events.
     fn fill_ready(&mut self) -> LogRead {
         if self.fault.is_silent() {
             return LogRead::Nothing;
@@ -412,7 +408,6 @@ impl Watcher {
         self.scope.encoder.omit_headers();
     }
 
-    /// Waits for events, commands, the next bookmark or the timeout.
     async fn wait(&mut self) {
         let next_timer = self.timers.next();
         let (lags, due) = self.cache.pace(&self.shared);

@@ -116,6 +116,11 @@ pub(crate) fn whole(object: &Map<String, Value>, managers: &Managers) -> Map<Str
     object
 }
 
+/// The order of metadata fields in kube-apiserver for built-in kinds. Custom resources sort them by name.
+const METADATA_ORDER: &str = "name generateName namespace selfLink uid resourceVersion generation creationTimestamp \
+                              deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences \
+                              finalizers managedFields";
+
 fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata.get(key).and_then(Value::as_str).unwrap_or("")
 }
@@ -146,11 +151,17 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// Writes the metadata without a resourceVersion, and returns the offset for the digits.
-fn write_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, managers: &Managers) -> usize {
+fn write_metadata(
+    out: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    managers: &Managers,
+    is_custom: bool,
+) -> usize {
     let separate = |key: &str| key == "resourceVersion" || key == MANAGED_FIELDS && !managers.is_empty();
     let mut keys: Vec<&str> = metadata.keys().map(String::as_str).filter(|key| !separate(key)).collect();
     keys.extend(["resourceVersion", MANAGED_FIELDS].into_iter().filter(|key| separate(key)));
-    keys.sort_unstable();
+    let place = |key: &str| METADATA_ORDER.split(' ').position(|known| known == key).unwrap_or(usize::MAX);
+    keys.sort_by_cached_key(|key| (if is_custom { 0 } else { place(key) }, *key));
     let mut hole = 0;
     out.push(b'{');
     for key in keys {
@@ -226,7 +237,12 @@ fn serialise(
     let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
     keys.retain(|key| !matches!(*key, "kind" | "apiVersion" | "metadata"));
     keys.push("metadata");
-    keys.sort_unstable();
+    let rank = |key: &str| match key {
+        "metadata" => 0,
+        "status" => 2,
+        _ => 1,
+    };
+    keys.sort_by_key(|key| (if kind.rules.custom { 0 } else { rank(key) }, *key));
     let (mut span, mut hole) = (0..0, 0);
     for key in keys {
         if out.len() > rest {
@@ -236,7 +252,7 @@ fn serialise(
         out.push(b':');
         if key == "metadata" {
             let start = out.len();
-            hole = write_metadata(&mut out, metadata, managers);
+            hole = write_metadata(&mut out, metadata, managers, kind.rules.custom);
             span = start..out.len();
         } else {
             write_value(&mut out, object.get(key).unwrap_or(&Value::Null));
@@ -246,9 +262,14 @@ fn serialise(
     (out, Shape { rest, metadata: span, version: hole..hole })
 }
 
-/// Returns the start of an object, for example `{"apiVersion":"v1","kind":"Pod",`.
+/// Returns the start of an object, for example `{"kind":"Pod","apiVersion":"v1",`. Custom resources have the
+/// reverse order.
 pub(crate) fn type_prefix(kind: &Kind, api_version: &str) -> Vec<u8> {
-    format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", kind.kind).into_bytes()
+    let mut parts = [format!("\"kind\":\"{}\"", kind.kind), format!("\"apiVersion\":\"{api_version}\"")];
+    if kind.rules.custom {
+        parts.reverse();
+    }
+    format!("{{{},", parts.join(",")).into_bytes()
 }
 
 fn splice(
@@ -390,15 +411,15 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_sorted_by_name() {
+    fn fields_are_ordered_as_on_real_server() {
         let entry = Draft::new(&kind("pods"), &pod()).seal(Change::Added, 12);
         assert_eq!(
             entry.frame(Change::Added),
-            r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"1","b":"2"},"name":"web-0","namespace":"shop","resourceVersion":"12","uid":"u"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}}
+            r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u","resourceVersion":"12","labels":{"a":"1","b":"2"}},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}}
 "#
         );
         assert_eq!(entry.essentials.fields[2].as_ref(), "n1");
-        assert!(entry.rest().starts_with(b"\"metadata\":{\"labels\""));
+        assert!(entry.rest().starts_with(b"\"metadata\":{\"name\""));
     }
 
     #[test]

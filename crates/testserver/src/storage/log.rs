@@ -38,7 +38,6 @@ pub(crate) enum StoreChange {
     Everything,
 }
 
-/// Identifies a state that was made undecodable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableState {
     pub revision: u64,
@@ -141,7 +140,6 @@ impl Store {
         self.changes = Some(Vec::new());
     }
 
-    /// Takes the changes since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<StoreChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -164,7 +162,6 @@ impl Store {
         object
     }
 
-    /// Stores an object again, unchanged but undecodable.
     pub(crate) fn corrupt(&mut self, id: TableId, key: &str) -> Option<UnreadableState> {
         let previous = self.table(id).objects.get(key).cloned()?;
         let object = Arc::new(previous.with_change(Change::Modified, self.revision + 1));
@@ -177,7 +174,6 @@ impl Store {
         Some(damage)
     }
 
-    /// Makes an undecodable state decodable again.
     pub(crate) fn heal(&mut self, damage: UnreadableState) {
         if self.undecodable.get(&damage.revision) == Some(&damage.number) {
             self.undecodable.remove(&damage.revision);
@@ -225,7 +221,6 @@ impl Store {
         table.signal.send();
     }
 
-    /// Makes the current state the initial state.
     pub(crate) fn begin(&mut self) {
         self.first = self.revision;
     }
@@ -247,7 +242,6 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the earliest revision whose state is available.
     pub(crate) fn oldest(&self) -> u64 {
         self.tables.iter().map(|table| table.start).fold(self.first, u64::max)
     }
@@ -329,7 +323,6 @@ impl Store {
         }
     }
 
-    /// Adds a watch cache that has always had this lag.
     pub(crate) fn add_cache(&mut self, lag: Lag) -> CacheId {
         let seen = if lag == Lag::Frozen { self.revision } else { self.oldest() };
         let mut cache = WatchCache::new(lag, seen);
@@ -367,7 +360,6 @@ impl Store {
         self.wake();
     }
 
-    /// Returns the latest revision that a watch cache has seen.
     pub(crate) fn position(&self, id: CacheId, now: Instant) -> u64 {
         self.cache(id).map_or(self.revision, |cache| cache.position(self.revision, now))
     }

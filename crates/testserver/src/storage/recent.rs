@@ -44,7 +44,6 @@ impl Recent {
 }
 
 impl Ring {
-    /// Adds an entry. Returns the entries that exceed the limits.
     fn push(&mut self, entry: Weak<Entry>, size: usize) -> Vec<Weak<Entry>> {
         self.entries.push_back((entry, size));
         self.bytes += size;

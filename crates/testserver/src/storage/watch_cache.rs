@@ -86,7 +86,6 @@ impl WatchCache {
         position.min(revision)
     }
 
-    /// Counts the pending writes that the cache has seen.
     fn due(&self, behind: Duration, now: Instant) -> usize {
         self.pending.partition_point(|(at, _)| at.checked_add(behind).is_some_and(|due| due <= now))
     }

@@ -19,7 +19,6 @@ use tokio::time::{Duration, timeout};
 
 type Response = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
 
-/// Responds to the reviews of a webhook in this process.
 pub(crate) type Handler = Arc<dyn Fn(Value) -> Response + Send + Sync>;
 
 /// The handlers of webhooks by name, and the addresses of Services by `NAME.NAMESPACE`.

@@ -53,7 +53,6 @@ impl<'a> MediaType<'a> {
         self.essence.matches('*').count()
     }
 
-    /// Returns the quality in thousandths.
     fn quality(&self) -> u32 {
         let quality = self.parameter("q").and_then(|q| q.parse::<f32>().ok()).unwrap_or(1.0);
         // The clamp keeps the value in range. NaN becomes 0.

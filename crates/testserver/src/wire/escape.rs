@@ -8,7 +8,6 @@ use base64::engine::{GeneralPurpose, general_purpose};
 pub(crate) const LENIENT_BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, general_purpose::PAD.with_decode_allow_trailing_bits(true));
 
-/// Returns the index of the first invalid character.
 pub(crate) fn invalid_byte(error: &DecodeError, text: &str) -> usize {
     match error {
         DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => *at,

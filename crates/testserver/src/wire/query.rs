@@ -20,7 +20,6 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all values of a parameter that can be repeated.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
@@ -45,7 +44,6 @@ impl Query {
         value.parse().map(Some).map_err(invalid)
     }
 
-    /// Returns the timeout that the client requests, if any.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         let text = self.text("timeout");
         if matches!(text, "" | "0") {

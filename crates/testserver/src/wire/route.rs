@@ -28,7 +28,6 @@ pub(crate) enum Route {
     Malformed,
 }
 
-/// The parts of a resource's path, percent-decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub group: String,

@@ -80,7 +80,6 @@ static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^{space}*(?<absent>!)?{space}*(?<key>{word})(?:{comparison}|{set})?{space}*$")).ok()
 });
 
-/// Splits at the commas outside of parentheses.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut in_set = false;
     text.split(move |c| {
@@ -189,7 +188,6 @@ impl FieldSelector {
     }
 }
 
-/// Splits at commas that are not escaped by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);

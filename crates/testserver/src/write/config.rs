@@ -53,7 +53,6 @@ pub(crate) fn secret(object: &Object, before: Option<&Object>) -> Vec<Cause> {
     causes
 }
 
-/// Checks the keys that some types of Secrets require.
 fn of_type(kind: &str, object: &Object, data: Option<&Map<String, Value>>) -> Vec<Cause> {
     let has = |key: &str| data.is_some_and(|data| data.contains_key(key));
     let missing = |keys: &[&str]| {

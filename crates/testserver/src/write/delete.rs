@@ -210,7 +210,6 @@ fn pod_grace(pod: &Object, requested: Option<i64>) -> i64 {
     }
 }
 
-/// Marks an object without a grace period as deleted.
 pub(crate) fn mark(clock: &RunningClock, object: &mut Object) {
     let began = meta(object, "deletionTimestamp").to_owned();
     if began.is_empty() {

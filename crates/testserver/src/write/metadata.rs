@@ -15,7 +15,6 @@ use crate::wire::qualified::name_complaints;
 
 /// The maximum size of all keys and values of annotations together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
-/// Finalizers that need no prefix.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
 /// The maximum size of a request to etcd, in bytes.

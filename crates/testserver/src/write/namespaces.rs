@@ -17,7 +17,6 @@ use crate::write::delete_options::DeleteOptions;
 use crate::write::{Object, Target, WriteOptions};
 
 pub(crate) const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-/// The namespaces that must not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
 
@@ -54,7 +53,6 @@ pub(crate) fn terminate(
     Ok(marked)
 }
 
-/// Returns the namespace as a delete marks it.
 fn marked(entry: &Entry, kind: &Kind, options: &DeleteOptions, shared: &Shared) -> Object {
     let mut object = entry.object();
     let now = shared.config.clock.timestamp(0);

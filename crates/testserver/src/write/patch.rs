@@ -15,7 +15,6 @@ use crate::write::apply::track::Write;
 use crate::write::json_patch::JsonPatch;
 use crate::write::{self, Mode, Object, Part, Target, Written, scale_body};
 
-/// A patch that was read but not applied.
 #[derive(Clone, Debug)]
 pub(crate) enum Patch {
     Merge(Object),
@@ -23,7 +22,6 @@ pub(crate) enum Patch {
     Json(JsonPatch),
 }
 
-/// The formats of patches other than apply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     Merge,

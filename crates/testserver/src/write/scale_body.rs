@@ -31,7 +31,6 @@ pub(crate) fn decode(body: &Bytes, kind: &Kind, options: &WriteOptions) -> Resul
     read().map_err(|_: Status| Status::bad_request(text))
 }
 
-/// Returns the object after its scale was patched.
 pub(crate) fn patched(
     target: &Target,
     object: &Object,

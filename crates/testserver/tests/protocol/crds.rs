@@ -57,7 +57,7 @@ async fn new_definition_is_served_immediately() {
     assert_eq!(
         get(&server, WIDGETS).await.text,
         format!(
-            "{{\"kind\":\"WidgetList\",\"apiVersion\":\"ex.test/v1\",\"metadata\":{{\"resourceVersion\":\"{version}\"}},\"items\":[{item}]}}\n"
+            "{{\"apiVersion\":\"ex.test/v1\",\"items\":[{item}],\"kind\":\"WidgetList\",\"metadata\":{{\"continue\":\"\",\"resourceVersion\":\"{version}\"}}}}\n"
         )
     );
     let beta = get(&server, &WIDGETS.replace("v1", "v1beta1")).await.json();

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::client::{CONFIGMAPS, configmaps, get, send, server};
 
 #[tokio::test]
-async fn list_contains_the_fields_by_name() {
+async fn list_equals_the_list_of_the_real_server() {
     let server = server();
     let version = configmaps(&server, &["c1"]);
     let uid = server.get_untyped("v1", "ConfigMap", Some("r"), "c1").unwrap()["metadata"]["uid"].clone();
@@ -14,8 +14,8 @@ async fn list_contains_the_fields_by_name() {
         list.text,
         format!(
             "{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{version}\"}},\
-             \"items\":[{{\"metadata\":{{\"creationTimestamp\":\"2026-11-21T02:25:40Z\",\"name\":\"c1\",\
-             \"namespace\":\"r\",\"resourceVersion\":\"{version}\",\"uid\":{uid}}}}}]}}\n"
+             \"items\":[{{\"metadata\":{{\"name\":\"c1\",\"namespace\":\"r\",\"uid\":{uid},\
+             \"resourceVersion\":\"{version}\",\"creationTimestamp\":\"2026-11-21T02:25:40Z\"}}}}]}}\n"
         )
     );
     assert_eq!(list.headers["content-type"], "application/json");

@@ -25,7 +25,7 @@ async fn watch_without_a_version_starts_with_current_objects() {
             get(&server, &format!("{CONFIGMAPS}?watch&allowWatchBookmarks=1&timeoutSeconds=3{query}")).await;
         assert_eq!(response.events().len(), 3, "{query}");
         let end = format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}},\"resourceVersion\":\"{last}\"}}}}}}"
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{last}\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}}}}}}"
         );
         assert_eq!(response.text.lines().last(), Some(end.as_str()));
     }
@@ -59,7 +59,7 @@ async fn bookmark_is_sent_before_the_timeout_and_after_the_start_version() {
     assert_eq!(get(&server, &path(300)).await.text, "");
     server.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})).unwrap();
     let bookmark = format!(
-        "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"resourceVersion\":\"{}\"}}}}}}\n",
+        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{}\"}}}}}}\n",
         start + 1
     );
     assert_eq!(get(&server, &path(1)).await.text, "");
@@ -106,7 +106,7 @@ async fn bookmark_follows_the_initial_events_of_a_streaming_list() {
     assert_eq!(
         get(&server, &deployments).await.text,
         format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{{\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}},\"resourceVersion\":\"{last}\"}}}}}}\n"
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"Deployment\",\"apiVersion\":\"apps/v1\",\"metadata\":{{\"resourceVersion\":\"{last}\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}},\"spec\":{{\"replicas\":0,\"selector\":null,\"template\":{{\"metadata\":{{}},\"spec\":{{\"containers\":null}}}},\"strategy\":{{}}}},\"status\":{{}}}}}}\n"
         )
     );
     let now = "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";

@@ -155,7 +155,6 @@ impl Hook {
         })
     }
 
-    /// Returns a selector, unless it is empty.
     fn selector(&self, key: &str) -> Option<LabelSelector> {
         let selector = LabelSelector::parse(&selector_text(self.spec.get(key)?)).ok()?;
         Some(selector).filter(|selector| !selector.is_everything())

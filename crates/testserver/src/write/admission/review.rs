@@ -16,7 +16,6 @@ use crate::write::admission::hook::Hook;
 use crate::write::json_patch::JsonPatch;
 
 impl Admission<'_> {
-    /// Returns the review of a write for a webhook.
     pub(super) fn review(&self, hook: &Hook, object: Option<&Object>, old: Option<&Object>) -> Value {
         let (kind, caller) = (self.target.kind(), self.caller);
         let resource =

@@ -9,7 +9,6 @@ use crate::wire::query::Query;
 
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// The maximum length of a manager's name, in bytes.
 const LIMIT: usize = 128;
 
 /// Rejects an invalid manager, an apply without a manager, and `force` for other patches.

@@ -29,7 +29,6 @@ impl<'a> Write<'a> {
         Self { kind, part: mode.part, manager: &mode.options.manager, now }
     }
 
-    /// Describes the write for the computation of the owners.
     pub(crate) fn described(&self, operation: Operation) -> kube_managed_fields::Write<'_> {
         let manager = Manager {
             name: if self.manager.is_empty() { "unknown".into() } else { self.manager.into() },
@@ -75,7 +74,6 @@ pub(crate) fn status_by_the_server(shared: &Shared, kind: &Kind, before: &Object
     }
 }
 
-/// Returns the owners that an apply has computed, for [`updated`].
 pub(crate) fn owners_of_apply(mode: &Mode, after: &Object) -> Option<Value> {
     match mode.options.operation {
         Operation::Apply => managed_fields(after).cloned(),
