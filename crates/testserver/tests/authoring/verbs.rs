@@ -1,7 +1,6 @@
 //! The verbs for typed and untyped objects.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::CustomResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube_testserver::Server;
 use serde_json::{Value, json};
