@@ -47,6 +47,7 @@
 //! - `metrics`: metrics for Prometheus. Without `http`, a program registers the metrics in its own
 //!   registry with `Manager::register_metrics`.
 //! - `compressed`: caches of compressed objects, with zstd, which is built from C.
+//! - `webhooks`: admission and conversion webhooks. This feature enables `tls`.
 //! - `tls`: TLS and authorization for the pages, with `ManagerOptions::secure_serving`. This feature
 //!   enables `http`, and the crates rustls and ring.
 //!
@@ -107,6 +108,8 @@ mod recorder;
 mod redact;
 mod shards;
 mod wait;
+#[cfg(feature = "webhooks")]
+pub mod webhook;
 mod write;
 
 pub use cached_client::{CachedClient, CachedClientError};

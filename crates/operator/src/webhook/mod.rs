@@ -1,0 +1,166 @@
+//! Webhooks: validating and mutating admission webhooks, and conversion webhooks of CRDs.
+
+mod admission;
+mod conversion;
+mod patch;
+mod review;
+mod router;
+
+use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use kube_client::Resource;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub use self::{
+    admission::{Admitted, Denied, Mutated},
+    conversion::{Conversion, ConversionError},
+    review::WebhookError,
+};
+pub use kube_core::admission::{AdmissionRequest, Operation};
+
+/// Answers one review.
+type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, WebhookError>> + Send + Sync>;
+
+/// Contains the handlers of webhooks, by their URL paths.
+///
+/// A [`Manager`](crate::Manager) serves them with [`Manager::serve_webhooks`](crate::Manager::serve_webhooks).
+/// A test calls them without a socket, with [`respond`](Self::respond).
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube_operator::webhook::{AdmissionRequest, Admitted, Denied, Webhooks};
+///
+/// let webhooks = Webhooks::new()
+///     .validate("/validate-configmap", |request: AdmissionRequest<ConfigMap>| async move {
+///         match request.object {
+///             Some(object) if object.data.is_none() => Err(Denied::new("data is required")),
+///             _ => Ok(()),
+///         }
+///     })
+///     .mutate("/mutate-configmap", |mut object: ConfigMap, _request| async move {
+///         object.metadata.labels.get_or_insert_default().insert("team".into(), "shop".into());
+///         Ok::<_, Denied>(object)
+///     });
+/// ```
+#[derive(Clone, Default)]
+pub struct Webhooks {
+    handlers: BTreeMap<String, (WebhookKind, Handler)>,
+}
+
+/// The kind of a webhook. It decides how large a request can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WebhookKind {
+    Admission,
+    Conversion,
+}
+
+impl Debug for Webhooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.handlers.keys()).finish()
+    }
+}
+
+impl Webhooks {
+    /// Creates an empty set of webhooks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a validating webhook. This is `CustomValidator` of controller-runtime.
+    ///
+    /// The handler receives the request with the new object, the old object, or both, depending on the
+    /// operation. It returns `Ok(())`, [`Admitted`] with warnings, or [`Denied`]. If an object cannot be
+    /// decoded into `K`, the webhook denies the request with code 400, and does not call the handler.
+    ///
+    /// # Panics
+    /// Panics if `path` does not start with `/`, or if another webhook has this path.
+    pub fn validate<K, A, F>(
+        self,
+        path: &str,
+        handler: impl Fn(AdmissionRequest<K>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource + DeserializeOwned + Send + 'static,
+        A: Into<Admitted>,
+        F: Future<Output = Result<A, Denied>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.add(path, WebhookKind::Admission, move |review| {
+            let handler = Arc::clone(&handler);
+            async move { review::validate(review, |request| handler(request)).await }
+        })
+    }
+
+    /// Adds a mutating webhook. This is `CustomDefaulter` of controller-runtime.
+    ///
+    /// The handler receives the object, and a request whose `object` is `None`. It returns the changed object,
+    /// or [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the changes of
+    /// the handler, so fields that `K` does not contain are kept. Requests that delete an object are
+    /// permitted without a call, because they have no object that can change.
+    ///
+    /// # Panics
+    /// Panics if `path` does not start with `/`, or if another webhook has this path.
+    pub fn mutate<K, M, F>(
+        self,
+        path: &str,
+        handler: impl Fn(K, AdmissionRequest<K>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource + DeserializeOwned + Serialize + Send + 'static,
+        M: Into<Mutated<K>>,
+        F: Future<Output = Result<M, Denied>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.add(path, WebhookKind::Admission, move |review| {
+            let handler = Arc::clone(&handler);
+            async move { review::mutate(review, |object, request| handler(object, request)).await }
+        })
+    }
+
+    /// Adds the conversion webhook of a CRD.
+    ///
+    /// # Panics
+    /// Panics if `path` does not start with `/`, or if another webhook has this path.
+    pub fn convert<Hub>(self, path: &str, conversion: Conversion<Hub>) -> Self
+    where
+        Hub: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        let conversion = Arc::new(conversion);
+        self.add(path, WebhookKind::Conversion, move |review| {
+            let conversion = Arc::clone(&conversion);
+            async move { conversion.review(review) }
+        })
+    }
+
+    fn add<F>(
+        mut self,
+        path: &str,
+        kind: WebhookKind,
+        handler: impl Fn(Value) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Value, WebhookError>> + Send + 'static,
+    {
+        assert!(path.starts_with('/'), "the path {path:?} of a webhook must start with /");
+        let handler: Handler = Arc::new(move |review| handler(review).boxed());
+        let replaced = self.handlers.insert(path.to_owned(), (kind, handler));
+        assert!(replaced.is_none(), "two webhooks have the path {path}");
+        self
+    }
+
+    /// Answers a review. Tests call this function, for example as the handler of
+    /// `kube_testserver::Server::webhook_handler`.
+    ///
+    /// # Errors
+    /// Returns a [`WebhookError`] if no webhook has this path, or if `review` is not a review of this webhook.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the future of the handler is dropped.
+    pub async fn respond(&self, path: &str, review: Value) -> Result<Value, WebhookError> {
+        let (_, handler) =
+            self.handlers.get(path).ok_or_else(|| WebhookError::UnknownPath(path.to_owned()))?;
+        handler(review).await
+    }
+}

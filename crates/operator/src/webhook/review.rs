@@ -1,0 +1,158 @@
+//! AdmissionReviews: reads a request, calls the handler, and writes the response.
+
+use std::{future::Future, panic::AssertUnwindSafe};
+
+use futures_util::FutureExt;
+use json_patch_of_kube::Patch;
+use k8s_openapi::ByteString;
+use kube_client::Resource;
+use kube_core::admission::AdmissionRequest;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{Admitted, Denied, Mutated, patch::patch};
+
+/// The only version of reviews that kube-apiserver requires.
+const API_VERSION: &str = "admission.k8s.io/v1";
+
+/// Reports that a request is not a review that a webhook can answer. The response has code 400 or 404.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebhookError {
+    /// No webhook has this path.
+    #[error(
+        "there is no webhook with the path {0}; correct `clientConfig` in the webhook configuration or in the CRD"
+    )]
+    UnknownPath(String),
+    /// The request is not a review of the kind and version that the webhook supports.
+    #[error(
+        "expected a {expected}, and the body has the kind {found}; \
+         set `admissionReviewVersions` or `conversionReviewVersions` to [\"v1\"]"
+    )]
+    OtherReview {
+        /// The supported version and kind.
+        expected: &'static str,
+        /// The version and kind of the body.
+        found: String,
+    },
+    /// The review has no request, or a field of the request is missing or has another type.
+    #[error("the review is invalid: {0}")]
+    InvalidReview(String),
+}
+
+/// Returns the request of a review.
+pub(super) fn request_of(
+    review: &mut Value,
+    api_version: &str,
+    kind: &str,
+    expected: &'static str,
+) -> Result<Value, WebhookError> {
+    if review["apiVersion"] != api_version || review["kind"] != kind {
+        let name = |key: &str| review[key].as_str().unwrap_or("(none)").to_owned();
+        return Err(WebhookError::OtherReview {
+            expected,
+            found: format!("{}/{}", name("apiVersion"), name("kind")),
+        });
+    }
+    match review["request"].take() {
+        request @ Value::Object(_) => Ok(request),
+        _ => Err(WebhookError::InvalidReview("the field `request` is not an object".to_owned())),
+    }
+}
+
+fn admission_request(mut review: Value) -> Result<Value, WebhookError> {
+    request_of(&mut review, API_VERSION, "AdmissionReview", "admission.k8s.io/v1/AdmissionReview")
+}
+
+/// Decodes a request. The inner result denies an object that `K` cannot represent.
+fn decode<K>(request: Value) -> Result<Result<AdmissionRequest<K>, Denied>, WebhookError>
+where
+    K: Resource + DeserializeOwned,
+{
+    // The request without objects tells whether the review is invalid, or only an object.
+    let mut envelope = request.clone();
+    for key in ["object", "oldObject"] {
+        envelope[key] = Value::Null;
+    }
+    if let Err(error) = serde_json::from_value::<AdmissionRequest<K>>(envelope) {
+        return Err(WebhookError::InvalidReview(error.to_string()));
+    }
+    let decoded = serde_json::from_value(request);
+    Ok(decoded.map_err(|error| Denied::unreadable(format!("the webhook cannot decode the object: {error}"))))
+}
+
+/// Runs a handler. A panic becomes a denial, so that the client learns the cause.
+async fn run<T>(handled: impl Future<Output = Result<T, Denied>>) -> Result<T, Denied> {
+    match AssertUnwindSafe(handled).catch_unwind().await {
+        Ok(result) => result,
+        Err(_) => Err(Denied::failed("the webhook panicked; see its log".to_owned())),
+    }
+}
+
+/// Answers the review of a validating webhook.
+pub(super) async fn validate<K, A, F>(
+    review: Value,
+    handler: impl FnOnce(AdmissionRequest<K>) -> F,
+) -> Result<Value, WebhookError>
+where
+    K: Resource + DeserializeOwned,
+    A: Into<Admitted>,
+    F: Future<Output = Result<A, Denied>>,
+{
+    let request = admission_request(review)?;
+    let uid = request["uid"].clone();
+    let result = match decode::<K>(request)? {
+        Ok(request) => run(async { handler(request).await.map(Into::into) }).await,
+        Err(denied) => Err(denied),
+    };
+    Ok(respond(&uid, result, None))
+}
+
+/// Answers the review of a mutating webhook.
+pub(super) async fn mutate<K, M, F>(
+    review: Value,
+    handler: impl FnOnce(K, AdmissionRequest<K>) -> F,
+) -> Result<Value, WebhookError>
+where
+    K: Resource + DeserializeOwned + Serialize,
+    M: Into<Mutated<K>>,
+    F: Future<Output = Result<M, Denied>>,
+{
+    let request = admission_request(review)?;
+    let (uid, object) = (request["uid"].clone(), request["object"].clone());
+    let mut request = match decode::<K>(request)? {
+        Ok(request) => request,
+        Err(denied) => return Ok(respond(&uid, Err(denied), None)),
+    };
+    let Some(typed) = request.object.take() else { return Ok(respond(&uid, Ok(Admitted::new()), None)) };
+    let result = run(async {
+        let failed = |error| Denied::failed(format!("the webhook cannot encode the object: {error}"));
+        let before = serde_json::to_value(&typed).map_err(failed)?;
+        let Mutated { object: changed, admitted } = handler(typed, request).await?.into();
+        let after = serde_json::to_value(&changed).map_err(failed)?;
+        Ok((patch(&object, &before, &after), admitted))
+    });
+    Ok(match result.await {
+        Ok((patch, admitted)) => respond(&uid, Ok(admitted), Some(patch)),
+        Err(denied) => respond(&uid, Err(denied), None),
+    })
+}
+
+/// Writes an AdmissionReview with a response.
+fn respond(uid: &Value, result: Result<Admitted, Denied>, patch: Option<Patch>) -> Value {
+    let response = match result {
+        Ok(Admitted { warnings }) => {
+            let mut response = json!({"uid": uid, "allowed": true});
+            if !warnings.is_empty() {
+                response["warnings"] = json!(warnings);
+            }
+            if let Some(patch) = patch.filter(|patch| !patch.0.is_empty()) {
+                response["patchType"] = json!("JSONPatch");
+                response["patch"] = json!(ByteString(json!(patch).to_string().into_bytes()));
+            }
+            response
+        }
+        Err(denied) => json!({"uid": uid, "allowed": false, "status": denied.status()}),
+    };
+    json!({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+}
