@@ -14,6 +14,8 @@ mod shards;
 pub(crate) mod signals;
 mod stages;
 mod task_group;
+#[cfg(feature = "webhooks")]
+mod webhooks;
 
 pub use added::{AddControllerError, AddedController, ManagerHandle};
 pub use error::ManagerError;
@@ -21,6 +23,8 @@ pub(crate) use optional::OptionalInformers;
 #[cfg(feature = "tls")]
 pub use options::{CertificateSource, SecureServing};
 pub use options::{ManagerOptions, RunsOn};
+#[cfg(feature = "webhooks")]
+pub use webhooks::WebhookOptions;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,6 +108,8 @@ pub struct Manager {
     gate: Option<SlotGate>,
     #[cfg(feature = "http")]
     http: HttpServers,
+    #[cfg(feature = "webhooks")]
+    webhooks: Option<webhooks::WebhookServer>,
     #[cfg(all(feature = "http", feature = "metrics"))]
     registry: Registry,
     metrics: Metrics,
@@ -183,6 +189,8 @@ impl Manager {
         Ok(Self {
             #[cfg(feature = "http")]
             http: HttpServers::bind(&options, &client)?,
+            #[cfg(feature = "webhooks")]
+            webhooks: None,
             #[cfg(all(feature = "http", feature = "metrics"))]
             registry: Registry::default(),
             options,
@@ -471,6 +479,10 @@ impl Manager {
             registry.register_collector(Box::new(crate::observe::process::ProcessCollector));
             registry
         };
+        #[cfg(feature = "webhooks")]
+        if let Some(server) = self.webhooks.take() {
+            server.start(tasks);
+        }
         self.http.start(tasks, |checks| PageState {
             #[cfg(feature = "metrics")]
             registry,

@@ -20,7 +20,7 @@ use crate::{
     observe::{
         health::Checks,
         pages::{PageState, all_pages, probe_pages},
-        serve::{Transport, listen, serve},
+        serve::{Limits, Transport, listen, serve},
     },
 };
 
@@ -185,7 +185,7 @@ fn serve_task(socket: BoundSocket, transport: Transport, router: Router) -> Task
     Box::new(move |_, stop| {
         async move {
             tracing::info!(address = %socket.address, "HTTP server started");
-            Ok(serve(socket.listener, transport, router, stop).await?)
+            Ok(serve(socket.listener, transport, router, Limits::PAGES, stop).await?)
         }
         .boxed()
     })

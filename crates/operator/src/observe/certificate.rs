@@ -144,36 +144,54 @@ impl CertificateFiles {
     fn load(&self) -> Result<Arc<ServerConfig>, CertificateError> {
         let error_in = |file: &Path, reason: String| CertificateError { file: file.to_owned(), reason };
         let read = |file: &Path| fs::read(file).map_err(|error| error_in(file, error.to_string()));
-        let of_certificate = |reason: String| error_in(&self.certificate, reason);
-        let of_key = |reason: String| error_in(&self.key, reason);
-
-        let chain = CertificateDer::pem_slice_iter(&read(&self.certificate)?)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| of_certificate("the file is not valid PEM".to_owned()))?;
-        if chain.is_empty() {
-            return Err(of_certificate("the file contains no certificate in PEM format".to_owned()));
-        }
-        // The error of the parser is omitted, because it may contain a line of the file.
-        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
-            .map_err(|_| of_key("the file contains no private key in PEM format".to_owned()))?;
-
-        // A program may link several crypto providers, so there is no default provider.
-        let key = ring::default_provider()
-            .key_provider
-            .load_private_key(key)
-            .map_err(|error| of_key(error.to_string()))?;
-        let certified = CertifiedKey::new(chain, key);
-        match certified.keys_match() {
-            Ok(()) => {}
-            Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+        config_of_pem(&read(&self.certificate)?, &read(&self.key)?).map_err(|error| match error {
+            PemError::Certificate(reason) => error_in(&self.certificate, reason),
+            PemError::Key(reason) => error_in(&self.key, reason),
+            PemError::OtherKey => {
                 let certificate = self.certificate.display();
-                return Err(of_key(format!("the key does not belong to the certificate in {certificate}")));
+                error_in(&self.key, format!("the key does not belong to the certificate in {certificate}"))
             }
-            Err(rustls::Error::InconsistentKeys(_)) => {}
-            Err(error) => return Err(of_certificate(error.to_string())),
-        }
-        server_config(certified).map_err(|error| of_certificate(error.to_string()))
+        })
     }
+}
+
+/// Reports a certificate or a key that cannot be used. The text contains no part of the key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PemError {
+    #[error("the certificate is invalid: {0}")]
+    Certificate(String),
+    #[error("the key is invalid: {0}")]
+    Key(String),
+    #[error("the key does not belong to the certificate")]
+    OtherKey,
+}
+
+/// Returns a configuration that serves a certificate chain and its key in PEM.
+pub(crate) fn config_of_pem(certificate: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, PemError> {
+    let chain = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|_| PemError::Certificate("the file is not valid PEM".to_owned()))?;
+    if chain.is_empty() {
+        return Err(PemError::Certificate("the file contains no certificate in PEM format".to_owned()));
+    }
+    // The error of the parser is omitted, because it may contain a line of the file.
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| PemError::Key("the file contains no private key in PEM format".to_owned()))?;
+    // A program may link several crypto providers, so there is no default provider.
+    let key = ring::default_provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| PemError::Key(error.to_string()))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => {}
+        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+            return Err(PemError::OtherKey);
+        }
+        Err(rustls::Error::InconsistentKeys(_)) => {}
+        Err(error) => return Err(PemError::Certificate(error.to_string())),
+    }
+    server_config(certified).map_err(|error| PemError::Certificate(error.to_string()))
 }
 
 #[cfg(test)]

@@ -23,11 +23,26 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A further connection closes the oldest connection. Idle clients can therefore not block other clients.
-const MAX_CONNECTIONS: usize = 64;
+/// The limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    connections: usize,
+    /// True if a further connection closes the oldest connection, so that idle clients cannot block other
+    /// clients. Otherwise, a further connection waits.
+    closes_oldest: bool,
+    /// Limit for receiving the head of a request, and for an idle connection.
+    header_read_timeout: Duration,
+}
 
-/// Limit for receiving the head of a request, and for an idle connection.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(60);
+impl Limits {
+    pub(crate) const PAGES: Self =
+        Self { connections: 64, closes_oldest: true, header_read_timeout: Duration::from_secs(60) };
+    /// A closed connection could fail the request of a client. A Go client closes idle connections after 90 s,
+    /// so the server waits for longer, and does not close a connection on which a client sends a request.
+    #[cfg(feature = "webhooks")]
+    pub(crate) const WEBHOOKS: Self =
+        Self { connections: 1024, closes_oldest: false, header_read_timeout: Duration::from_secs(120) };
+}
 
 /// Age limit of a connection. A slow reader can therefore not hold it indefinitely.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
@@ -60,6 +75,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     transport: Transport,
     router: Router,
+    limits: Limits,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -70,13 +86,13 @@ pub(crate) async fn serve(
             biased;
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if limits.closes_oldest || connections.len() < limits.connections => match accepted {
                 Ok((stream, _)) => {
                     by_age.retain(|connection| !connection.is_finished());
-                    if by_age.len() >= MAX_CONNECTIONS && let Some(oldest) = by_age.pop_front() {
+                    if by_age.len() >= limits.connections && let Some(oldest) = by_age.pop_front() {
                         oldest.abort();
                     }
-                    let served = serve_connection(stream, transport.clone(), router.clone(), stop.clone());
+                    let served = serve_connection(stream, transport.clone(), router.clone(), limits, stop.clone());
                     by_age.push_back(connections.spawn(served));
                 }
                 Err(error) => {
@@ -94,22 +110,33 @@ pub(crate) async fn serve(
 
 /// Completes the handshake of a TLS connection, and serves the connection. The handshake does not block
 /// other connections, because each connection has its own task.
-async fn serve_connection(stream: TcpStream, transport: Transport, router: Router, stop: CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    transport: Transport,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     match transport {
-        Transport::Plain => serve_http(stream, router, stop).await,
+        Transport::Plain => serve_http(stream, router, limits, stop).await,
         #[cfg(feature = "tls")]
         Transport::Tls(certificate) => match stop.run_until_cancelled(certificate.accept(stream)).await {
-            Some(Ok(stream)) => serve_http(stream, router, stop).await,
+            Some(Ok(stream)) => serve_http(stream, router, limits, stop).await,
             Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             None => {}
         },
     }
 }
 
-async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router, stop: CancellationToken) {
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .header_read_timeout(limits.header_read_timeout)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut served = pin!(served);
     tokio::select! {

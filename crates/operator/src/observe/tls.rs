@@ -24,6 +24,9 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum ServingCertificate {
     Files(Arc<WatchedCertificate>),
     SelfSigned(Arc<SelfSignedCertificate>),
+    /// The certificate of a Secret. Connections wait until it exists.
+    #[cfg(feature = "webhooks")]
+    Stored(tokio::sync::watch::Receiver<Option<Arc<ServerConfig>>>),
 }
 
 impl ServingCertificate {
@@ -46,6 +49,12 @@ impl ServingCertificate {
             let config = match self {
                 Self::Files(files) => files.latest().await,
                 Self::SelfSigned(certificate) => certificate.latest(),
+                #[cfg(feature = "webhooks")]
+                Self::Stored(current) => {
+                    let ended = |_| io::Error::other("the manager stops");
+                    let config = current.clone().wait_for(Option::is_some).await.map_err(ended)?.clone();
+                    config.ok_or_else(|| io::Error::other("there is no certificate"))?
+                }
             };
             TlsAcceptor::from(config).accept(stream).await
         };

@@ -1,10 +1,14 @@
 //! Webhooks: validating and mutating admission webhooks, and conversion webhooks of CRDs.
 
 mod admission;
+mod certificate;
 mod conversion;
+mod inject;
 mod patch;
 mod review;
+mod rotation;
 mod router;
+mod stored;
 
 use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc};
 
@@ -13,11 +17,15 @@ use kube_client::Resource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+pub(crate) use self::certificate::CertificateTask;
 pub use self::{
     admission::{Admitted, Denied, Mutated},
+    certificate::{SecretCertificate, WebhookCertificate},
     conversion::{Conversion, ConversionError},
+    inject::CaTarget,
     review::WebhookError,
 };
+pub use crate::manager::WebhookOptions;
 pub use kube_core::admission::{AdmissionRequest, Operation};
 
 /// Answers one review.

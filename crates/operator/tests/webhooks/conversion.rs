@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
-struct WebsiteSpec {
-    hosts: Vec<String>,
+pub(crate) struct WebsiteSpec {
+    pub(crate) hosts: Vec<String>,
 }
 
-mod v1beta1 {
+pub(crate) mod v1beta1 {
     use super::*;
 
     #[derive(Clone, Debug, Deserialize, Serialize, CustomResource, JsonSchema)]

@@ -3,3 +3,4 @@
 mod admission;
 mod conversion;
 mod http;
+mod served;

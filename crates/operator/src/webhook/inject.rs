@@ -1,0 +1,98 @@
+//! Writes the CA bundle into webhook configurations and CRDs.
+
+use json_patch_of_kube::{Patch as JsonPatch, PatchOperation, jsonptr::PointerBuf};
+use k8s_openapi::ByteString;
+use kube_client::{
+    Api, Client, Error,
+    api::{Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use serde_json::{Value, json};
+
+/// An object that contains the CA bundle of webhooks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum CaTarget {
+    /// All webhooks of a ValidatingWebhookConfiguration.
+    Validating(String),
+    /// All webhooks of a MutatingWebhookConfiguration.
+    Mutating(String),
+    /// The conversion webhook of a CRD, for example `websites.example.com`.
+    Crd(String),
+}
+
+impl CaTarget {
+    fn resource(&self) -> (ApiResource, &str) {
+        let (group, kind, plural, name) = match self {
+            Self::Validating(name) => (
+                "admissionregistration.k8s.io",
+                "ValidatingWebhookConfiguration",
+                "validatingwebhookconfigurations",
+                name,
+            ),
+            Self::Mutating(name) => (
+                "admissionregistration.k8s.io",
+                "MutatingWebhookConfiguration",
+                "mutatingwebhookconfigurations",
+                name,
+            ),
+            Self::Crd(name) => {
+                ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", name)
+            }
+        };
+        (ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural), name)
+    }
+
+    /// Returns the group, the plural name of the resource, and the name of the object.
+    pub(crate) fn parts(&self) -> (String, String, String) {
+        let (resource, name) = self.resource();
+        (resource.group, resource.plural, name.to_owned())
+    }
+}
+
+/// Writes the bundle into an object, unless it contains the bundle already.
+///
+/// # Errors
+/// Returns the error of the request. A conflict means that another client has changed the object.
+pub(super) async fn inject(client: &Client, target: &CaTarget, bundle: &str) -> Result<(), Error> {
+    let (resource, name) = target.resource();
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let object = api.get(name).await?;
+    let patch = patch(&object, bundle);
+    if patch.0.is_empty() {
+        return Ok(());
+    }
+    api.patch(name, &PatchParams::default(), &Patch::<()>::Json(patch)).await?;
+    tracing::info!(kind = resource.kind, name, "CA bundle of webhooks written");
+    Ok(())
+}
+
+/// Returns the patch that writes the bundle. It fails if the object changes in between.
+fn patch(object: &DynamicObject, bundle: &str) -> JsonPatch {
+    let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
+    let mut paths: Vec<Vec<String>> = Vec::new();
+    let own = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+    let is_old = |client_config: &Value| client_config.is_object() && client_config["caBundle"] != bundle;
+    for (index, webhook) in object.data["webhooks"].as_array().into_iter().flatten().enumerate() {
+        if is_old(&webhook["clientConfig"]) {
+            paths.push(own(&["webhooks", &index.to_string(), "clientConfig", "caBundle"]));
+        }
+    }
+    if is_old(&object.data["spec"]["conversion"]["webhook"]["clientConfig"]) {
+        paths.push(own(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]));
+    }
+    if paths.is_empty() {
+        return JsonPatch(Vec::new());
+    }
+    let version = json!(object.metadata.resource_version);
+    let path = |parts: &[String]| PointerBuf::from_tokens(parts);
+    let test = json_patch_of_kube::TestOperation {
+        path: path(&own(&["metadata", "resourceVersion"])),
+        value: version,
+    };
+    let adds = paths.iter().map(|parts| {
+        let add = json_patch_of_kube::AddOperation { path: path(parts), value: bundle.clone() };
+        PatchOperation::Add(add)
+    });
+    JsonPatch(std::iter::once(PatchOperation::Test(test)).chain(adds).collect())
+}

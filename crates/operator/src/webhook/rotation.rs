@@ -1,0 +1,119 @@
+//! `Rotation`: decides when the certificate of webhooks is replaced, so that no request is refused.
+//!
+//! kube-apiserver verifies a webhook with the CA bundle in its configuration, which it reads from a cache. A new
+//! certificate is therefore published in the bundles first, and is served only later:
+//!
+//! 1. `Publish`: create the next certificate. The bundle contains both.
+//! 2. `Promote`: serve the next certificate. The bundle still contains both, because some replicas still serve
+//!    the old one.
+//! 3. `Retire`: the bundle contains only the current certificate.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The times of a rotation, stored with the certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Rotation {
+    /// When the current certificate was created.
+    pub(super) created: Timestamp,
+    pub(super) stage: Stage,
+    /// When the stage began.
+    pub(super) since: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Stage {
+    /// There is one certificate.
+    Stable,
+    /// The next certificate is in the bundle, and is not served.
+    Published,
+    /// The current certificate is served, and the bundle also contains the previous one.
+    Promoted,
+}
+
+/// A change of the certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Replaces the certificate immediately, because it expired. Requests fail until then.
+    Replace,
+    Publish,
+    Promote,
+    Retire,
+}
+
+/// The durations of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    /// How long a certificate is valid.
+    pub(super) validity: Duration,
+    /// How long the stages `Published` and `Promoted` last.
+    pub(super) overlap: Duration,
+}
+
+impl Rotation {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { created: now, stage: Stage::Stable, since: now }
+    }
+
+    /// Returns the step that is due. `is_injected` tells whether all configurations contain the bundle: until
+    /// then, the certificates must not change.
+    pub(super) fn due(&self, schedule: Schedule, now: Timestamp, is_injected: bool) -> Option<Step> {
+        let passed = |since: Timestamp, time: Duration| {
+            now.duration_since(since) >= SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)
+        };
+        let overlapped = || is_injected && passed(self.since, schedule.overlap);
+        match self.stage {
+            Stage::Stable | Stage::Promoted if passed(self.created, schedule.validity) => Some(Step::Replace),
+            Stage::Stable => {
+                (is_injected && passed(self.created, schedule.validity / 3 * 2)).then_some(Step::Publish)
+            }
+            Stage::Published => overlapped().then_some(Step::Promote),
+            Stage::Promoted => overlapped().then_some(Step::Retire),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const SCHEDULE: Schedule = Schedule { validity: Duration::from_secs(300 * 3600), overlap: HOUR };
+
+    fn after(hours: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        let mut rotation = Rotation::new(after(0));
+        assert_eq!(rotation.due(SCHEDULE, after(199), true), None);
+        assert_eq!(rotation.due(SCHEDULE, after(200), true), Some(Step::Publish));
+        assert_eq!(rotation.due(SCHEDULE, after(200), false), None);
+        (rotation.stage, rotation.since) = (Stage::Published, after(200));
+        assert_eq!(rotation.due(SCHEDULE, after(200), true), None);
+        assert_eq!(rotation.due(SCHEDULE, after(201), false), None);
+        assert_eq!(rotation.due(SCHEDULE, after(201), true), Some(Step::Promote));
+        (rotation.created, rotation.stage, rotation.since) = (after(200), Stage::Promoted, after(201));
+        assert_eq!(rotation.due(SCHEDULE, after(201), true), None);
+        assert_eq!(rotation.due(SCHEDULE, after(202), true), Some(Step::Retire));
+        assert_eq!(rotation.due(SCHEDULE, after(500), false), Some(Step::Replace));
+    }
+
+    proptest! {
+        /// A clock that jumps back delays a step, and never causes one.
+        #[test]
+        fn clock_before_the_last_step_causes_no_step(created in 0..1000_i64, back in 1..1000_i64) {
+            for stage in [Stage::Stable, Stage::Published, Stage::Promoted] {
+                let rotation = Rotation { created: after(created), stage, since: after(created) };
+                prop_assert_eq!(rotation.due(SCHEDULE, after(created - back), true), None);
+            }
+        }
+    }
+}

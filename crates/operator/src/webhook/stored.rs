@@ -1,0 +1,171 @@
+//! `Stored`: the certificates of webhooks in a Secret.
+
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+
+use super::rotation::{Rotation, Schedule, Stage, Step};
+
+/// The annotation that contains the [`Rotation`].
+const ROTATION: &str = "kube-informer.dev/certificate-rotation";
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) certificate: String,
+    key: Key,
+}
+
+/// A private key. Its debug text contains no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Key(pub(super) String);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// The contents of the Secret. The certificates are self-signed, so each one is also the CA that verifies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// The certificate that is served: `tls.crt` and `tls.key`.
+    pub(super) current: Pair,
+    /// The certificate that is served after `Promote`: `next.crt` and `next.key`.
+    next: Option<Pair>,
+    /// The certificates with which clients verify the webhooks: `ca.crt`.
+    pub(super) bundle: String,
+    pub(super) rotation: Rotation,
+}
+
+impl Pair {
+    /// Creates a certificate that is valid for these names, from yesterday, because clocks differ.
+    pub(super) fn create(names: &[String], now: Timestamp, schedule: Schedule) -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        if let Some(name) = names.first() {
+            params.distinguished_name.push(DnType::CommonName, name.as_str());
+        }
+        let today = now.to_zoned(TimeZone::UTC).date();
+        let days = i64::try_from(schedule.validity.as_secs().div_ceil(24 * 3600)).unwrap_or(i64::MAX);
+        let end = today.checked_add((days.saturating_add(1)).days()).unwrap_or(jiff::civil::Date::MAX);
+        let start = today.yesterday().unwrap_or(today);
+        let date = |date: jiff::civil::Date| {
+            date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+        };
+        (params.not_before, params.not_after) = (date(start), date(end));
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.pem();
+        Ok(Self { certificate, key: Key(key.serialize_pem()) })
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key.0
+    }
+}
+
+impl Stored {
+    pub(super) fn new(current: Pair, now: Timestamp) -> Self {
+        let bundle = current.certificate.clone();
+        Self { current, next: None, bundle, rotation: Rotation::new(now) }
+    }
+
+    /// Reads a Secret. Returns `None` if it lacks a field, for example because it was created empty.
+    pub(super) fn read(secret: &Secret) -> Option<Self> {
+        let data = secret.data.as_ref()?;
+        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+        let pair = |name: &str| {
+            let (certificate, key) = (text(&format!("{name}.crt"))?, text(&format!("{name}.key"))?);
+            Some(Pair { certificate, key: Key(key) })
+        };
+        let annotation = secret.metadata.annotations.as_ref()?.get(ROTATION)?;
+        let rotation = serde_json::from_str(annotation).ok()?;
+        Some(Self { current: pair("tls")?, next: pair("next"), bundle: text("ca.crt")?, rotation })
+    }
+
+    /// Writes the contents into a Secret, and keeps its metadata.
+    pub(super) fn write(&self, secret: &mut Secret) {
+        let mut data = vec![
+            ("tls.crt", self.current.certificate.as_str()),
+            ("tls.key", self.current.key()),
+            ("ca.crt", self.bundle.as_str()),
+        ];
+        if let Some(next) = &self.next {
+            data.extend([("next.crt", next.certificate.as_str()), ("next.key", next.key())]);
+        }
+        let bytes = |(key, text): (&str, &str)| (key.to_owned(), ByteString(text.as_bytes().to_vec()));
+        secret.data = Some(data.into_iter().map(bytes).collect());
+        secret.type_ = Some("kubernetes.io/tls".to_owned());
+        let rotation = serde_json::json!(self.rotation).to_string();
+        secret.metadata.annotations.get_or_insert_default().insert(ROTATION.to_owned(), rotation);
+    }
+
+    /// Returns the contents after a step. `create` creates a certificate.
+    ///
+    /// # Errors
+    /// Returns the error of `create`.
+    pub(super) fn after(
+        &self,
+        step: Step,
+        now: Timestamp,
+        create: impl FnOnce() -> Result<Pair, rcgen::Error>,
+    ) -> Result<Self, rcgen::Error> {
+        let (current, created) = (self.current.clone(), self.rotation.created);
+        let bundle = |pairs: [&Pair; 2]| pairs.map(|pair| pair.certificate.as_str()).concat();
+        Ok(match (step, &self.next) {
+            (Step::Publish, _) => {
+                let next = create()?;
+                let bundle = bundle([&current, &next]);
+                let rotation = Rotation { created, stage: Stage::Published, since: now };
+                Self { current, next: Some(next), bundle, rotation }
+            }
+            (Step::Promote, Some(next)) => {
+                let rotation = Rotation { created: self.rotation.since, stage: Stage::Promoted, since: now };
+                Self { current: next.clone(), next: None, bundle: bundle([next, &current]), rotation }
+            }
+            (Step::Retire, _) => Self {
+                bundle: current.certificate.clone(),
+                current,
+                next: None,
+                rotation: Rotation { created, stage: Stage::Stable, since: now },
+            },
+            // Without the next certificate, someone has changed the Secret.
+            (Step::Replace | Step::Promote, _) => Self::new(create()?, now),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn bundle_always_contains_the_served_certificates() {
+        let schedule = Schedule { validity: Duration::from_secs(3600), overlap: Duration::from_secs(60) };
+        let now = Timestamp::UNIX_EPOCH;
+        let create = || Pair::create(&["web.shop.svc".to_owned()], now, schedule);
+        let first = Stored::new(create().unwrap(), now);
+        let published = first.after(Step::Publish, now, create).unwrap();
+        assert_eq!(published.current, first.current);
+        let promoted = published.after(Step::Promote, now, create).unwrap();
+        assert_ne!(promoted.current, first.current);
+        let retired = promoted.after(Step::Retire, now, create).unwrap();
+        for (stored, served) in [
+            (&first, vec![&first.current]),
+            (&published, vec![&first.current]),
+            (&promoted, vec![&first.current, &promoted.current]),
+            (&retired, vec![&promoted.current]),
+        ] {
+            assert!(served.iter().all(|pair| stored.bundle.contains(&pair.certificate)));
+            let mut secret = Secret::default();
+            stored.write(&mut secret);
+            assert_eq!(Stored::read(&secret).as_ref(), Some(stored));
+            assert!(!format!("{stored:?}").contains("PRIVATE KEY"));
+        }
+        assert_eq!(retired.bundle, promoted.current.certificate);
+        // The bundle contains the next certificate before a replica serves it.
+        assert!(published.bundle.contains(&promoted.current.certificate));
+        assert_eq!(Stored::read(&Secret::default()), None);
+    }
+}

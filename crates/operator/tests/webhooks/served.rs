@@ -1,0 +1,198 @@
+//! Webhooks that a manager serves over HTTPS, with a certificate in a Secret.
+
+use std::{future::pending, time::Duration};
+
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{ConfigMap, Secret},
+};
+use kube::CustomResourceExt;
+use kube_client::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
+use kube_operator::{
+    Action, Controller, Failure, Manager, ManagerOptions, Request,
+    webhook::{
+        AdmissionRequest, CaTarget, Conversion, Denied, SecretCertificate, WebhookCertificate,
+        WebhookOptions, Webhooks,
+    },
+};
+use kube_testserver::Server;
+use serde_json::{Value, json};
+use tokio::{task::JoinSet, time::sleep};
+
+use crate::conversion::{Website, v1beta1};
+
+const CRD: &str = "websites.example.com";
+
+fn webhooks() -> Webhooks {
+    Webhooks::new()
+        .validate("/validate", |request: AdmissionRequest<ConfigMap>| async move {
+            if request.name == "denied" { Err(Denied::new("this name is reserved")) } else { Ok(()) }
+        })
+        .convert("/convert", Conversion::<Website>::new().version::<v1beta1::Website>())
+}
+
+fn client_config(path: &str) -> Value {
+    json!({"service": {"namespace": "default", "name": "web", "path": path, "port": 443}})
+}
+
+/// Creates the CRD, and a configuration whose webhook denies some ConfigMaps. Neither has a CA bundle yet.
+fn install(server: &Server) {
+    let crds = vec![v1beta1::Website::crd(), Website::crd()];
+    let mut crd = serde_json::to_value(kube::core::crd::merge_crds(crds, "v1").unwrap()).unwrap();
+    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": client_config("/convert")
+    }});
+    server.create(&crd).unwrap();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "names"},
+        "webhooks": [{
+            "name": "names.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": client_config("/validate"),
+            "rules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+                "operations": ["CREATE", "DELETE"]
+            }]
+        }]
+    });
+    server.create(&configuration).unwrap();
+}
+
+fn certificate() -> SecretCertificate {
+    let targets = [CaTarget::Validating("names".into()), CaTarget::Crd(CRD.into())];
+    SecretCertificate::new("default", "web-certificate", "web", targets)
+}
+
+/// Creates a manager that serves the webhooks of the Service `web`.
+fn manager(server: &Server, certificate: SecretCertificate) -> Manager {
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
+    let certificate = WebhookCertificate::Secret(certificate);
+    let options = WebhookOptions { bind_address: ([127, 0, 0, 1], 0).into(), certificate };
+    manager.serve_webhooks(webhooks(), options).unwrap();
+    server.service_address("default", "web", manager.local_webhook_address().unwrap());
+    manager
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.to_owned());
+    object
+}
+
+#[tokio::test]
+async fn cache_that_needs_the_conversion_webhook_is_synced() {
+    let server = Server::new();
+    install(&server);
+    let old = json!({
+        "apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "a"},
+        "spec": {"hosts": ["a.example.com"]}
+    });
+    server.create(&old).unwrap();
+    let mut manager = manager(&server, certificate());
+    let websites = manager.factory().informer::<v1beta1::Website>().unwrap();
+    let (sender, mut hosts) = tokio::sync::mpsc::channel(8);
+    manager.add_controller(Controller::new(&websites), move |request: Request<v1beta1::Website>| {
+        let sender = sender.clone();
+        async move {
+            let website = request.object.present().expect("an object");
+            sender.send(website.spec.host.clone()).await.map_err(Failure::from)?;
+            Ok::<_, Failure>(Action::AwaitChange)
+        }
+    });
+    let running = tokio::spawn(manager.run(pending()));
+    assert_eq!(hosts.recv().await.unwrap(), "a.example.com");
+
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.service(), "default"));
+    let error = api.create(&PostParams::default(), &config_map("denied")).await.unwrap_err().to_string();
+    assert!(error.contains("denied the request: this name is reserved"), "{error}");
+    api.create(&PostParams::default(), &config_map("permitted")).await.unwrap();
+    running.abort();
+}
+
+/// Two replicas serve the webhooks in turn, while certificates change in quick succession.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_refuse_no_request() {
+    let server = Server::new();
+    install(&server);
+    let certificate = SecretCertificate {
+        validity: Duration::from_secs(6),
+        overlap: Duration::from_millis(600),
+        ..certificate()
+    };
+    let manager = manager(&server, certificate);
+    let running = tokio::spawn(manager.run(pending()));
+    let client = Client::new(server.service(), "default");
+    let secrets = Api::<Secret>::default_namespaced(client.clone());
+    let served = async || {
+        let secret = secrets.get_opt("web-certificate").await.unwrap();
+        secret.and_then(|secret| secret.data?.get("tls.crt").cloned())
+    };
+    while served().await.is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    let create = PostParams { dry_run: true, ..PostParams::default() };
+    // The first request waits for the CA bundle.
+    while api.create(&create, &config_map("first")).await.is_err() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut writers = JoinSet::new();
+    for writer in 0..4 {
+        let (api, create) = (api.clone(), create.clone());
+        writers.spawn(async move {
+            for number in 0.. {
+                api.create(&create, &config_map(&format!("{writer}-{number}"))).await.unwrap();
+            }
+        });
+    }
+    let mut certificates = vec![served().await];
+    while certificates.len() < 4 {
+        let current = served().await;
+        if certificates.last() != Some(&current) {
+            certificates.push(current);
+        }
+        tokio::select! {
+            () = sleep(Duration::from_millis(20)) => {}
+            failed = writers.join_next() => panic!("{failed:?}"),
+        }
+    }
+    running.abort();
+}
+
+#[tokio::test]
+async fn deleted_secret_and_removed_bundle_are_restored() {
+    let server = Server::new();
+    install(&server);
+    // With a short overlap, the manager checks the objects often.
+    let certificate = SecretCertificate { overlap: Duration::from_millis(400), ..certificate() };
+    let running = tokio::spawn(manager(&server, certificate).run(pending()));
+    let client = Client::new(server.service(), "default");
+    let secrets = Api::<Secret>::default_namespaced(client.clone());
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    let create = PostParams { dry_run: true, ..PostParams::default() };
+    while api.create(&create, &config_map("first")).await.is_err() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    secrets.delete("web-certificate", &DeleteParams::default()).await.unwrap();
+    let patch = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let patch: json_patch_of_kube::Patch = serde_json::from_value(patch).unwrap();
+    let configurations =
+        Api::<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration>::all(Client::new(
+            server.service(),
+            "default",
+        ));
+    configurations
+        .patch("names", &Default::default(), &kube_client::api::Patch::<()>::Json(patch))
+        .await
+        .unwrap();
+    while secrets.get_opt("web-certificate").await.unwrap().is_none()
+        || api.create(&create, &config_map("again")).await.is_err()
+    {
+        sleep(Duration::from_millis(10)).await;
+    }
+    running.abort();
+}
