@@ -481,7 +481,7 @@ impl Manager {
         };
         #[cfg(feature = "webhooks")]
         if let Some(server) = self.webhooks.take() {
-            server.start(tasks);
+            server.start(tasks, &self.metrics);
         }
         self.http.start(tasks, |checks| PageState {
             #[cfg(feature = "metrics")]

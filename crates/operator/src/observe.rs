@@ -28,6 +28,8 @@ pub(crate) mod serve;
 pub(crate) mod tls;
 #[cfg(any(feature = "http", feature = "metrics"))]
 mod view;
+#[cfg(all(feature = "metrics", feature = "webhooks"))]
+mod webhook_requests;
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use no_metrics as metrics;

@@ -10,6 +10,7 @@ use crate::{
     Leadership,
     observe::{
         certificate::WatchedCertificate,
+        metrics::Metrics,
         serve::{Limits, Transport, listen, serve},
         tls::ServingCertificate,
     },
@@ -97,9 +98,9 @@ impl Manager {
 
 impl WebhookServer {
     /// Starts the server, and the task that renews its certificate.
-    pub(super) fn start(self, tasks: &mut TaskGroup) {
+    pub(super) fn start(self, tasks: &mut TaskGroup, metrics: &Metrics) {
         let Self { listener, address, certificate, task, webhooks } = self;
-        let router = webhooks.router();
+        let router = counted(&webhooks, metrics);
         let serve_task = Box::new(move |_, stop| {
             async move {
                 tracing::info!(%address, ?webhooks, "webhook server started");
@@ -113,4 +114,14 @@ impl WebhookServer {
             tasks.spawn("the certificate of the webhooks".to_owned(), Leadership::always(), renew);
         }
     }
+}
+
+#[cfg(feature = "metrics")]
+fn counted(webhooks: &Webhooks, metrics: &Metrics) -> axum::Router {
+    metrics.webhooks.count(webhooks.router(), webhooks.paths().map(str::to_owned))
+}
+
+#[cfg(not(feature = "metrics"))]
+fn counted(webhooks: &Webhooks, _: &Metrics) -> axum::Router {
+    webhooks.router()
 }

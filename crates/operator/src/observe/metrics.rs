@@ -15,6 +15,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+#[cfg(feature = "webhooks")]
+use super::webhook_requests::WebhookMetrics;
 use super::{ReconcileResult, requests::RequestMetrics};
 
 type ControllerName = Arc<str>;
@@ -34,6 +36,8 @@ pub(crate) struct Metrics {
     reconcile_seconds: Histograms<1>,
     queue_seconds: Histograms<2>,
     work_seconds: Histograms<2>,
+    #[cfg(feature = "webhooks")]
+    pub(crate) webhooks: WebhookMetrics,
 }
 
 impl Default for Metrics {
@@ -48,6 +52,8 @@ impl Default for Metrics {
             reconcile_seconds: Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS_SECONDS)),
             queue_seconds: Family::new_with_constructor(work_queue_histogram),
             work_seconds: Family::new_with_constructor(work_queue_histogram),
+            #[cfg(feature = "webhooks")]
+            webhooks: WebhookMetrics::default(),
         }
     }
 }
@@ -80,7 +86,11 @@ impl Metrics {
             reconcile_seconds,
             queue_seconds,
             work_seconds,
+            #[cfg(feature = "webhooks")]
+            webhooks,
         } = self.clone();
+        #[cfg(feature = "webhooks")]
+        webhooks.register(registry);
         requests.register(registry);
         registry.register("controller_runtime_reconcile", "Reconciles, by result", reconciles);
         registry.register("controller_runtime_reconcile_errors", "Failed reconciles", errors);

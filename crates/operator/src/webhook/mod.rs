@@ -158,6 +158,11 @@ impl Webhooks {
         self
     }
 
+    /// Returns the paths of the webhooks.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.handlers.keys().map(String::as_str)
+    }
+
     /// Answers a review. Tests call this function, for example as the handler of
     /// `kube_testserver::Server::webhook_handler`.
     ///

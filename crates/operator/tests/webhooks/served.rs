@@ -123,7 +123,9 @@ async fn renewals_refuse_no_request() {
         overlap: Duration::from_millis(600),
         ..certificate()
     };
+    let mut registry = kube_operator::prometheus_client::registry::Registry::default();
     let manager = manager(&server, certificate);
+    manager.register_metrics(&mut registry);
     let running = tokio::spawn(manager.run(pending()));
     let client = Client::new(server.service(), "default");
     let secrets = Api::<Secret>::default_namespaced(client.clone());
@@ -159,6 +161,15 @@ async fn renewals_refuse_no_request() {
             () = sleep(Duration::from_millis(20)) => {}
             failed = writers.join_next() => panic!("{failed:?}"),
         }
+    }
+    let mut text = String::new();
+    kube_operator::prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/validate\"} ",
+        "controller_runtime_webhook_requests_in_flight{webhook=\"/validate\"} ",
+        "controller_runtime_webhook_latency_seconds_count{webhook=\"/validate\"} ",
+    ] {
+        assert!(text.contains(line), "{line} is missing in\n{text}");
     }
     running.abort();
 }
