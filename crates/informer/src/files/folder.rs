@@ -17,7 +17,16 @@ pub(crate) struct LockedFolder {
     folder: PathBuf,
     path: PathBuf,
     temporary: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for LockedFolder {
+    /// Unlocks the file. A close is not sufficient: another thread may start a process at this moment, which
+    /// has a copy of the descriptor until it executes its program.
+    fn drop(&mut self) {
+        // After a failure, the close unlocks the file.
+        let _unlocked = self.lock.unlock();
+    }
 }
 
 /// The reason for which no file is read or written.
@@ -48,7 +57,7 @@ impl LockedFolder {
             folder: folder.to_owned(),
             path: folder.join(format!("{name}.{extension}")),
             temporary: folder.join(format!("{name}.tmp")),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -180,6 +189,18 @@ pub(crate) fn is_secrets(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dropped_folder_is_unlocked_despite_an_inherited_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let locked = LockedFolder::lock(folder.path(), "pods", "snapshot").unwrap();
+        let second = LockedFolder::lock(folder.path(), "pods", "snapshot");
+        assert!(matches!(second, Err(StorageError::Locked)));
+        // A process that starts has such a copy until it executes its program.
+        let _inherited = locked.lock.try_clone().unwrap();
+        drop(locked);
+        assert!(LockedFolder::lock(folder.path(), "pods", "snapshot").is_ok());
+    }
 
     #[test]
     fn only_paths_of_core_secrets_are_secrets() {
