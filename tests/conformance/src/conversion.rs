@@ -7,11 +7,14 @@ use super::custom::Custom;
 use super::place::Place;
 use super::values::{items, version};
 use super::webhook_server::WebhookServer;
+use super::webhooks::patch;
 
 checks! {
     "A conversion webhook converts objects between the requested version and the storage version.":
         conversion_applies_to_reads_and_writes, conversion_applies_to_lists_and_watches,
         conversion_restores_metadata;
+    "An admission webhook receives objects in the version of its rule.":
+        conversion_applies_to_admission_webhooks;
     "If a conversion webhook fails, the request fails.":
         conversion_failure_fails_the_request, conversion_result_is_checked;
 }
@@ -115,6 +118,34 @@ async fn conversion_restores_metadata(place: Place) -> Result<()> {
     let read = place.admin().get(&kind.one("metadata")).await?.ok()?;
     let metadata = &read["metadata"];
     ensure!(metadata["labels"] == json!({"to": "v1"}) && metadata.get("finalizers").is_none(), "{read}");
+    Ok(())
+}
+
+async fn conversion_applies_to_admission_webhooks(place: Place) -> Result<()> {
+    let respond = |path: &str, request: &Value| match path {
+        "admit" => patch(&json!([{"op": "replace", "path": "/spec/v2", "value": "changed"}])),
+        _ => convert(path, request),
+    };
+    let Some(hooks) = WebhookServer::start(&place, respond).await? else { return Ok(()) };
+    let kind = install(&place, &hooks).await?;
+    let rule =
+        json!({"apiGroups": [kind.group], "apiVersions": ["v2"], "resources": ["*"], "operations": ["*"]});
+    hooks.install("Mutating", vec![hooks.webhook("admit", json!({"rules": [rule]}))]).await?;
+    let reviewed = || hooks.received().into_iter().rfind(|request| request["path"] == "admit");
+
+    let created = kind.create("a", json!({"v1": "x"})).await?;
+    ensure!(created["spec"] == json!({"v1": "changed"}), "{created}");
+    ensure!(created["apiVersion"] == format!("{}/v1", kind.group), "{created}");
+    let request = reviewed().unwrap_or_default();
+    ensure!(request["object"]["spec"] == json!({"v2": "x"}), "{request}");
+    ensure!(request["object"]["apiVersion"] == format!("{}/v2", kind.group), "{request}");
+    ensure!(request["kind"]["version"] == "v2" && request["requestKind"]["version"] == "v1", "{request}");
+
+    let patched = place.admin().patch(&kind.one("a"), &json!({"spec": {"v1": "y"}})).await?.ok()?;
+    ensure!(patched["spec"] == json!({"v1": "changed"}), "{patched}");
+    let request = reviewed().unwrap_or_default();
+    ensure!(request["object"]["spec"] == json!({"v2": "y"}), "{request}");
+    ensure!(request["oldObject"]["spec"] == json!({"v2": "changed"}), "{request}");
     Ok(())
 }
 

@@ -36,7 +36,8 @@ fn allow(_: &str, _: &Value) -> Value {
     json!({"allowed": true})
 }
 
-fn patch(operations: &Value) -> Value {
+/// Returns a response that permits a request, with a JSON patch.
+pub(super) fn patch(operations: &Value) -> Value {
     let patch = BASE64_STANDARD.encode(operations.to_string());
     json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
 }

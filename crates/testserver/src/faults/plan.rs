@@ -114,7 +114,6 @@ impl FaultPlan {
     }
 
     /// Sets the fraction of requests that get a fault, from 0.0 to 1.0. NaN counts as 0.0. Default: 0.1.
-    #[must_use]
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = if rate.is_nan() { 0.0 } else { rate };
         self
@@ -122,7 +121,6 @@ impl FaultPlan {
 
     /// Restricts the plan to the requests that `matches` selects. The plan does not count other
     /// requests.
-    #[must_use]
     pub fn only(mut self, matches: RequestMatch) -> Self {
         self.scope = matches;
         self
@@ -134,7 +132,6 @@ impl FaultPlan {
     /// The parameters of a fault are upper bounds, and the plan draws each value between zero and the
     /// bound. This applies to frames, bytes, durations, revisions, and clock jumps in both directions.
     /// The `bump` of a restore is used unchanged.
-    #[must_use]
     pub fn fault(mut self, weight: u32, matches: RequestMatch, fault: Fault) -> Self {
         self.faults.push(WeightedFault { weight, matches, fault });
         self

@@ -16,6 +16,7 @@ impl fmt::Debug for Predicate {
 
 /// Selects requests. A request must match every condition that is set.
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct RequestMatch {
     verb: Option<Verb>,
     group: Option<String>,
@@ -40,14 +41,12 @@ impl RequestMatch {
     }
 
     /// Adds the condition that the request is for this API group. The core group is the empty text.
-    #[must_use]
     pub fn group(mut self, group: &str) -> Self {
         self.group = Some(group.into());
         self
     }
 
     /// Adds the condition that the request is for this resource, by its plural name such as `pods`.
-    #[must_use]
     pub fn resource(mut self, plural: &str) -> Self {
         self.resource = Some(plural.into());
         self
@@ -55,14 +54,12 @@ impl RequestMatch {
 
     /// Adds the condition that the request is for this subresource, such as `status`. An empty name
     /// selects requests for the object itself.
-    #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
     /// Adds the condition that the path of the request contains this namespace.
-    #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
         self
@@ -71,14 +68,12 @@ impl RequestMatch {
     /// Adds the condition that the path of the request contains this object name. The path of a create
     /// contains no name. A create matches only if the server
     /// [records bodies](crate::ServerBuilder::record_bodies) and the body contains the name.
-    #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// Adds the condition that a query parameter has this value, for example `resourceVersion` = `7`.
-    #[must_use]
     pub fn parameter(mut self, name: &str, value: &str) -> Self {
         self.parameters.push((name.into(), Some(value.into())));
         self
@@ -86,7 +81,6 @@ impl RequestMatch {
 
     /// Adds the condition that the request has this query parameter, with any value. For example,
     /// `continue` selects the pages after the first page.
-    #[must_use]
     pub fn with_parameter(mut self, name: &str) -> Self {
         self.parameters.push((name.into(), None));
         self
@@ -94,21 +88,18 @@ impl RequestMatch {
 
     /// Adds the condition that the request is for the resource of this type, such as `ConfigMap`.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn kind<K: kube_core::Resource<DynamicType: Default>>(self) -> Self {
         let dynamic = K::DynamicType::default();
         self.group(&K::group(&dynamic)).resource(&K::plural(&dynamic))
     }
 
     /// Adds the condition that the authenticated user has this name.
-    #[must_use]
     pub fn user(self, name: &str) -> Self {
         let name = name.to_owned();
         self.when(move |request| request.user.as_ref() == Some(&name))
     }
 
     /// Adds the condition that the header `User-Agent` contains this text.
-    #[must_use]
     pub fn user_agent(self, text: &str) -> Self {
         let text = text.to_owned();
         self.when(move |request| request.user_agent.as_ref().is_some_and(|agent| agent.contains(&text)))
@@ -118,7 +109,6 @@ impl RequestMatch {
     ///
     /// The function must be fast. It may read the server, its faults and its journal. If it captures the
     /// `Server` that holds the fault, that server stays in memory until the fault is removed.
-    #[must_use]
     pub fn when(mut self, predicate: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.predicates.push(Predicate(Arc::new(predicate)));
         self

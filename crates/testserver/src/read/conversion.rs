@@ -43,10 +43,30 @@ pub(crate) async fn to_storage(
     kind: &Kind,
     (object, managers): (&Object, &Managers),
 ) -> Result<Option<Object>, Status> {
-    let Some(config) = kind.conversion_webhook() else { return Ok(None) };
-    let objects = vec![whole(object, managers)];
-    let converted = Box::pin(convert(shared, kind, config, objects, &kind.storage_version)).await?;
-    Ok(converted.into_iter().next().map(|object| Parsed::new(object).object))
+    if kind.conversion_webhook().is_none() {
+        return Ok(None);
+    }
+    let converted = to_version(shared, kind, whole(object, managers), &kind.storage_version).await?;
+    Ok(Some(Parsed::new(converted).object))
+}
+
+/// Converts an object to a version. Without a conversion webhook, changes only its `apiVersion`.
+///
+/// # Errors
+/// Returns 500 if the webhook fails.
+pub(crate) async fn to_version(
+    shared: &Shared,
+    kind: &Kind,
+    mut object: Object,
+    version: &str,
+) -> Result<Object, Status> {
+    let wanted = json!(group_version(&kind.group, version));
+    let Some(config) = kind.conversion_webhook().filter(|_| object.get("apiVersion") != Some(&wanted)) else {
+        object.insert("apiVersion".into(), wanted);
+        return Ok(object);
+    };
+    let converted = Box::pin(convert(shared, kind, config, vec![object], version)).await?;
+    Ok(converted.into_iter().next().unwrap_or_default())
 }
 
 async fn convert(

@@ -13,6 +13,7 @@ use crate::wire::names::NameRule;
 /// `2` has the version v2.
 struct Row(&'static str, &'static str, &'static str, &'static str, &'static str);
 
+const FLOWCONTROL: &str = "flowcontrol.apiserver.k8s.io";
 const APPS: &str = "apps";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
@@ -56,14 +57,8 @@ const TABLE: &[Row] = &[
     Row("coordination.k8s.io", "leases", "Lease", "", "uv"),
     Row("discovery.k8s.io", "endpointslices", "EndpointSlice", "", "g"),
     Row("events.k8s.io", "events", "Event", "ev", "ur"),
-    Row("flowcontrol.apiserver.k8s.io", "flowschemas", "FlowSchema", "", "csg"),
-    Row(
-        "flowcontrol.apiserver.k8s.io",
-        "prioritylevelconfigurations",
-        "PriorityLevelConfiguration",
-        "",
-        "csg",
-    ),
+    Row(FLOWCONTROL, "flowschemas", "FlowSchema", "", "csg"),
+    Row(FLOWCONTROL, "prioritylevelconfigurations", "PriorityLevelConfiguration", "", "csg"),
     Row(NETWORKING, "ingressclasses", "IngressClass", "", "cg"),
     Row(NETWORKING, "ingresses", "Ingress", "ing", "sg"),
     Row(NETWORKING, "ipaddresses", "IPAddress", "ip", "c"),

@@ -61,16 +61,10 @@ fn version(
     if matches(&kind.version) {
         return Some(kind.version.clone());
     }
-    let is_equivalent = |other: &&Kind| {
-        other.group == kind.group && other.plural == kind.plural && other.version != kind.version
-    };
-    let mut others = state.registry.kinds().filter(is_equivalent);
-    let found = if text(spec, "matchPolicy") == "Exact" {
-        None
-    } else {
-        others.find(|other| matches(&other.version))
-    };
-    found.map(|other| other.version.clone())
+    let is_same = |other: &&Kind| other.group == kind.group && other.plural == kind.plural;
+    let mut others =
+        state.registry.kinds().filter(|other| is_same(other) && text(spec, "matchPolicy") != "Exact");
+    others.find(|other| matches(&other.version)).map(|other| other.version.clone())
 }
 
 fn is_match(rule: &Value, kind: &Kind, version: &str, operation: Operation, subresource: &str) -> bool {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::access::users::User;
 use crate::encoding::scale::Scale;
+use crate::read::conversion;
 use crate::schemas::kinds::kind::group_version;
 use crate::status::Status;
 use crate::wire::names;
@@ -16,7 +17,16 @@ use crate::write::admission::hook::Hook;
 use crate::write::json_patch::JsonPatch;
 
 impl Admission<'_> {
-    pub(super) fn review(&self, hook: &Hook, object: Option<&Object>, old: Option<&Object>) -> Value {
+    /// Returns the review for a webhook.
+    ///
+    /// # Errors
+    /// Returns 500 if the conversion webhook of the CRD fails.
+    pub(super) async fn review(
+        &self,
+        hook: &Hook,
+        object: Option<&Object>,
+        old: Option<&Object>,
+    ) -> Result<Value, Status> {
         let (kind, caller) = (self.target.kind(), self.caller);
         let resource =
             |version: &str| json!({"group": kind.group, "version": version, "resource": kind.plural});
@@ -37,22 +47,28 @@ impl Admission<'_> {
             "requestKind": object_kind(&kind.version), "requestResource": resource(&kind.version),
             "requestSubResource": subresource, "options": options,
             "userInfo": {"username": name, "uid": uid, "groups": groups, "extra": extra},
-            "object": self.shown(hook, object), "oldObject": self.shown(hook, old),
+            "object": self.shown(hook, object).await?, "oldObject": self.shown(hook, old).await?,
         });
-        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
+        Ok(json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}))
     }
 
     /// Returns the object that a client of the subresource reads, in the version that the webhook expects.
-    pub(super) fn shown(&self, hook: &Hook, object: Option<&Object>) -> Value {
-        let Some(object) = object else { return Value::Null };
+    ///
+    /// # Errors
+    /// See [`Admission::review`].
+    pub(super) async fn shown(&self, hook: &Hook, object: Option<&Object>) -> Result<Value, Status> {
+        let Some(object) = object else { return Ok(Value::Null) };
         if let Some(paths) = self.scale() {
-            return Scale::of(object, paths).json();
+            return Ok(Scale::of(object, paths).json());
         }
-        let mut object = object.clone();
-        let [group, version, kind] = self.object_kind(&hook.version);
+        let (mut object, target) = (object.clone(), self.target.kind());
+        let [group, version, kind] = self.object_kind(&target.version);
         object.insert("apiVersion".into(), json!(group_version(group, version)));
         object.insert("kind".into(), json!(kind));
-        Value::Object(object)
+        if hook.version != target.version {
+            object = conversion::to_version(self.shared, target, object, &hook.version).await?;
+        }
+        Ok(Value::Object(object))
     }
 }
 

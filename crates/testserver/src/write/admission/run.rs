@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::encoding::scale::Scale;
+use crate::read::conversion;
 use crate::status::Status;
 use crate::wire::object::Object;
 use crate::write::admission::Admission;
@@ -45,7 +46,7 @@ impl Admission<'_> {
                 let Some(response) = self.call(hook, object.as_ref(), old, true).await? else { continue };
                 if let Some(patch) = response.patch {
                     let Some(before) = object else { return Err(unmodifiable(hook)) };
-                    let after = self.patched(hook, &before, &patch)?;
+                    let after = self.patched(hook, &before, &patch).await?;
                     if after != before {
                         again.extend(reinvocable.drain(..));
                     }
@@ -77,7 +78,7 @@ impl Admission<'_> {
         old: Option<&Object>,
         mutating: bool,
     ) -> Result<Option<Response>, Status> {
-        let review = self.review(hook, object, old);
+        let review = self.review(hook, object, old).await?;
         if !hook.selects(self, &review)? {
             return Ok(None);
         }
@@ -107,29 +108,27 @@ impl Admission<'_> {
         }
     }
 
-    fn patched(&self, hook: &Hook, object: &Object, patch: &JsonPatch) -> Result<Object, Status> {
+    async fn patched(&self, hook: &Hook, object: &Object, patch: &JsonPatch) -> Result<Object, Status> {
         let patched = patch
-            .apply(self.shown(hook, Some(object)))
+            .apply(self.shown(hook, Some(object)).await?)
             .map_err(|error| Status::internal_error(error.message()))?;
-        let Value::Object(mut patched) = patched else {
+        let Value::Object(patched) = patched else {
             return Err(Status::internal_error("the patch of a webhook removed the object"));
         };
         if let Some(paths) = self.scale() {
             return Ok(Scale::of(object, paths).put_into(object, &patched, paths));
         }
-        if hook.version != self.target.kind().version {
-            let version = self.target.kind().api_version();
-            patched.insert("apiVersion".into(), version.into());
+        let kind = self.target.kind();
+        if hook.version == kind.version {
+            return Ok(patched);
         }
-        Ok(patched)
+        conversion::to_version(self.shared, kind, patched, &kind.version).await
     }
 }
 
 fn unmodifiable(hook: &Hook) -> Status {
-    let name = hook.text("name");
-    Status::internal_error(&format!(
-        "admission webhook {name:?} attempted to modify the object, which is not supported for this operation"
-    ))
+    let reason = "attempted to modify the object, which is not supported for this operation";
+    Status::internal_error(&format!("admission webhook {:?} {reason}", hook.text("name")))
 }
 
 /// Returns the rejection of a webhook. `status` is the status in its response.
