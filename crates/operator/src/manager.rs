@@ -45,12 +45,10 @@ use self::{
     runnables::{TaskKind, TaskSpec},
     shards::ShardsStage,
     stages::{CacheStage, Stages, StartPlan},
-    task_group::{Stage, TaskFailure, TaskGroup},
+    task_group::{Stage, TaskFailure},
 };
 #[cfg(any(feature = "http", feature = "metrics"))]
 use crate::observe::ManagerView;
-#[cfg(feature = "http")]
-use crate::observe::pages::PageState;
 use crate::{
     CachedClient, CachedSlots, Election, EventRecorder, Failure, Leadership, OwnedSlots, RecorderError,
     controller::state::ControllerStates,
@@ -398,7 +396,7 @@ impl Manager {
         self.run_until_stopped(stop, |_| ()).await
     }
 
-    /// Calls `on_stop` with the grace period when the stop begins.
+    /// Calls `on_stop` with the grace period when the stop starts.
     async fn run_until_stopped(
         mut self,
         stop: impl Future<Output = ()>,
@@ -469,32 +467,8 @@ impl Manager {
         Err(ManagerError::ShutdownTimeout { still_running, cause: result.err().map(Box::new) })
     }
 
-    #[cfg(feature = "http")]
-    fn start_http(&mut self, tasks: &mut TaskGroup, phase: watch::Receiver<ManagerPhase>) {
-        #[cfg(feature = "metrics")]
-        let registry = {
-            let mut registry = std::mem::take(&mut self.registry);
-            self.register_metrics(&mut registry);
-            #[cfg(target_os = "linux")]
-            registry.register_collector(Box::new(crate::observe::process::ProcessCollector));
-            registry
-        };
-        #[cfg(feature = "webhooks")]
-        if let Some(server) = self.webhooks.take() {
-            server.start(tasks, &self.metrics);
-        }
-        self.http.start(tasks, |checks| PageState {
-            #[cfg(feature = "metrics")]
-            registry,
-            view: self.view.clone(),
-            optional_informers: self.optional_informers.clone(),
-            checks,
-            phase,
-        });
-    }
-
     #[cfg(not(feature = "http"))]
-    fn start_http(&mut self, _: &mut TaskGroup, _: watch::Receiver<ManagerPhase>) {}
+    fn start_http(&mut self, _: &mut task_group::TaskGroup, _: watch::Receiver<ManagerPhase>) {}
 }
 
 fn log_shutdown_start(cause: &Result<(), ManagerError>, grace_period: Duration) {

@@ -8,6 +8,7 @@ use std::{
 use axum::Router;
 use futures_util::FutureExt;
 use kube_client::Client;
+use tokio::sync::watch;
 
 use super::{
     Manager, ManagerError, ManagerOptions,
@@ -18,6 +19,7 @@ use crate::observe::{authorize::require_authorization, tls::ServingCertificate};
 use crate::{
     Leadership,
     observe::{
+        ManagerPhase,
         health::Checks,
         pages::{PageState, all_pages, probe_pages},
         serve::{Limits, Transport, listen, serve},
@@ -178,6 +180,32 @@ impl HttpServers {
             let task = serve_task(socket, Transport::Plain, probe_pages(state));
             tasks.spawn("the probe server".to_owned(), Leadership::always(), task);
         }
+    }
+}
+
+impl Manager {
+    /// Starts the servers of pages, probes and webhooks.
+    pub(super) fn start_http(&mut self, tasks: &mut TaskGroup, phase: watch::Receiver<ManagerPhase>) {
+        #[cfg(feature = "metrics")]
+        let registry = {
+            let mut registry = std::mem::take(&mut self.registry);
+            self.register_metrics(&mut registry);
+            #[cfg(target_os = "linux")]
+            registry.register_collector(Box::new(crate::observe::process::ProcessCollector));
+            registry
+        };
+        #[cfg(feature = "webhooks")]
+        if let Some(server) = self.webhooks.take() {
+            server.start(tasks, &self.metrics);
+        }
+        self.http.start(tasks, |checks| PageState {
+            #[cfg(feature = "metrics")]
+            registry,
+            view: self.view.clone(),
+            optional_informers: self.optional_informers.clone(),
+            checks,
+            phase,
+        });
     }
 }
 

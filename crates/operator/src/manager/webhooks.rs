@@ -1,5 +1,5 @@
-//! The webhook server of a manager. It starts before the caches, because a cache may need a conversion webhook,
-//! and stops after the controllers.
+//! The webhook server of a manager. The server starts before the caches, because a cache may need a
+//! conversion webhook. It stops after the controllers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -33,7 +33,7 @@ impl WebhookOptions {
     }
 }
 
-/// A bound socket, and what it serves.
+/// A bound socket with its webhooks and certificate.
 pub(super) struct WebhookServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -44,8 +44,9 @@ pub(super) struct WebhookServer {
 }
 
 impl Manager {
-    /// Serves webhooks over HTTPS, in every replica. The socket is bound immediately. Requests are served
-    /// from the start of [`run`](Self::run), before the caches are synced, until all controllers have stopped.
+    /// Serves webhooks over HTTPS, in every replica. The socket is bound immediately. The server accepts
+    /// requests from the start of [`run`](Self::run), before the caches are synced, until all controllers
+    /// have stopped.
     ///
     /// A request may take as long as kube-apiserver waits (`timeoutSeconds`), and at most 30 s. An
     /// AdmissionReview may contain 7 MiB, and a ConversionReview 256 MiB. With
@@ -89,8 +90,8 @@ impl Manager {
         (ServingCertificate::Stored(serving), task)
     }
 
-    /// Returns the address of the webhooks. If [`bind_address`](WebhookOptions::bind_address) contains port 0,
-    /// the result contains the selected port.
+    /// Returns the address of the webhooks. If [`bind_address`](WebhookOptions::bind_address) contains
+    /// port 0, the result contains the selected port.
     pub fn local_webhook_address(&self) -> Option<SocketAddr> {
         self.webhooks.as_ref().map(|server| server.address)
     }
@@ -110,7 +111,13 @@ impl WebhookServer {
         });
         tasks.spawn("the webhook server".to_owned(), Leadership::always(), serve_task);
         if let Some(task) = task {
-            let renew = Box::new(move |_, stop| async move { Ok(task.run(stop).await) }.boxed());
+            let renew = Box::new(move |_, stop| {
+                async move {
+                    task.run(stop).await;
+                    Ok(())
+                }
+                .boxed()
+            });
             tasks.spawn("the certificate of the webhooks".to_owned(), Leadership::always(), renew);
         }
     }

@@ -69,7 +69,7 @@ impl WatchedCertificate {
         Ok(Self { files, state: Mutex::new(state) })
     }
 
-    /// Returns the configuration with the latest certificate. Checks the files if a check is due.
+    /// Returns the configuration with the latest certificate. Checks the files if the last check is too old.
     pub(crate) async fn latest(self: &Arc<Self>) -> Arc<ServerConfig> {
         if self.begin_check() {
             let this = Arc::clone(self);

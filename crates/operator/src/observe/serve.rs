@@ -37,8 +37,9 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) const PAGES: Self =
         Self { connections: 64, closes_oldest: true, header_read_timeout: Duration::from_secs(60) };
-    /// A closed connection could fail the request of a client. A Go client closes idle connections after 90 s,
-    /// so the server waits for longer, and does not close a connection on which a client sends a request.
+    /// A closed connection could fail the request of a client. A Go client closes idle connections after
+    /// 90 s. The server waits for a longer time, so it closes no connection on which a client sends a
+    /// request.
     #[cfg(feature = "webhooks")]
     pub(crate) const WEBHOOKS: Self =
         Self { connections: 1024, closes_oldest: false, header_read_timeout: Duration::from_secs(120) };

@@ -65,7 +65,7 @@ impl WebhookMetrics {
     }
 }
 
-/// A request without a response. It is counted when it is dropped, so that aborted requests count, too.
+/// A request without a response. The drop counts it, so aborted requests are also counted.
 struct PendingRequest {
     metrics: WebhookMetrics,
     path: String,

@@ -72,8 +72,8 @@ impl Denied {
         Self { code: 403, reason: "Forbidden", message: message.into() }
     }
 
-    /// Denies with code 422 (`Invalid`), because a field of the object is invalid. Name the field in the
-    /// message, for example `spec.replicas: must not be negative`.
+    /// Denies with code 422 (`Invalid`), because a field of the object is invalid. The message
+    /// should contain the path of the field, for example `spec.replicas: must not be negative`.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: 422, reason: "Invalid", message: message.into() }
     }

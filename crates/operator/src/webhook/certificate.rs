@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{Leadership, MissingRule, observe::certificate::config_of_pem, redact::redact};
 
-/// The maximum time after which each replica reads the Secret, and the leader checks the targets. It is shorter if
-/// certificates overlap only for a short time.
+/// The maximum time after which each replica reads the Secret, and the leader checks the targets. The time
+/// is shorter if certificates overlap only for a short time.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The delay after a failure, for example if the server is not reachable.
@@ -26,8 +26,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Selects the TLS certificate of the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookCertificate {
-    /// The certificate is in files, for example from cert-manager, which also writes the CA bundle. The files
-    /// are reloaded like those of [`CertificateSource::Files`](crate::CertificateSource::Files).
+    /// The certificate is in files, for example from cert-manager, which also writes the CA bundle. The
+    /// manager reloads the files like the files of
+    /// [`CertificateSource::Files`](crate::CertificateSource::Files).
     Files {
         /// The PEM file with the certificate chain.
         certificate: PathBuf,
@@ -42,9 +43,9 @@ pub enum WebhookCertificate {
 ///
 /// The first replica that starts creates the Secret. It also writes the CA bundle into the
 /// [targets](Self::targets), because the caches of a replica may need a conversion webhook before a leader
-/// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after two
-/// thirds of its validity. It publishes the new certificate in the targets for the time of
-/// [`overlap`](Self::overlap) before a replica serves it, so no request is refused.
+/// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after
+/// two thirds of its validity. It publishes the new certificate in the targets for the time of
+/// [`overlap`](Self::overlap) before a replica serves it, so no request fails.
 ///
 /// This process needs permission to `get`, `create` and `update` the Secret, and to `get` and `patch` the
 /// targets. The manager checks these permissions at the start.
@@ -58,11 +59,11 @@ pub struct SecretCertificate {
     pub names: Vec<String>,
     /// The objects that contain the CA bundle.
     pub targets: Vec<CaTarget>,
-    /// How long a certificate is valid. The default is one year.
+    /// The validity of a certificate. The default is one year.
     pub validity: Duration,
-    /// How long old and new certificates are both valid during a renewal. The default is 10 minutes. It must be
-    /// longer than the 10 s in which replicas read the Secret, and than the delay of the caches of
-    /// kube-apiserver.
+    /// The time in which both the old and the new certificate are valid during a renewal. The default is
+    /// 10 minutes. The time must be longer than the 10 s in which replicas read the Secret, and than the
+    /// delay of the caches of kube-apiserver.
     pub overlap: Duration,
 }
 
@@ -128,7 +129,7 @@ enum SyncError {
     Unusable { secret: String, reason: String },
 }
 
-/// Keeps the certificate in a Secret up to date, and gives it to the server.
+/// Keeps the certificate in a Secret up to date, and passes it to the server.
 pub(crate) struct CertificateTask {
     options: SecretCertificate,
     client: Client,
@@ -165,7 +166,7 @@ impl CertificateTask {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    // The same failure is logged once, until it changes or ends.
+                    // The same failure is logged once, until it changes, or until a step succeeds.
                     if text != last {
                         tracing::warn!(
                             error = text,
@@ -182,7 +183,7 @@ impl CertificateTask {
         }
     }
 
-    /// Executes the next step. Returns the time until the next one.
+    /// Executes the next step. Returns the time until the next step.
     async fn sync(&mut self) -> Result<Duration, SyncError> {
         let now = Timestamp::now();
         let (mut secret, stored) = self.read_or_create(now).await?;
@@ -245,7 +246,8 @@ impl CertificateTask {
         let mut secret = Secret::default();
         secret.metadata.name = Some(self.options.name.clone());
         stored.write(&mut secret);
-        // If another replica has created the Secret in between, the conflict leads to a retry, which reads it.
+        // If another replica has created the Secret in between, the conflict leads to a retry, which reads
+        // the Secret.
         let created = self.secrets().create(&PostParams::default(), &secret).await;
         Ok((created.map_err(|source| self.secret_error("create", source))?, stored))
     }

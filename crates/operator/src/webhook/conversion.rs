@@ -47,7 +47,7 @@ const API_VERSION: &str = "apiextensions.k8s.io/v1";
 /// let webhooks = Webhooks::new().convert("/convert", conversion);
 /// ```
 pub struct Conversion<Hub> {
-    /// The conversions of each version, by its `apiVersion`. They include the version of the hub.
+    /// The conversions of each version, by its `apiVersion`, including the version of the hub.
     versions: BTreeMap<String, Version<Hub>>,
 }
 
@@ -83,7 +83,7 @@ impl<Hub> Conversion<Hub>
 where
     Hub: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
 {
-    /// Creates a conversion that knows only the version of the hub.
+    /// Creates a conversion that contains only the version of the hub.
     pub fn new() -> Self {
         let hub = Version { to_hub: Box::new(decode), from_hub: Box::new(|hub: Hub| encode(&hub)) };
         Self { versions: BTreeMap::from([(Hub::api_version(&()).into_owned(), hub)]) }
@@ -91,8 +91,8 @@ where
 
     /// Adds a version of the CRD.
     ///
-    /// `metadata` of the result is ignored, except for labels and annotations: a conversion cannot change it.
-    /// Store what another version cannot represent in an annotation, so that no round trip loses data.
+    /// A conversion cannot change `metadata`, except for labels and annotations. If another version cannot
+    /// represent a field, store the field in an annotation. A round trip then loses no data.
     ///
     /// # Panics
     /// Panics if the version exists already.
@@ -150,7 +150,7 @@ impl<Hub> Conversion<Hub> {
         let find = |version: &str| {
             self.versions.get(version).ok_or_else(|| {
                 let known = self.versions.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-                format!("the webhook does not know the version {version}; it knows {known}")
+                format!("the webhook does not support the version {version}, only {known}")
             })
         };
         let (from, to) = (find(from)?, find(to)?);

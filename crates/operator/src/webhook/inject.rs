@@ -9,7 +9,7 @@ use kube_client::{
 };
 use serde_json::{Value, json};
 
-/// An object that contains the CA bundle of webhooks.
+/// Identifies an object that contains the CA bundle of webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CaTarget {
@@ -50,7 +50,7 @@ impl CaTarget {
     }
 }
 
-/// Writes the bundle into an object, unless it contains the bundle already.
+/// Writes the bundle into an object. Sends no patch if the object contains the bundle already.
 ///
 /// # Errors
 /// Returns the error of the request. A conflict means that another client has changed the object.

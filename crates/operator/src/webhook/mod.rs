@@ -28,13 +28,14 @@ pub use self::{
 pub use crate::manager::WebhookOptions;
 pub use kube_core::admission::{AdmissionRequest, Operation};
 
-/// Answers one review.
+/// Returns the response to a review.
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, WebhookError>> + Send + Sync>;
 
 /// Contains the handlers of webhooks, by their URL paths.
 ///
-/// A [`Manager`](crate::Manager) serves them with [`Manager::serve_webhooks`](crate::Manager::serve_webhooks).
-/// A test calls them without a socket, with [`respond`](Self::respond).
+/// A [`Manager`](crate::Manager) serves them with
+/// [`Manager::serve_webhooks`](crate::Manager::serve_webhooks). A test calls them without a
+/// socket, with [`respond`](Self::respond).
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -103,10 +104,10 @@ impl Webhooks {
 
     /// Adds a mutating webhook. This is `CustomDefaulter` of controller-runtime.
     ///
-    /// The handler receives the object, and a request whose `object` is `None`. It returns the changed object,
-    /// or [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the changes of
-    /// the handler, so fields that `K` does not contain are kept. Requests that delete an object are
-    /// permitted without a call, because they have no object that can change.
+    /// The handler receives the object, and a request whose `object` is `None`. It returns the changed
+    /// object, or [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the
+    /// changes of the handler, so fields that `K` does not contain are retained. Requests that delete an
+    /// object are permitted without a call, because they have no object that can change.
     ///
     /// # Panics
     /// Panics if `path` does not start with `/`, or if another webhook has this path.
@@ -163,11 +164,12 @@ impl Webhooks {
         self.handlers.keys().map(String::as_str)
     }
 
-    /// Answers a review. Tests call this function, for example as the handler of
+    /// Returns the response to a review. Tests call this function, for example as the handler of
     /// `kube_testserver::Server::webhook_handler`.
     ///
     /// # Errors
-    /// Returns a [`WebhookError`] if no webhook has this path, or if `review` is not a review of this webhook.
+    /// Returns a [`WebhookError`] if no webhook has this path, or if `review` is not a review of this
+    /// webhook.
     ///
     /// # Cancel safety
     /// If the future is dropped, the future of the handler is dropped.

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 /// Returns the patch that applies the changes of a handler to the object of the request.
 ///
-/// `before` and `after` are the object before and after the handler, written by the type of the handler. The
-/// type may not contain each field of `object`, and may write defaults that `object` lacks. The patch contains
-/// only the difference between `before` and `after`.
+/// `before` and `after` are the object before and after the handler, written by the type of the handler.
+/// The type may not contain each field of `object`, and may write defaults that `object` lacks. The patch
+/// contains only the difference between `before` and `after`.
 pub(super) fn patch(object: &Value, before: &Value, after: &Value) -> Patch {
     let mut changed = object.clone();
     transfer(before, after, &mut changed);
@@ -19,7 +19,7 @@ fn transfer(before: &Value, after: &Value, target: &mut Value) {
     match (before, after, target) {
         _ if before == after => {}
         (Value::Object(before), Value::Object(after), Value::Object(target)) => fields(before, after, target),
-        // Without a key, only the position tells which item of `target` an item of `after` is.
+        // Without a key, only the position identifies the item of `target` that equals an item of `after`.
         (Value::Array(before), Value::Array(after), Value::Array(target))
             if before.len() == after.len() && before.len() == target.len() =>
         {
@@ -59,7 +59,7 @@ mod tests {
         size: Option<u8>,
     }
 
-    /// A type that knows only some fields, and writes defaults that objects lack.
+    /// A type that contains only some fields, and writes defaults that objects lack.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     struct Typed {
         #[serde(default)]
@@ -79,7 +79,8 @@ mod tests {
             .prop_map(|(count, text, items)| Typed { count, text, items })
     }
 
-    /// An object of a client: it may lack defaults, contain `null`, and contain fields that `Typed` lacks.
+    /// An object of a client. The object may lack defaults, contain `null`, and contain fields that
+    /// `Typed` lacks.
     fn object() -> impl Strategy<Value = Value> {
         (typed(), any::<[bool; 4]>()).prop_map(|(typed, [unknown, lacks_count, lacks_items, null])| {
             let mut object = serde_json::to_value(typed).unwrap();

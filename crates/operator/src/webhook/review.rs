@@ -15,7 +15,7 @@ use super::{Admitted, Denied, Mutated, patch::patch};
 /// The only version of reviews that kube-apiserver requires.
 const API_VERSION: &str = "admission.k8s.io/v1";
 
-/// Reports that a request is not a review that a webhook can answer. The response has code 400 or 404.
+/// Reports that a request is not a valid review for a webhook. The response has code 400 or 404.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebhookError {
@@ -69,7 +69,7 @@ fn decode<K>(request: Value) -> Result<Result<AdmissionRequest<K>, Denied>, Webh
 where
     K: Resource + DeserializeOwned,
 {
-    // The request without objects tells whether the review is invalid, or only an object.
+    // The request without objects can be decoded if only an object is invalid.
     let mut envelope = request.clone();
     for key in ["object", "oldObject"] {
         envelope[key] = Value::Null;
@@ -89,7 +89,7 @@ async fn run<T>(handled: impl Future<Output = Result<T, Denied>>) -> Result<T, D
     }
 }
 
-/// Answers the review of a validating webhook.
+/// Returns the response to the review of a validating webhook.
 pub(super) async fn validate<K, A, F>(
     review: Value,
     handler: impl FnOnce(AdmissionRequest<K>) -> F,
@@ -108,7 +108,7 @@ where
     Ok(respond(&uid, result, None))
 }
 
-/// Answers the review of a mutating webhook.
+/// Returns the response to the review of a mutating webhook.
 pub(super) async fn mutate<K, M, F>(
     review: Value,
     handler: impl FnOnce(K, AdmissionRequest<K>) -> F,

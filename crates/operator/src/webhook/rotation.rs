@@ -1,11 +1,11 @@
-//! `Rotation`: decides when the certificate of webhooks is replaced, so that no request is refused.
+//! `Rotation`: replaces the certificate of webhooks in steps. No request fails meanwhile.
 //!
-//! kube-apiserver verifies a webhook with the CA bundle in its configuration, which it reads from a cache. A new
-//! certificate is therefore published in the bundles first, and is served only later:
+//! kube-apiserver verifies a webhook with the CA bundle in its configuration, which it reads from a cache.
+//! A new certificate is therefore published in the bundles first, and is served only later:
 //!
 //! 1. `Publish`: create the next certificate. The bundle contains both.
-//! 2. `Promote`: serve the next certificate. The bundle still contains both, because some replicas still serve
-//!    the old one.
+//! 2. `Promote`: serve the next certificate. The bundle still contains both, because some replicas still
+//!    serve the old certificate.
 //! 3. `Retire`: the bundle contains only the current certificate.
 
 use std::time::Duration;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rotation {
-    /// When the current certificate was created.
+    /// The time at which the current certificate was created.
     pub(super) created: Timestamp,
     pub(super) stage: Stage,
-    /// When the stage began.
+    /// The start of the stage.
     pub(super) since: Timestamp,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Stage {
 /// A change of the certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Replaces the certificate immediately, because it expired. Requests fail until then.
+    /// Replaces the certificate immediately, because it expired. Earlier requests fail.
     Replace,
     Publish,
     Promote,
@@ -48,9 +48,9 @@ pub(super) enum Step {
 /// The durations of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
-    /// How long a certificate is valid.
+    /// The validity of a certificate.
     pub(super) validity: Duration,
-    /// How long the stages `Published` and `Promoted` last.
+    /// The duration of each of the stages `Published` and `Promoted`.
     pub(super) overlap: Duration,
 }
 
@@ -59,8 +59,8 @@ impl Rotation {
         Self { created: now, stage: Stage::Stable, since: now }
     }
 
-    /// Returns the step that is due. `is_injected` tells whether all configurations contain the bundle: until
-    /// then, the certificates must not change.
+    /// Returns the step to take now. `is_injected` is true if all configurations contain the bundle.
+    /// Otherwise, the certificates must not change.
     pub(super) fn due(&self, schedule: Schedule, now: Timestamp, is_injected: bool) -> Option<Step> {
         let passed = |since: Timestamp, time: Duration| {
             now.duration_since(since) >= SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 use super::{Handler, WebhookError, WebhookKind, Webhooks};
 
-/// The maximum size of an AdmissionReview, as in controller-runtime. It contains up to two objects, whose
-/// maximum size is 3 MiB in kube-apiserver.
+/// The maximum size of an AdmissionReview, as in controller-runtime. It contains up to two objects. In
+/// kube-apiserver, the maximum size of an object is 3 MiB.
 const MAX_ADMISSION_BYTES: usize = 7 << 20;
 
 /// The maximum size of a ConversionReview. It contains all objects of a list.
@@ -44,7 +44,7 @@ struct Route {
     handler: Handler,
 }
 
-/// A response to a request that no handler answers.
+/// A response without a call of a handler.
 struct Rejection(StatusCode, String);
 
 impl IntoResponse for Rejection {

@@ -16,7 +16,7 @@ pub(super) struct Pair {
     key: Key,
 }
 
-/// A private key. Its debug text contains no secret.
+/// A private key. The debug text does not contain the key.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key(pub(super) String);
 
@@ -128,7 +128,7 @@ impl Stored {
                 next: None,
                 rotation: Rotation { created, stage: Stage::Stable, since: now },
             },
-            // Without the next certificate, someone has changed the Secret.
+            // Without the next certificate, another client has changed the Secret.
             (Step::Replace | Step::Promote, _) => Self::new(create()?, now),
         })
     }

@@ -89,8 +89,8 @@ async fn validating_webhook_sees_operations_and_objects() {
 }
 
 #[tokio::test]
-async fn mutating_webhook_changes_only_what_the_handler_changes() {
-    /// A type that knows only the metadata.
+async fn mutating_webhook_changes_only_the_fields_that_the_handler_changes() {
+    /// A type that contains only the metadata.
     #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
     struct Labelled {
         #[serde(flatten)]
@@ -143,11 +143,11 @@ async fn mutating_webhook_changes_only_what_the_handler_changes() {
 #[tokio::test]
 async fn mutating_webhook_can_deny() {
     let webhooks = Webhooks::new().mutate("/mutate", |object: ConfigMap, _| async move {
-        if object.data.is_some() { Ok(object) } else { Err(Denied::new("no data")) }
+        if object.data.is_some() { Ok(object) } else { Err(Denied::new("data is required")) }
     });
     let server = serve(webhooks, "/mutate", "configmaps");
     let error = api(&server).create(&PostParams::default(), &config_map("a", None)).await.unwrap_err();
-    assert!(rejection(error).2.ends_with("denied the request: no data"));
+    assert!(rejection(error).2.ends_with("denied the request: data is required"));
     api(&server).create(&PostParams::default(), &config_map("a", Some("x"))).await.unwrap();
 }
 

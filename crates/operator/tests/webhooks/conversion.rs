@@ -115,9 +115,9 @@ async fn objects_that_cannot_be_converted_fail_the_review() {
         (
             "example.com/v1",
             website("v2", json!({})),
-            "the webhook does not know the version example.com/v2; it knows example.com/v1, example.com/v1beta1",
+            "the webhook does not support the version example.com/v2, only example.com/v1, example.com/v1beta1",
         ),
-        ("example.com/v3", good.clone(), "the webhook does not know the version example.com/v3"),
+        ("example.com/v3", good.clone(), "the webhook does not support the version example.com/v3"),
         (
             "example.com/v1",
             website("v1beta1", json!({"host": 5})),

@@ -45,7 +45,7 @@ fn post(path: &str) -> axum_builder::Builder {
 }
 
 #[tokio::test]
-async fn valid_review_is_answered_as_json() {
+async fn response_to_a_valid_review_is_json() {
     let (code, body) = send(post("/validate?timeout=10s"), review()).await;
     let review: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &review["response"]["allowed"]), (200, &json!(true)));
@@ -70,7 +70,7 @@ async fn invalid_requests_are_rejected_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_handler_is_ended_at_the_time_limit_of_the_server() {
+async fn slow_handler_is_dropped_at_the_time_limit_of_the_server() {
     for (path, limit) in [("/slow?timeout=2s", 2), ("/slow", 30), ("/slow?timeout=99s", 30)] {
         let start = tokio::time::Instant::now();
         let (code, text) = send(post(path), review()).await;

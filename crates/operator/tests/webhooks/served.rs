@@ -38,7 +38,7 @@ fn client_config(path: &str) -> Value {
     json!({"service": {"namespace": "default", "name": "web", "path": path, "port": 443}})
 }
 
-/// Creates the CRD, and a configuration whose webhook denies some ConfigMaps. Neither has a CA bundle yet.
+/// Creates the CRD, and a configuration whose webhook denies some ConfigMaps. Both have no CA bundle yet.
 fn install(server: &Server) {
     let crds = vec![v1beta1::Website::crd(), Website::crd()];
     let mut crd = serde_json::to_value(kube::core::crd::merge_crds(crds, "v1").unwrap()).unwrap();
@@ -133,7 +133,7 @@ async fn age(secrets: &Api<Secret>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renewals_refuse_no_request() {
+async fn no_request_fails_during_renewals() {
     let server = Server::new();
     install(&server);
     let certificate = SecretCertificate { overlap: Duration::from_millis(400), ..certificate() };
@@ -172,9 +172,9 @@ async fn renewals_refuse_no_request() {
             sleep(Duration::from_millis(10)).await;
         }
     }
-    // The last renewal ends.
+    // The last renewal completes.
     age(&secrets).await;
-    assert!(writers.try_join_next().is_none(), "a request was refused");
+    assert!(writers.try_join_next().is_none(), "a request failed");
     writers.shutdown().await;
     let mut text = String::new();
     kube_operator::prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
