@@ -63,7 +63,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         bail!("this example writes to the cluster; permit it with --write");
     };
     let namespace = flags.cluster.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let (manager, base_url) = manager(&client, &namespace, flags.address, flags.host)?;
+    let (manager, base_url) = manager(&client, &namespace, flags.address, &flags.host)?;
     for manifest in manifests(&base_url)? {
         apply(&client, &manifest).await?;
     }
@@ -80,14 +80,14 @@ fn manager(
     client: &Client,
     namespace: &str,
     bind_address: SocketAddr,
-    host: String,
+    host: &str,
 ) -> anyhow::Result<(Manager, String)> {
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     let mut manager = Manager::new(client.clone(), options)?;
     let name = "databases".to_owned();
     let targets = [CaTarget::Mutating(name.clone()), CaTarget::Validating(name), CaTarget::Crd(CRD.into())];
     let certificate = SecretCertificate {
-        names: vec![host.clone()],
+        names: vec![host.to_owned()],
         ..SecretCertificate::new(namespace, "database-webhooks", "database-webhooks", targets)
     };
     let certificate = WebhookCertificate::Secret(certificate);
