@@ -165,11 +165,11 @@ async fn panic_of_a_handler_denies_the_request() {
     api(&server).create(&PostParams::default(), &config_map("b", None)).await.unwrap();
 }
 
-fn review(request: Value) -> Value {
+fn review(request: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 }
 
-fn request(object: Value) -> Value {
+fn request(object: &Value) -> Value {
     json!({
         "uid": "1", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
         "resource": {"group": "", "version": "v1", "resource": "configmaps"},
@@ -183,22 +183,22 @@ async fn unreadable_object_is_denied_and_invalid_review_is_an_error() {
     let webhooks = Webhooks::new().validate("/validate", |_: AdmissionRequest<ConfigMap>| async {
         Ok(Admitted::new().warn("careful"))
     });
-    let answer = webhooks.respond("/validate", review(request(json!({"data": 5})))).await.unwrap();
+    let answer = webhooks.respond("/validate", review(&request(&json!({"data": 5})))).await.unwrap();
     assert_eq!(answer["response"]["uid"], "1");
     assert_eq!(answer["response"]["allowed"], false);
     assert_eq!(answer["response"]["status"]["code"], 400);
     let message = answer["response"]["status"]["message"].as_str().unwrap();
     assert!(message.starts_with("the webhook cannot decode the object: invalid type"), "{message}");
 
-    let answer = webhooks.respond("/validate", review(request(json!({})))).await.unwrap();
+    let answer = webhooks.respond("/validate", review(&request(&json!({})))).await.unwrap();
     assert_eq!(answer["response"], json!({"uid": "1", "allowed": true, "warnings": ["careful"]}));
 
-    let error = webhooks.respond("/other", review(request(json!({})))).await.unwrap_err();
+    let error = webhooks.respond("/other", review(&request(&json!({})))).await.unwrap_err();
     assert!(matches!(error, WebhookError::UnknownPath(path) if path == "/other"));
     let error = webhooks.respond("/validate", json!({"apiVersion": "v1", "kind": "Pod"})).await.unwrap_err();
     assert!(error.to_string().contains("the body has the kind v1/Pod"), "{error}");
     for invalid in [Value::Null, json!(5), json!({}), json!({"uid": 5})] {
-        let error = webhooks.respond("/validate", review(invalid)).await.unwrap_err();
+        let error = webhooks.respond("/validate", review(&invalid)).await.unwrap_err();
         assert!(matches!(error, WebhookError::InvalidReview(_)), "{error}");
     }
 }

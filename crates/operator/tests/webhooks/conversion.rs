@@ -95,7 +95,7 @@ async fn objects_are_read_and_written_in_both_versions() {
     );
 }
 
-fn review(version: &str, objects: Value) -> Value {
+fn review(version: &str, objects: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "1", "desiredAPIVersion": version, "objects": objects}
@@ -129,7 +129,7 @@ async fn objects_that_cannot_be_converted_fail_the_review() {
             "the conversion panicked: assertion",
         ),
     ] {
-        let answer = webhooks.respond("/convert", review(version, json!([good, object]))).await.unwrap();
+        let answer = webhooks.respond("/convert", review(version, &json!([good, object]))).await.unwrap();
         let response = &answer["response"];
         assert_eq!((&response["uid"], &response["result"]["status"]), (&json!("1"), &json!("Failure")));
         let message = response["result"]["message"].as_str().unwrap();
@@ -137,14 +137,14 @@ async fn objects_that_cannot_be_converted_fail_the_review() {
         assert!(message.contains(reason), "{message}");
         assert!(response.get("convertedObjects").is_none());
     }
-    let answer = webhooks.respond("/convert", review("example.com/v1beta1", json!([good]))).await.unwrap();
+    let answer = webhooks.respond("/convert", review("example.com/v1beta1", &json!([good]))).await.unwrap();
     assert_eq!(
         answer["response"]["convertedObjects"],
         json!([good]),
         "an object of the version is unchanged"
     );
     for invalid in [json!({"uid": "1", "objects": []}), json!({"uid": "1", "desiredAPIVersion": "v1"})] {
-        let mut review = review("", json!([]));
+        let mut review = review("", &json!([]));
         review["request"] = invalid;
         assert!(webhooks.respond("/convert", review).await.is_err());
     }

@@ -205,11 +205,7 @@ async fn deleted_secret_and_removed_bundle_are_restored() {
     secrets.delete("web-certificate", &DeleteParams::default()).await.unwrap();
     let patch = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let patch: json_patch_of_kube::Patch = serde_json::from_value(patch).unwrap();
-    let configurations =
-        Api::<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration>::all(Client::new(
-            server.service(),
-            "default",
-        ));
+    let configurations = Api::<ValidatingWebhookConfiguration>::all(Client::new(server.service(), "default"));
     configurations
         .patch("names", &Default::default(), &kube_client::api::Patch::<()>::Json(patch))
         .await
