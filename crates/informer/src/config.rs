@@ -20,6 +20,8 @@ pub(crate) struct InformerConfig<T> {
 /// Holds the settings that a factory passes to all its informers.
 #[derive(Clone)]
 pub(crate) struct InformerSettings {
+    /// The name of the cluster in logs.
+    pub(crate) cluster: Option<Arc<str>>,
     pub(crate) reflector: ReflectorOptions,
     pub(crate) on_error: Option<OnError>,
     /// The resync period of all handlers that do not set a period.
@@ -37,6 +39,7 @@ pub(crate) struct InformerSettings {
 impl Default for InformerSettings {
     fn default() -> Self {
         Self {
+            cluster: None,
             reflector: ReflectorOptions::default(),
             on_error: None,
             resync: None,

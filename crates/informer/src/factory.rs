@@ -92,6 +92,12 @@ impl InformerFactory {
         Self { config, registry: Arc::default() }
     }
 
+    /// Sets the name of the cluster in the log lines of the informers, for a program with several clusters.
+    #[must_use]
+    pub fn cluster_name(self, name: impl Into<Arc<str>>) -> Self {
+        self.with_config(|config| config.settings.cluster = Some(name.into()))
+    }
+
     /// Restricts the informers of namespaced types to this namespace. An empty name selects all
     /// namespaces.
     #[must_use]

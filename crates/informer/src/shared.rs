@@ -191,7 +191,8 @@ impl<T: Object> Shared<T> {
     fn spawn_on(&self, task: impl Future<Output = ()> + Send + 'static, runtime: &Handle) {
         // The highest level, so that warnings have the span even if only warnings are logged. Without a
         // parent, because a reconcile may have started the informer.
-        let span = tracing::error_span!(parent: None, "informer", informer = %Escaped(&self.config.name));
+        let (cluster, informer) = (self.config.settings.cluster.as_deref(), Escaped(&self.config.name));
+        let span = tracing::error_span!(parent: None, "informer", cluster, %informer);
         self.tasks.spawn_on(task.instrument(span), runtime);
     }
 

@@ -27,9 +27,9 @@ use kube_informer::{Cached, Event, ObjectKey, Scope};
 use kube_workqueue::RateLimiter;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::core::{ControllerOptions, PreparedController};
+pub(crate) use self::core::{ControllerCore, ControllerOptions, PreparedController};
 use self::{
-    core::{ControllerCore, RunResult},
+    core::RunResult,
     handle::ControllerHandle,
     informers::Informers,
     predicate::Predicate,

@@ -97,6 +97,7 @@
 //!   [`Applier::force`].
 
 mod cached_client;
+mod clusters;
 mod controller;
 mod crd;
 mod election;
@@ -113,6 +114,11 @@ pub mod webhook;
 mod write;
 
 pub use cached_client::{CachedClient, CachedClientError};
+pub use clusters::{
+    Cluster, ClusterConfigError, ClusterController, ClusterHandlerRegistration, ClusterIndex,
+    ClusterInformer, ClusterKey, ClusterName, ClusterProvider, ClusterRequest, ClusterSet, ClusterState,
+    ClusterStatus, Clusters, InvalidClusterName, KubeconfigProvider, ParseClusterKeyError, SecretProvider,
+};
 pub use controller::{
     Controller, ControllerError,
     action::{Action, Failure, TerminalError},

@@ -1,6 +1,7 @@
 //! `Manager`: starts the parts of an operator in order, and stops them in the reverse order.
 
 mod added;
+mod clusters;
 mod controllers;
 mod error;
 mod exit;
@@ -183,6 +184,7 @@ impl Manager {
             recorders: BTreeMap::new(),
             election: election.as_ref().map(Election::view),
             shards: shards.as_ref().map(ShardsStage::owned_slots),
+            clusters: None,
         };
         Ok(Self {
             #[cfg(feature = "http")]

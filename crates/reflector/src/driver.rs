@@ -93,6 +93,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// Sets the options. Clamps each duration to the limits that [`ReflectorOptions`] describes.
     #[must_use]
     pub fn options(mut self, options: ReflectorOptions) -> Self {
+        self.reports.is_quiet = !options.log_failures;
         self.options = options.bounded();
         self
     }

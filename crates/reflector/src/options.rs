@@ -88,6 +88,11 @@ pub struct ReflectorOptions {
     /// because its CRD was removed. Handlers then receive a deletion of each object, with an unknown
     /// final state. By default, the objects stay cached, because the resource can exist again later.
     pub clear_when_gone: bool,
+    /// Whether to log each failed request at level warn. The default is `true`. With `false`, the reflector
+    /// logs failed requests at level debug, for a program that reports [`ReflectorStatus::failing`] itself.
+    ///
+    /// [`ReflectorStatus::failing`]: crate::ReflectorStatus::failing
+    pub log_failures: bool,
     /// The seed of random delays and timeouts. `None` uses a random seed, so that several processes do
     /// not send their requests at the same time. A number makes the delays reproducible.
     pub seed: Option<u64>,
@@ -108,6 +113,7 @@ impl Default for ReflectorOptions {
             backoff_max: Duration::from_secs(30),
             backoff_reset: Duration::from_secs(120),
             clear_when_gone: false,
+            log_failures: true,
             seed: None,
         }
     }

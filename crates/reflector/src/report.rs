@@ -11,6 +11,8 @@ pub(crate) type OnError = Box<dyn Fn(&ListWatchError) + Send + Sync>;
 pub(crate) struct Reports {
     pub(crate) status: watch::Sender<ReflectorStatus>,
     pub(crate) on_error: Option<OnError>,
+    /// Failures are logged at level debug.
+    pub(crate) is_quiet: bool,
     /// The phase in `status`.
     phase: Phase,
 }
@@ -23,6 +25,9 @@ impl Reports {
         match class {
             ErrorClass::Expired => {
                 tracing::debug!(error = %error.with_causes(), "resourceVersion expired; relisting");
+            }
+            _ if self.is_quiet => {
+                tracing::debug!(error = %error.with_causes(), ?class, "request failed; retrying");
             }
             _ if rejected => {
                 tracing::error!(error = %error.with_causes(), "server rejects the list; check selectors, namespace and options");

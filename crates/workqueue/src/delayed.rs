@@ -64,6 +64,13 @@ impl<T: Eq + Hash + Clone> Delayed<T> {
         self.slots.insert(key, slot);
     }
 
+    /// Removes and returns the selected keys.
+    pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&T) -> bool) -> Vec<T> {
+        let removed: Vec<(T, Slot)> = self.slots.extract_if(|key, _| is_selected(key)).collect();
+        removed.iter().for_each(|(_, slot)| _ = self.by_deadline.remove(slot));
+        removed.into_iter().map(|(key, _)| key).collect()
+    }
+
     /// Removes the key with the earliest deadline if `now` has reached it. Returns the key, its
     /// priority and deadline.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(T, Priority, Instant)> {

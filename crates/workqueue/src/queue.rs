@@ -62,7 +62,7 @@ pub struct WorkQueue<T> {
 ///
 /// `drained` is used only with `notify_waiters`. A drain creates its waiter *before* it inspects
 /// the state, and `notify_waiters` reaches every existing waiter, even if the waiter was not polled
-/// yet.
+/// yet. `completed` follows the same rule, for removals that wait for a worker.
 ///
 /// The module `interleavings` tests all of this in every order of operations.
 struct Shared<T> {
@@ -72,6 +72,7 @@ struct Shared<T> {
     work_available: Notify,
     earlier_deadline: Notify,
     drained: Notify,
+    completed: Notify,
 }
 
 impl<T: Eq + Hash + Clone + Send + Sync + 'static> WorkQueue<T> {
@@ -102,6 +103,7 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
             work_available: Notify::new(),
             earlier_deadline: Notify::new(),
             drained: Notify::new(),
+            completed: Notify::new(),
         };
         WorkQueue { shared: Arc::new(shared) }
     }
@@ -155,6 +157,27 @@ impl<T: Eq + Hash + Clone + 'static> WorkQueue<T> {
     /// Resets the number of failures of `key` in the rate limiter. The key stays in the queue.
     pub fn forget(&self, key: &T) {
         self.shared.limiter.forget(key);
+    }
+
+    /// Removes the keys for which `is_selected` returns true, also delayed keys, and resets their numbers of
+    /// failures. If a worker processes such a key, the method waits until the worker completes it, and then
+    /// removes the adds of the meantime.
+    ///
+    /// The method calls `is_selected` for each key, under the lock of the queue. Do not add selected keys
+    /// during the call. A worker must not wait for this method while it holds the item of a selected key.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, some of the selected keys may still be queued.
+    pub async fn remove_where(&self, is_selected: impl Fn(&T) -> bool) {
+        loop {
+            let completed = self.shared.completed.notified();
+            let (removed, is_processing) = self.change(|state, _| state.remove_where(&is_selected));
+            removed.iter().for_each(|key| self.forget(key));
+            if !is_processing {
+                return;
+            }
+            completed.await;
+        }
     }
 
     /// Returns the number of failures of `key` that the rate limiter remembers.
@@ -292,6 +315,9 @@ impl<T> Shared<T> {
         }
         if wakeups.drains {
             self.drained.notify_waiters();
+        }
+        if wakeups.removals {
+            self.completed.notify_waiters();
         }
     }
 

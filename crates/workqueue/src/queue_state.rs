@@ -46,6 +46,8 @@ pub(crate) struct Wakeups {
     pub(crate) timekeeper: bool,
     /// All callers that wait for the end of a drain.
     pub(crate) drains: bool,
+    /// All callers that wait for workers to complete removed keys.
+    pub(crate) removals: bool,
 }
 
 /// A queue without its lock.
@@ -60,6 +62,10 @@ pub(crate) struct QueueState<T> {
     shutdowns: u64,
     /// Exactly one getter has the role `Timekeeper`. Otherwise all getters are followers.
     has_timekeeper: bool,
+    /// A removal waits until a worker completes a key.
+    removal_waits: bool,
+    /// The change has completed a key for which a removal waits.
+    wakes_removals: bool,
     /// The number of accepted adds since the queue was created.
     adds: u64,
     /// The number of rate-limited adds since the queue was created.
@@ -82,6 +88,8 @@ impl<T> QueueState<T> {
             is_open: true,
             shutdowns: 0,
             has_timekeeper: false,
+            removal_waits: false,
+            wakes_removals: false,
             adds: 0,
             retries: 0,
         }
@@ -128,7 +136,7 @@ impl<T> QueueState<T> {
         }
     }
 
-    fn wakeups_since(&self, before: &Before) -> Wakeups {
+    fn wakeups_since(&mut self, before: &Before) -> Wakeups {
         let is_earlier = match (self.delayed.next_deadline(), before.deadline) {
             (Some(now), Some(then)) => now < then,
             (now, _) => now.is_some(),
@@ -138,6 +146,7 @@ impl<T> QueueState<T> {
             getter: has_more || (is_earlier && !self.has_timekeeper),
             timekeeper: is_earlier && self.has_timekeeper,
             drains: !self.is_open && self.is_drained(before.shutdowns),
+            removals: std::mem::take(&mut self.wakes_removals),
         }
     }
 }
@@ -191,7 +200,19 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
 
     /// Completes the processing of `key` and returns its duration.
     pub(crate) fn done(&mut self, key: &T, now: Instant) -> Option<Duration> {
-        self.machine.done(key, now)
+        let duration = self.machine.done(key, now);
+        self.wakes_removals |= std::mem::take(&mut self.removal_waits);
+        duration
+    }
+
+    /// Removes the selected keys that no worker processes, also delayed keys, and the adds of the selected keys
+    /// that a worker processes. Returns the removed keys, and true if a worker processes a selected key. The
+    /// next completed key then wakes the removals.
+    pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&T) -> bool) -> (Vec<T>, bool) {
+        let (mut removed, is_processing) = self.machine.remove_where(&is_selected);
+        removed.extend(self.delayed.remove_where(is_selected));
+        self.removal_waits |= is_processing;
+        (removed, is_processing)
     }
 
     pub(crate) fn status(&self, now: Instant) -> QueueStatus<T> {
@@ -262,7 +283,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const NONE: Wakeups = Wakeups { getter: false, timekeeper: false, drains: false };
+    const NONE: Wakeups = Wakeups { getter: false, timekeeper: false, drains: false, removals: false };
     const GETTER: Wakeups = Wakeups { getter: true, ..NONE };
     const TIMEKEEPER: Wakeups = Wakeups { timekeeper: true, ..NONE };
 
@@ -350,6 +371,31 @@ mod tests {
         );
         state.resign(&mut second);
         assert!(state.needs_wakeup(), "a deadline remains without a timekeeper");
+    }
+
+    #[test]
+    fn removal_spares_other_keys_and_is_woken_by_completed_key() {
+        let (mut state, now) = state();
+        add(&mut state, "a1", now);
+        step(&mut state, &mut Role::Follower, now);
+        for key in ["a1", "a2", "b1"] {
+            add(&mut state, key, now);
+        }
+        for key in ["a3", "b2"] {
+            add_after(&mut state, key, SECOND, now);
+        }
+        let remove = |state: &mut QueueState<&'static str>| {
+            let (wakeups, (mut removed, is_processing)) =
+                state.change(now, |state| state.remove_where(|key| key.starts_with('a')));
+            removed.sort_unstable();
+            (wakeups, removed, is_processing)
+        };
+        assert_eq!(remove(&mut state), (NONE, vec!["a2", "a3"], true), "a worker processes a1");
+        assert_eq!(done(&mut state, "a1", now), Wakeups { removals: true, ..NONE }, "a1 is not queued again");
+        assert_eq!(remove(&mut state), (NONE, vec![], false));
+        assert_eq!(step(&mut state, &mut Role::Follower, now).0, GetterStep::Return("b1"));
+        assert_eq!(done(&mut state, "b1", now), NONE, "no removal waits");
+        assert_eq!(step(&mut state, &mut Role::Follower, now + SECOND).0, GetterStep::Return("b2"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl<K, V> Slots<K, V> {
         self.numbers.is_empty()
     }
 
-    #[cfg(test)]
+    /// Returns the entries, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().flatten().map(|(key, value)| (key, value))
     }

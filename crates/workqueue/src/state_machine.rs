@@ -216,6 +216,31 @@ impl<T: Eq + Hash + Clone> StateMachine<T> {
         Some(now.duration_since(since))
     }
 
+    /// Removes the selected keys that no worker processes, and the adds of the selected keys that a worker
+    /// processes. Returns the removed keys, and true if a worker processes a selected key.
+    pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&T) -> bool) -> (Vec<T>, bool) {
+        let selected = self.states.iter().filter(|(key, _)| is_selected(key));
+        let selected: Vec<(T, KeyState)> = selected.map(|(key, state)| (key.clone(), *state)).collect();
+        let (mut removed, mut is_processing) = (Vec::new(), false);
+        for (key, state) in selected {
+            if let KeyState::Ready(ReadyKey { position, priority, .. }) = state {
+                self.ready.lane(priority).remove(&position);
+                self.states.remove(&key);
+                removed.push(key);
+                continue;
+            }
+            is_processing = true;
+            if let KeyState::ProcessingDirty { since, .. } = state
+                && let Some((_, state)) =
+                    self.states.find(&key).and_then(|number| self.states.get_mut(number))
+            {
+                *state = KeyState::Processing { since };
+                self.dirty -= 1;
+            }
+        }
+        (removed, is_processing)
+    }
+
     /// Makes a key ready that was processed.
     fn ready_again(&mut self, number: usize, priority: Priority, now: Instant) {
         let position = self.new_position(priority, now);

@@ -107,6 +107,21 @@ impl<T: Object> HandlerRegistration<T> {
         self.cancel(Unsubscribe::DeliverQueued).await;
     }
 
+    /// Delivers the queued events and a delete of each cached object, with
+    /// [`Removal::Left`](kube_object::Removal::Left), and then removes the handler. If the informer has
+    /// stopped, the handler receives no deletes.
+    ///
+    /// Waits until the handler has returned from the last call. Do not wait for this method within
+    /// a call of the handler, because the call and the method would wait for each other
+    /// indefinitely.
+    ///
+    /// # Cancel safety
+    /// If you drop the future before its first poll, the handler is removed without these events. If you
+    /// drop it later, the handler still receives the events, but you do not know when.
+    pub async fn remove_after_deletes(self) {
+        self.cancel(Unsubscribe::DeleteAll).await;
+    }
+
     /// Delivers the queued events and a delete of each cached object, and then removes the handler.
     pub(crate) fn remove_with_deletes(mut self) {
         self.released = true;

@@ -50,17 +50,17 @@ pub(crate) struct ControllerOptions {
 }
 
 /// Holds the sources and the settings of a controller.
-pub(super) struct ControllerCore<Q: RequestKey> {
-    pub(super) sources: Vec<Box<dyn QueueKeys<Q>>>,
-    pub(super) options: ControllerOptions,
-    pub(super) limiter: Box<dyn RateLimiter<Q>>,
-    pub(super) filter: Option<KeyFilter<Q>>,
-    pub(super) handle: ControllerHandle<Q>,
+pub(crate) struct ControllerCore<Q: RequestKey> {
+    pub(crate) sources: Vec<Box<dyn QueueKeys<Q>>>,
+    pub(crate) options: ControllerOptions,
+    pub(crate) limiter: Box<dyn RateLimiter<Q>>,
+    pub(crate) filter: Option<KeyFilter<Q>>,
+    pub(crate) handle: ControllerHandle<Q>,
     handles: HandleReceiver<Q>,
 }
 
 impl<Q: RequestKey> ControllerCore<Q> {
-    pub(super) fn new(name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(name: impl Into<Arc<str>>) -> Self {
         let options = ControllerOptions {
             name: name.into(),
             concurrency: 1,
@@ -97,7 +97,7 @@ impl<Q: RequestKey> ControllerCore<Q> {
 
     /// Combines the controller with its work and erases the type of the keys. `name` is the source of
     /// retries and requeues in the reasons. `allowed` selects the informers that may lack objects.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         self,
         name: Arc<str>,
         work: impl Work<Q>,

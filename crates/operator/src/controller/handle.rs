@@ -26,7 +26,7 @@ const HANDLE: &str = "the program";
 /// Queues keys for a controller. A controller has the sources of its builder methods, for example
 /// [`Controller::watches`](crate::Controller::watches). [`ControllerHandle::add_source`] adds a source
 /// to a running controller.
-pub struct Source<Q: RequestKey = ObjectKey>(pub(super) Box<dyn QueueKeys<Q>>);
+pub struct Source<Q: RequestKey = ObjectKey>(pub(crate) Box<dyn QueueKeys<Q>>);
 
 impl<Q: RequestKey> Source<Q> {
     /// Creates a source that queues the keys that `keys` returns for each event. See

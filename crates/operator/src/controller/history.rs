@@ -61,6 +61,13 @@ impl<Q: Eq + Hash + Clone> RunHistory<Q> {
         }
     }
 
+    /// Forgets the selected keys.
+    pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&Q) -> bool) {
+        self.by_key.retain(|key, _| !is_selected(key));
+        self.succeeded.retain(|_, key| !is_selected(key));
+        self.failed.retain(|_, key| !is_selected(key));
+    }
+
     /// Returns the last reconcile of the key, if it is remembered.
     pub(crate) fn last_run(&self, key: &Q) -> Option<&LastRun> {
         self.by_key.get(key).map(|(_, run)| run)

@@ -64,7 +64,7 @@ impl<Q: RequestKey> KeyController<Q> {
         O: Cached,
         I: IntoIterator<Item = Q>,
     {
-        self.source(Source::watches(informers, keys))
+        self.watches_source(Source::watches(informers, keys))
     }
 
     /// Calls `handler` for each event that the predicate accepts. See
@@ -75,7 +75,7 @@ impl<Q: RequestKey> KeyController<Q> {
         filter: Predicate<O>,
         handler: impl Fn(&Event<O>, &RequestQueue<'_, Q>) + Send + Sync + 'static,
     ) -> Self {
-        self.source(Source::watches_handler(informers, filter, handler))
+        self.watches_source(Source::watches_handler(informers, filter, handler))
     }
 
     /// Reconciles the keys of a stream. See
@@ -85,10 +85,11 @@ impl<Q: RequestKey> KeyController<Q> {
         name: impl Into<Arc<str>>,
         keys: impl Stream<Item = Q> + Send + 'static,
     ) -> Self {
-        self.source(Source::watches_stream(name, keys))
+        self.watches_source(Source::watches_stream(name, keys))
     }
 
-    fn source(mut self, source: Source<Q>) -> Self {
+    /// Adds a source, for example of the objects of several clusters.
+    pub fn watches_source(mut self, source: Source<Q>) -> Self {
         self.core.sources.push(source.0);
         self
     }

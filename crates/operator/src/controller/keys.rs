@@ -70,6 +70,14 @@ impl<Q: RequestKey> KeyQueue<Q> {
         self.history.lock().add(key, run);
     }
 
+    /// Removes the selected keys, and everything that is remembered about them. Waits until their running
+    /// reconciles have returned.
+    pub(crate) async fn remove_where(&self, is_selected: impl Fn(&Q) -> bool) {
+        self.queue.remove_where(&is_selected).await;
+        self.reasons.lock().remove_where(&is_selected);
+        self.history.lock().remove_where(is_selected);
+    }
+
     /// Returns the key with this text, if it is being reconciled, has waiting reasons, or was
     /// reconciled recently.
     fn find(&self, text: &str) -> Option<Q> {

@@ -149,6 +149,11 @@ impl<Q: Hash + Eq> PendingReasons<Q> {
         self.keys.iter().map(|known| &known.0)
     }
 
+    /// Removes the reasons of the selected keys.
+    pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&Q) -> bool) {
+        self.keys.retain(|known| !is_selected(&known.0));
+    }
+
     /// Returns a copy of the reasons of a key.
     pub(crate) fn get(&self, key: &Q) -> Reasons {
         let known = self.keys.find(self.hasher.hash_one(key), |known| known.0 == *key);

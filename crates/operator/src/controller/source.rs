@@ -111,7 +111,7 @@ impl<T: Cached, F> EventSource<T, F> {
     }
 
     /// Returns a handler that queues keys until `stop` is cancelled.
-    fn handler<Q: RequestKey>(
+    pub(crate) fn handler<Q: RequestKey>(
         self,
         queue: KeyQueue<Q>,
         stop: CancellationToken,
@@ -234,19 +234,18 @@ impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for Strea
     }
 }
 
-/// Queues the keys of the owners of an object. For an update, both states are
-/// searched.
+/// Passes the keys of the owners of an object to `add`. For an update, both states are searched.
 pub(crate) fn owners<O: OwnerReferences + Object>(
     event: &Event<O>,
     owner: &OwnerKind,
     owned: OwnerMatch,
-    queue: &RequestQueue<'_>,
+    add: impl Fn(ObjectKey),
 ) {
     let add_owners = |entry: &Entry<O>| {
         let references = entry.owner_references();
         for reference in references.iter().filter(|reference| owner.matches(reference, owned)) {
             let namespace = entry.key().namespace().filter(|_| owner.scope == Scope::Namespaced);
-            queue.add(ObjectKey::new(namespace, &reference.name));
+            add(ObjectKey::new(namespace, &reference.name));
         }
     };
     match event {

@@ -8,6 +8,7 @@ use kube_workqueue::Priority;
 
 use super::{
     Controller,
+    handle::Source,
     informers::Informers,
     predicate::Predicate,
     source::{EventSource, OwnerMatch, RequestQueue, StreamSource, owners},
@@ -49,7 +50,9 @@ impl<T: Cached> Controller<T> {
         filter: Predicate<O>,
     ) -> Self {
         let owner = self.owner.clone();
-        let keys = move |event: &Event<O>, queue: &RequestQueue<'_>| owners(event, &owner, owned, queue);
+        let keys = move |event: &Event<O>, queue: &RequestQueue<'_>| {
+            owners(event, &owner, owned, |key| queue.add(key));
+        };
         let source = EventSource::new(informers.into(), filter, keys);
         let name = format!("owned {}", source.name).into();
         self.core.sources.push(Box::new(EventSource { name, ..source }));
@@ -136,6 +139,12 @@ impl<T: Cached> Controller<T> {
             keys,
             priority: Priority::NORMAL,
         }));
+        self
+    }
+
+    /// Adds a source, for example of the objects of several clusters.
+    pub fn watches_source(mut self, source: Source) -> Self {
+        self.core.sources.push(source.0);
         self
     }
 

@@ -28,11 +28,31 @@ pub(crate) struct Reconciled {
     pub(crate) result: Result<Action, Failure>,
     /// Whether the object existed when the reconcile started.
     pub(crate) exists: bool,
+    /// The reconcile was dropped at an await. Its last request may still be in flight.
+    pub(crate) is_cut_short: bool,
 }
 
 /// Observes an object that is not in the cache.
 pub(crate) type ObserveUncached<T> =
     Arc<dyn Fn(ObjectKey) -> BoxFuture<'static, Result<Observed<T>, Failure>> + Send + Sync>;
+
+/// Waits until the caches contain this process's own writes of the object. For other objects, `CachedApi` waits.
+pub(crate) async fn wait_for_own_writes<T: Cached>(
+    informers: &Informers<T>,
+    key: &ObjectKey,
+) -> Result<(), CachedReadError> {
+    match informers.wait_for_writes(key, READ_TIMEOUT).await {
+        // Reported once, for writes of the lost history. There may also be writes of the new
+        // history.
+        Err(CachedReadError::ServerRestored { .. }) => {
+            match informers.wait_for_writes(key, READ_TIMEOUT).await {
+                Err(CachedReadError::ServerRestored { .. }) => Ok(()),
+                other => other,
+            }
+        }
+        other => other,
+    }
+}
 
 /// Calls a [`Reconciler`] with objects of a cache.
 pub(crate) struct ObjectWork<T: Cached, R> {
@@ -42,20 +62,8 @@ pub(crate) struct ObjectWork<T: Cached, R> {
 }
 
 impl<T: Cached, R: Reconciler<T>> Work<ObjectKey> for ObjectWork<T, R> {
-    /// Waits until the cache contains this process's own writes of the object. For other objects,
-    /// `CachedApi` waits.
     async fn ready(&self, key: &ObjectKey) -> Result<(), CachedReadError> {
-        match self.informers.wait_for_writes(key, READ_TIMEOUT).await {
-            // Reported once, for writes of the lost history. There may also be writes of the new
-            // history.
-            Err(CachedReadError::ServerRestored { .. }) => {
-                match self.informers.wait_for_writes(key, READ_TIMEOUT).await {
-                    Err(CachedReadError::ServerRestored { .. }) => Ok(()),
-                    other => other,
-                }
-            }
-            other => other,
-        }
+        wait_for_own_writes(&self.informers, key).await
     }
 
     async fn reconcile(&self, request: KeyRequest<ObjectKey>) -> Reconciled {
@@ -65,12 +73,14 @@ impl<T: Cached, R: Reconciler<T>> Work<ObjectKey> for ObjectWork<T, R> {
             (None, None) => Observed::Absent,
             (None, Some(observe)) => match observe(key.clone()).await {
                 Ok(object) => object,
-                Err(failure) => return Reconciled { result: Err(failure), exists: true },
+                Err(failure) => {
+                    return Reconciled { result: Err(failure), exists: true, is_cut_short: false };
+                }
             },
         };
         let exists = object.is_present();
         let result = self.reconciler.reconcile(Request { key, object, reasons, failures }).await;
-        Reconciled { result, exists }
+        Reconciled { result, exists, is_cut_short: false }
     }
 }
 
@@ -90,6 +100,8 @@ where
 
     fn reconcile(&self, request: KeyRequest<Q>) -> impl Future<Output = Reconciled> + Send {
         let reconciled = (self.0)(request);
-        async { Reconciled { result: reconciled.await.map_err(Into::into), exists: true } }
+        async {
+            Reconciled { result: reconciled.await.map_err(Into::into), exists: true, is_cut_short: false }
+        }
     }
 }

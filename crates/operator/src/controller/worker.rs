@@ -174,8 +174,12 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
             None => Ok(run.await),
         };
         match result {
-            Ok(Ok(Reconciled { result: Ok(action), exists })) => (RunOutcome::Success(action), exists),
-            Ok(Ok(Reconciled { result: Err(failure), exists })) => (RunOutcome::Failed(failure), exists),
+            Ok(Ok(Reconciled { result, exists, is_cut_short })) => {
+                if is_cut_short {
+                    self.state.record_cut_short();
+                }
+                (result.map_or_else(RunOutcome::Failed, RunOutcome::Success), exists)
+            }
             Ok(Err(_)) => {
                 self.state.record_cut_short();
                 (RunOutcome::Panicked, true)

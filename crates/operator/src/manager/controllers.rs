@@ -86,7 +86,7 @@ impl Manager {
         if self.gate.is_some() { RunsOn::EachShard } else { RunsOn::LeaderOnly }
     }
 
-    fn add_prepared(&mut self, leadership: Leadership, prepared: PreparedController) {
+    pub(super) fn add_prepared(&mut self, leadership: Leadership, prepared: PreparedController) {
         prepared.join(&self.factory);
         if let Some(shards) = &mut self.shards {
             shards.reject_incomplete(&prepared);

@@ -14,7 +14,7 @@ use super::{
     ManagerView,
     metrics::{controller_labels, queue_labels},
 };
-use crate::{OwnedSlots, RecorderStatus};
+use crate::{ClusterName, ClusterState, Clusters, OwnedSlots, RecorderStatus};
 
 /// Encodes the current state of a manager.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ impl Collector for ManagerCollector {
         self.encode_queues(&mut encoder)?;
         self.encode_informers(&mut encoder)?;
         self.encode_recorders(&mut encoder)?;
+        if let Some(clusters) = &self.0.clusters {
+            encode_clusters(&mut encoder, clusters)?;
+        }
         if let Some(shards) = &self.0.shards {
             encode_shards(&mut encoder, shards)?;
         }
@@ -78,9 +81,9 @@ impl ManagerCollector {
     }
 
     fn encode_informers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all = with_unique_names(self.0.factory.status());
+        let all = with_unique_names(self.0.informers());
         let mut gauge = |name: &str, help: &str, value: fn(&InformerStatus) -> Option<f64>| {
-            let values = all.iter().filter_map(|(name, status)| Some(([("informer", name)], value(status)?)));
+            let values = all.iter().filter_map(|(labels, status)| Some((labels.as_slice(), value(status)?)));
             gauges(encoder, name, help, values)
         };
         gauge("informer_objects", "Objects in the cache", |informer| Some(informer.objects as f64))?;
@@ -102,7 +105,7 @@ impl ManagerCollector {
         })?;
 
         let mut counter = |name: &str, help: &str, value: fn(&InformerStatus) -> u64| {
-            let values = all.iter().map(|(name, status)| ([("informer", name)], value(status)));
+            let values = all.iter().map(|(labels, status)| (labels.as_slice(), value(status)));
             counters(encoder, name, help, values)
         };
         counter("informer_lists", "Started lists, including the initial list", |informer| {
@@ -176,22 +179,41 @@ fn encode_shards(encoder: &mut DescriptorEncoder<'_>, shards: &OwnedSlots) -> fm
     wait.encode_family(&group)?.encode_counter::<[(&str, &str); 0], f64, f64>(&seconds, None)
 }
 
-/// Assigns a unique name to each informer. Informers that hold the same objects in different
-/// representations have the same name.
-fn with_unique_names(all: Vec<InformerStatus>) -> Vec<(String, InformerStatus)> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut named: Vec<_> = all
-        .into_iter()
-        .map(|informer| {
-            let name = Escaped(&informer.name).to_string();
-            let times = seen.entry(name.clone()).or_default();
-            *times += 1;
-            let name = if *times == 1 { name } else { format!("{name} #{times}") };
-            (name, informer)
-        })
-        .collect();
-    named.sort_by(|(a, _), (b, _)| a.cmp(b));
-    named
+/// Returns the labels of each informer: its cluster, unless it is the cluster of the manager, and a unique name.
+/// Informers that hold the same objects in different representations have the same name.
+fn with_unique_names(
+    all: Vec<(Option<ClusterName>, InformerStatus)>,
+) -> Vec<(Vec<(&'static str, String)>, InformerStatus)> {
+    let mut seen: HashMap<(Option<ClusterName>, String), usize> = HashMap::new();
+    let labelled = all.into_iter().map(|(cluster, informer)| {
+        let name = Escaped(&informer.name).to_string();
+        let times = seen.entry((cluster.clone(), name.clone())).or_default();
+        *times += 1;
+        let name = if *times == 1 { name } else { format!("{name} #{times}") };
+        let cluster = cluster.map(|cluster| ("cluster", cluster.to_string()));
+        (cluster.into_iter().chain([("informer", name)]).collect(), informer)
+    });
+    labelled.collect()
+}
+
+/// The number of clusters by state, and whether each cluster fails.
+fn encode_clusters(encoder: &mut DescriptorEncoder<'_>, clusters: &Clusters) -> fmt::Result {
+    let all = clusters.status();
+    let states = [ClusterState::Starting, ClusterState::Synced, ClusterState::Failing].map(|state| {
+        let count = all.iter().filter(|cluster| cluster.state == state).count();
+        ([("state", state.to_string())], count as f64)
+    });
+    gauges(encoder, "clusters", "Number of clusters, by state", states)?;
+    let failing = all.iter().map(|cluster| {
+        let is_failing = cluster.state == ClusterState::Failing;
+        ([("cluster", cluster.name.as_str())], f64::from(is_failing))
+    });
+    gauges(
+        encoder,
+        "cluster_failing",
+        "1 if requests to the cluster fail, or its provider rejects it",
+        failing,
+    )
 }
 
 fn gauges<L: EncodeLabelSet>(

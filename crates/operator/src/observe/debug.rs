@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{ManagerPhase, health::leader_text, pages::PageState};
 use crate::{
-    DroppedEvents, EventRecorder, Reasons, RecorderStatus,
+    ClusterName, ClusterStatus, Clusters, DroppedEvents, EventRecorder, Reasons, RecorderStatus,
     controller::{keys::KeyStatus, state::ControllerState},
 };
 
@@ -21,12 +21,27 @@ use crate::{
 const MAX_LISTED_KEYS: usize = 100;
 
 pub(crate) async fn informers(State(state): State<Arc<PageState>>) -> Response {
-    let mut all = state.view.factory.status();
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    json_page(&all.iter().map(informer_json).collect())
+    let all = state.view.informers();
+    json_page(&all.iter().map(|(cluster, informer)| informer_json(cluster.as_ref(), informer)).collect())
 }
 
-fn informer_json(status: &InformerStatus) -> Value {
+pub(crate) async fn clusters(State(state): State<Arc<PageState>>) -> Response {
+    let clusters = state.view.clusters.iter().flat_map(Clusters::status);
+    json_page(&clusters.map(|cluster| cluster_json(&cluster)).collect())
+}
+
+fn cluster_json(cluster: &ClusterStatus) -> Value {
+    json!({
+        "name": cluster.name.as_str(),
+        "state": cluster.state.to_string(),
+        "problem": cluster.problem,
+        "engagedForSeconds": cluster.engaged.map(seconds),
+        "informers": cluster.informers.len(),
+        "objects": cluster.objects(),
+    })
+}
+
+fn informer_json(cluster: Option<&ClusterName>, status: &InformerStatus) -> Value {
     let reflector = &status.reflector;
     let handlers = status.handlers.iter().map(|handler| {
         json!({
@@ -37,6 +52,7 @@ fn informer_json(status: &InformerStatus) -> Value {
     let causes = reflector.lists_by_cause.iter().map(|(cause, lists)| (cause.to_string(), json!(lists)));
     let restarts = reflector.restarts.iter().map(|(cause, watches)| (cause.to_string(), json!(watches)));
     json!({
+        "cluster": cluster.map(ClusterName::as_str),
         "name": Escaped(&status.name).to_string(),
         "synced": status.synced,
         "phase": reflector.phase.to_string(),

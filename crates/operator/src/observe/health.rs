@@ -11,7 +11,7 @@ use kube_informer::{ErrorClass, InformerStatus, Phase};
 
 use super::{ManagerPhase, pages::PageState};
 use crate::{
-    OwnedSlots,
+    ClusterStatus, OwnedSlots,
     controller::{
         history::MAX_REMEMBERED_RUNS, keys::FailedKey, state::ControllerState, stuck::stuck_reconcile,
     },
@@ -128,6 +128,13 @@ fn check_readiness(state: &PageState) -> CheckReport {
         };
         report.add(&informer.name, line);
     }
+    if let Some(clusters) = &state.view.clusters {
+        report.add("clusters", clusters.check_initial().map(|()| "ok".to_owned()));
+        // A cluster that fails does not fail the check: this process works for the other clusters.
+        for cluster in clusters.status() {
+            report.add(&format!("cluster {}", cluster.name), Ok(cluster_line(&cluster)));
+        }
+    }
     if let Some(election) = &state.view.election {
         report.add(&format!("lease {}", election.lease.name()), Ok(election_line(election)));
     }
@@ -153,6 +160,14 @@ fn shards_line(shards: &OwnedSlots) -> String {
             view.unowned.len(),
             view.members.len()
         ),
+    }
+}
+
+fn cluster_line(cluster: &ClusterStatus) -> String {
+    let ClusterStatus { state, informers, .. } = cluster;
+    match &cluster.problem {
+        Some(problem) => format!("{state}: {problem}"),
+        None => format!("{state}; informers: {}; objects: {}", informers.len(), cluster.objects()),
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn all_pages(state: Arc<PageState>) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/debug/informers", get(debug::informers))
+        .route("/debug/clusters", get(debug::clusters))
         .route("/debug/queues", get(debug::queues))
         .route("/debug/events", get(debug::events))
         .route("/debug/shards", get(debug::shards))

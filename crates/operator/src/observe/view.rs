@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use kube_informer::InformerFactory;
+use kube_informer::{InformerFactory, InformerStatus};
 
-use crate::{EventRecorder, OwnedSlots, controller::state::ControllerStates, election::ElectionView};
+use crate::{
+    ClusterName, Clusters, EventRecorder, OwnedSlots, controller::state::ControllerStates,
+    election::ElectionView,
+};
 
 /// The informers, controllers, event recorders and election of a manager.
 #[derive(Clone)]
@@ -15,6 +18,22 @@ pub(crate) struct ManagerView {
     pub(crate) recorders: BTreeMap<String, EventRecorder>,
     pub(crate) election: Option<ElectionView>,
     pub(crate) shards: Option<OwnedSlots>,
+    pub(crate) clusters: Option<Clusters>,
+}
+
+impl ManagerView {
+    /// Returns the informers, sorted by the name of their cluster and their name. `None` is the cluster of the
+    /// manager.
+    pub(crate) fn informers(&self) -> Vec<(Option<ClusterName>, InformerStatus)> {
+        let own = self.factory.status().into_iter().map(|informer| (None, informer));
+        let remote = self.clusters.iter().flat_map(Clusters::status).flat_map(|cluster| {
+            let name = cluster.name;
+            cluster.informers.into_iter().map(move |informer| (Some(name.clone()), informer))
+        });
+        let mut all: Vec<_> = own.chain(remote).collect();
+        all.sort_by(|(a, first), (b, second)| (a, &first.name).cmp(&(b, &second.name)));
+        all
+    }
 }
 
 impl fmt::Debug for ManagerView {

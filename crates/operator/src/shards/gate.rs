@@ -181,13 +181,13 @@ impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
             // reconciles the key, and the key is queued again if the slot returns.
             let is_open = self.gate.is_open(&request.key);
             let action = if is_open { Action::RequeueAfter(EXPIRED_DELAY) } else { Action::AwaitChange };
-            return Reconciled { result: Ok(action), exists: true };
+            return Reconciled { result: Ok(action), exists: true, is_cut_short: false };
         };
         let permit = Arc::new(permit);
         tokio::select! {
             biased;
             () = permit.lost() => {
-                Reconciled { result: Err(SlotLost::NotOwner(permit.slot()).into()), exists: true }
+                Reconciled { result: Err(SlotLost::NotOwner(permit.slot()).into()), exists: true, is_cut_short: false }
             }
             reconciled = with_permit(Arc::clone(&permit), self.work.reconcile(request)) => reconciled,
         }

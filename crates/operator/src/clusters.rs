@@ -1,0 +1,25 @@
+//! Many clusters: keys that carry their cluster, and clusters that come and go while the program runs.
+
+mod cluster;
+mod controller;
+mod informer;
+mod kubeconfig;
+mod name;
+mod provider;
+mod registry;
+mod run;
+mod secrets;
+mod source;
+mod status;
+
+pub use self::{
+    cluster::Cluster,
+    controller::{ClusterController, ClusterRequest},
+    informer::{ClusterHandlerRegistration, ClusterIndex, ClusterInformer},
+    kubeconfig::{ClusterConfigError, KubeconfigProvider},
+    name::{ClusterKey, ClusterName, InvalidClusterName, ParseClusterKeyError},
+    provider::{ClusterProvider, ClusterSet},
+    registry::Clusters,
+    secrets::SecretProvider,
+    status::{ClusterState, ClusterStatus},
+};

@@ -1,0 +1,99 @@
+//! `ClusterProvider`: tells a program which clusters exist.
+
+use std::fmt::{self, Display};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use kube_client::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::{name::ClusterName, registry::Clusters};
+use crate::Failure;
+
+/// Tells a [`Manager`](crate::Manager) which clusters exist. Corresponds to a provider of multicluster-runtime.
+///
+/// Closures with the same arguments implement this trait. For example, this provider has two fixed clusters:
+///
+/// ```no_run
+/// # use kube_client::Client;
+/// # use kube_operator::{ClusterName, ClusterSet, Clusters, Failure, Manager};
+/// # fn example(manager: &mut Manager, east: Client, west: Client) -> Clusters {
+/// manager.clusters(async move |clusters: ClusterSet, _stop| {
+///     clusters.engage(ClusterName::new("east")?, east);
+///     clusters.engage(ClusterName::new("west")?, west);
+///     Ok::<_, Failure>(())
+/// })
+/// # }
+/// ```
+pub trait ClusterProvider: Send + 'static {
+    /// Reports clusters to `clusters` until `stop` is cancelled.
+    ///
+    /// The manager starts the provider after the caches of its own cluster are synced, also on followers. If
+    /// the future returns `Ok` earlier, the reported clusters remain.
+    ///
+    /// # Errors
+    /// If the future returns an error, the manager stops. Report the problem of a single cluster with
+    /// [`ClusterSet::reject`] instead.
+    fn run(
+        self: Box<Self>,
+        clusters: ClusterSet,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Failure>>;
+}
+
+impl<F, R> ClusterProvider for F
+where
+    F: FnOnce(ClusterSet, CancellationToken) -> R + Send + 'static,
+    R: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    fn run(
+        self: Box<Self>,
+        clusters: ClusterSet,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
+        self(clusters, stop).boxed()
+    }
+}
+
+/// Receives the clusters of a [`ClusterProvider`]. The methods return immediately. A task for each cluster
+/// engages and disengages it, so a cluster that hangs does not delay other clusters.
+///
+/// Only the latest call for a name counts. If a cluster is disengaged and engaged again, the second
+/// engagement starts when the first one has ended completely.
+#[derive(Clone)]
+pub struct ClusterSet(pub(super) Clusters);
+
+impl ClusterSet {
+    /// Engages a cluster. If a cluster with this name is engaged, it first leaves, so call this method only
+    /// if the configuration of the client has changed.
+    pub fn engage(&self, name: ClusterName, client: Client) {
+        self.0.set_desired(&name, Some(client));
+    }
+
+    /// Disengages a cluster. Also removes the problem that [`reject`](Self::reject) has reported.
+    pub fn disengage(&self, name: &ClusterName) {
+        self.0.set_desired(name, None);
+    }
+
+    /// Reports that a cluster cannot be engaged, for example because its kubeconfig is invalid. The readiness
+    /// page, the debug pages and the log contain the problem. If a cluster with this name is engaged, it stays
+    /// engaged.
+    ///
+    /// `problem` must not contain secrets.
+    pub fn reject(&self, name: &ClusterName, problem: impl Display) {
+        tracing::warn!(cluster = %name, error = %problem, "cluster is rejected");
+        self.0.set_problem(name, &problem);
+    }
+
+    /// Reports that the provider has reported all clusters that exist at the start. The manager becomes ready
+    /// when each of these clusters has synced or has failed. If the provider returns, the manager assumes
+    /// this call.
+    pub fn initialized(&self) {
+        self.0.set_initialized();
+    }
+}
+
+impl fmt::Debug for ClusterSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterSet").finish_non_exhaustive()
+    }
+}

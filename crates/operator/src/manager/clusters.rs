@@ -1,0 +1,48 @@
+//! Many clusters of a `Manager`.
+
+use futures_util::FutureExt;
+use kube_informer::Cached;
+
+use super::{
+    Manager, RunsOn,
+    runnables::{TaskKind, TaskSpec},
+};
+use crate::{Action, ClusterController, ClusterProvider, ClusterRequest, Clusters, Failure, Leadership};
+
+impl Manager {
+    /// Runs a provider of clusters, and returns the clusters that it reports. Call this method once. With a
+    /// second provider, [`Manager::run`] returns [`ManagerError::DuplicateName`](crate::ManagerError::DuplicateName).
+    ///
+    /// The caches of the clusters also run on followers. The manager neither waits for them at its start, nor
+    /// checks their permissions. `/readyz` contains the state of each cluster. It fails until each cluster that
+    /// exists at the start has synced or has failed, and never because of a cluster afterwards.
+    pub fn clusters(&mut self, provider: impl ClusterProvider) -> Clusters {
+        let metrics = self.metrics.clone();
+        let clusters = Clusters::new(move |client| metrics.count_requests(client), self.leadership.clone());
+        #[cfg(any(feature = "http", feature = "metrics"))]
+        {
+            self.view.clusters = Some(clusters.clone());
+        }
+        let running = clusters.clone();
+        self.runnables.push(TaskSpec {
+            name: "clusters".to_owned(),
+            leadership: Leadership::always(),
+            kind: TaskKind::Task,
+            run: Box::new(move |_, stop| running.run(Box::new(provider), stop).boxed()),
+        });
+        clusters
+    }
+
+    /// Adds a controller of the objects of many clusters. It runs only on the leader, also with
+    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards).
+    pub fn add_cluster_controller<T, F, R, E>(&mut self, controller: ClusterController<T>, reconcile: F)
+    where
+        T: Cached,
+        F: Fn(ClusterRequest<T>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<Failure> + 'static,
+    {
+        let prepared = controller.prepare(reconcile, &self.metrics);
+        self.add_prepared(self.leadership_for(RunsOn::LeaderOnly), prepared);
+    }
+}
