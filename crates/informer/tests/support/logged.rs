@@ -11,7 +11,7 @@
 use std::{cell::RefCell, fmt, marker::PhantomData, sync::LazyLock};
 
 use tracing::{
-    Metadata, Subscriber,
+    Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
@@ -40,7 +40,8 @@ impl Logged {
         logged
     }
 
-    /// Returns one line for each field of each event and span.
+    /// Returns one line for each field of each event and span. Events at level warn or error start with the line
+    /// `level=WARN` or `level=ERROR`.
     pub(crate) fn text(&self) -> String {
         self.text_of(|_| true)
     }
@@ -74,7 +75,11 @@ impl Subscriber for ByThread {
         values.record(&mut Keep("a span"));
     }
     fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut Keep(crate_of(event.metadata())));
+        let mut keep = Keep(crate_of(event.metadata()));
+        if *event.metadata().level() <= Level::WARN {
+            keep.line(format!("level={}", event.metadata().level()));
+        }
+        event.record(&mut keep);
     }
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn enter(&self, _: &span::Id) {}
@@ -89,15 +94,20 @@ fn crate_of(metadata: &Metadata<'static>) -> &'static str {
 /// Records each field as a line.
 struct Keep(&'static str);
 
-impl Visit for Keep {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Formats the value before the borrow, because its `Debug` may log.
-        let line = format!("{field}={value:?}");
+impl Keep {
+    fn line(&mut self, line: String) {
         // A thread may log after its locals were dropped.
         let _at_its_end = LINES.try_with(|lines| {
             if let Some(lines) = &mut *lines.borrow_mut() {
                 lines.push((self.0, line));
             }
         });
+    }
+}
+
+impl Visit for Keep {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Formats the value before the borrow, because its `Debug` may log.
+        self.line(format!("{field}={value:?}"));
     }
 }

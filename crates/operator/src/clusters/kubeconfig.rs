@@ -187,6 +187,10 @@ impl Contexts {
             if is_known {
                 continue;
             }
+            if context.is_none() {
+                // A selected context was removed from the file.
+                self.clusters.disengage(&name);
+            }
             match client(kubeconfig.clone(), Some(context_name)).await {
                 Ok(client) => self.clusters.engage(name, client),
                 Err(error) => self.clusters.reject(&name, Failure::from(error)),

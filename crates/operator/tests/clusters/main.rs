@@ -1,8 +1,8 @@
 //! Tests of a manager with many clusters, in virtual time.
 
 mod leaving;
-#[path = "../../../informer/tests/support/logged.rs"]
-mod logged;
+mod pages;
+mod providers;
 
 use std::{sync::Arc, time::Duration};
 
