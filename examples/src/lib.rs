@@ -6,5 +6,6 @@ pub mod cluster;
 mod connection;
 pub mod database;
 pub mod duration;
+pub mod multicluster;
 pub mod website;
 pub mod workload;

@@ -11,7 +11,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 /// The pages, and tests that see the items of a page's first block of items.
-const PAGES: [(&str, &str, Option<&str>); 11] = [
+const PAGES: [(&str, &str, Option<&str>); 12] = [
     ("readme", "README.md", None),
     ("guide", "docs/guide.md", None),
     ("operator", "docs/operator.md", Some("operator_permissions.rs")),
@@ -23,6 +23,7 @@ const PAGES: [(&str, &str, Option<&str>); 11] = [
     ("warm_restarts", "docs/warm-restarts.md", None),
     ("shards", "docs/shards.md", None),
     ("webhooks", "docs/webhooks.md", None),
+    ("clusters", "docs/clusters.md", None),
 ];
 
 fn main() {

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client;
+use crate::clusters::{ClustersArgs, clusters};
 use crate::compare::{Paths, Settings, compare};
 use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
@@ -65,6 +66,8 @@ pub enum Command {
     ScaleOutServer(ScaleOutServerArgs),
     /// Run a replica of the command `scale-out`, until standard input closes.
     ScaleOutReplica(ReplicaArgs),
+    /// Measure the memory of a manager with many idle clusters.
+    Clusters(ClustersArgs),
     /// Measure restarts with a snapshot: the CPU time until the cache is synced, and the bytes of the server.
     Restart(RestartArgs),
     /// Run a program of the command `restart`, until standard input closes.
@@ -182,6 +185,8 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::ScaleOut(args) => runtime()?.block_on(scale_out::scale_out(&args, out)),
         Command::ScaleOutServer(args) => current_thread()?.block_on(scale_out::run_server(&args)),
         Command::ScaleOutReplica(args) => current_thread()?.block_on(scale_out::run_replica(&args)),
+        // One thread, as of `overhead-program`.
+        Command::Clusters(args) => current_thread()?.block_on(clusters(&args, out)),
         Command::Restart(args) => runtime()?.block_on(restart(&args, out)),
         Command::RestartProgram(args) => current_thread()?.block_on(run_restart_program(&args)),
         Command::Store { name, load } => run_store(&name, &load, out),

@@ -19,6 +19,7 @@
 
 mod cli;
 mod client;
+mod clusters;
 mod compare;
 mod contenders;
 mod counted;
@@ -44,6 +45,7 @@ mod wire;
 
 pub use cli::{Command, CompareArgs, StoresArgs, run};
 pub use client::{Latency, Order, Report, config_of_kubeconfig, config_of_url, names, run as run_client};
+pub use clusters::ClustersArgs;
 pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
 pub use event_path::{EventPathArgs, EventPathMeasured, EventPathSettings, Step, event_path};

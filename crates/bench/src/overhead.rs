@@ -42,7 +42,7 @@ pub use program::ProgramArgs;
 pub(crate) use program::run as run_program;
 pub use reconcile::Figures;
 pub use server::OverheadServerArgs;
-pub(crate) use server::run_server;
+pub(crate) use server::{ServerReady, allow_open_files, run_server};
 
 /// The delays of a key after failures: the defaults of the controllers.
 const MIN_DELAY: Duration = Duration::from_millis(5);

@@ -47,7 +47,7 @@ async fn cluster_that_is_unauthorized_for_an_hour_is_reported_once() {
             (ClusterName::new(name).unwrap(), Client::new(server.service(), "default"))
         });
         let clusters = manager.clusters(async move |clusters: ClusterSet, _| {
-            engaged.into_iter().for_each(|(name, client)| clusters.engage(name, client));
+            engaged.into_iter().for_each(|(name, client)| clusters.engage(&name, client));
             Ok::<_, Failure>(())
         });
         let maps = clusters.informer::<ConfigMap>();

@@ -254,6 +254,23 @@ fn drain_waits_for_processing_and_dirty_keys() {
     });
 }
 
+/// The worker adds the key again before it completes the key, as after a failure.
+#[test]
+fn removals_wait_for_worker_and_remove_what_it_adds() {
+    explore_all_orders(|| {
+        let scenario = Scenario::new();
+        scenario.queue.add(1);
+        let item = take(&scenario);
+        let worker = scenario.task(|scenario| async move {
+            scenario.queue.add(1);
+            drop(item);
+        });
+        let removal = || scenario.task(|scenario| async move { scenario.queue.remove_where(|_| true).await });
+        run_tasks([worker, removal(), removal()]);
+        assert!(scenario.queue.status().processing.is_empty() && scenario.queue.is_empty());
+    });
+}
+
 #[test]
 fn cancelled_drain_does_not_block_another_drain() {
     for polls in [1, usize::MAX] {

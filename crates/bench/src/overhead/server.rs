@@ -42,9 +42,9 @@ pub struct OverheadServerArgs {
 
 /// The first line of the server, after its objects are created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ServerReady {
+pub(crate) struct ServerReady {
     /// The kubeconfig of the server.
-    pub(super) kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 /// Serves the objects until standard input closes.
@@ -118,7 +118,7 @@ pub(super) fn namespace(number: usize) -> String {
 
 /// Raises the limit of open files of this process to its maximum, which must permit one connection
 /// per namespace.
-pub(super) fn allow_open_files(namespaces: usize) -> Result<()> {
+pub(crate) fn allow_open_files(namespaces: usize) -> Result<()> {
     /// Files that are not connections of informers.
     const OTHER_FILES: usize = 100;
     let (_, maximum) = getrlimit(Resource::RLIMIT_NOFILE)?;

@@ -27,6 +27,8 @@ use super::{
 pub struct ClusterInformer<T: Cached>(Arc<Inner<T>>);
 
 type Select<T> = Box<dyn Fn(&Cluster) -> Result<Informer<T>, FactoryError> + Send + Sync>;
+type Register<T> = Arc<dyn Fn(&Cluster, &Informer<T>) -> HandlerRegistration<T> + Send + Sync>;
+type Purge = Arc<dyn Fn(&ClusterName) -> BoxFuture<'static, ()> + Send + Sync>;
 type AddIndex<T> = Arc<dyn Fn(&Informer<T>) + Send + Sync>;
 
 /// The lock `changes` is held while handlers are registered, which may wait for index functions. An index
@@ -52,11 +54,11 @@ struct Attached<T: Cached> {
 
 /// A handler of all clusters.
 pub(super) struct Handler<T: Cached> {
-    pub(super) register: Arc<dyn Fn(&Cluster, &Informer<T>) -> HandlerRegistration<T> + Send + Sync>,
+    pub(super) register: Register<T>,
     /// The handler receives a delete of each object of a cluster that leaves.
     pub(super) receives_deletes: bool,
     /// Removes what the handler has queued for a cluster that has left.
-    pub(super) purge: Option<Arc<dyn Fn(&ClusterName) -> BoxFuture<'static, ()> + Send + Sync>>,
+    pub(super) purge: Option<Purge>,
 }
 
 impl<T: Cached> Clone for ClusterInformer<T> {

@@ -192,7 +192,7 @@ impl Contexts {
                 self.clusters.disengage(&name);
             }
             match client(kubeconfig.clone(), Some(context_name)).await {
-                Ok(client) => self.clusters.engage(name, client),
+                Ok(client) => self.clusters.engage(&name, client),
                 Err(error) => self.clusters.reject(&name, Failure::from(error)),
             }
         }

@@ -18,8 +18,8 @@ use crate::Failure;
 /// # use kube_operator::{ClusterName, ClusterSet, Clusters, Failure, Manager};
 /// # fn example(manager: &mut Manager, east: Client, west: Client) -> Clusters {
 /// manager.clusters(async move |clusters: ClusterSet, _stop| {
-///     clusters.engage(ClusterName::new("east")?, east);
-///     clusters.engage(ClusterName::new("west")?, west);
+///     clusters.engage(&ClusterName::new("east")?, east);
+///     clusters.engage(&ClusterName::new("west")?, west);
 ///     Ok::<_, Failure>(())
 /// })
 /// # }
@@ -65,8 +65,8 @@ pub struct ClusterSet(pub(super) Clusters);
 impl ClusterSet {
     /// Engages a cluster. If a cluster with this name is engaged, it first leaves, so call this method only
     /// if the configuration of the client has changed.
-    pub fn engage(&self, name: ClusterName, client: Client) {
-        self.0.set_desired(&name, Some(client));
+    pub fn engage(&self, name: &ClusterName, client: Client) {
+        self.0.set_desired(name, Some(client));
     }
 
     /// Disengages a cluster. Also removes the problem that [`reject`](Self::reject) has reported.

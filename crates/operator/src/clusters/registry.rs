@@ -23,11 +23,22 @@ use crate::Leadership;
 /// Takes part in the engagement of each cluster.
 pub(super) trait Member: Send + Sync {
     /// Creates informers and handlers, before the informers of the cluster start.
-    fn attach(&self, cluster: &Cluster) -> Result<(), FactoryError>;
+    fn attach(&self, _: &Cluster) -> Result<(), FactoryError> {
+        Ok(())
+    }
+
     /// Removes the handlers of a cluster that has left, and waits until they have returned.
-    fn detach<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, ()>;
+    fn detach<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
     /// Removes everything that is queued or remembered about a cluster. All members are detached.
-    fn purge<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, ()>;
+    fn purge<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    /// Observes that a cluster has left. All members are purged.
+    fn left(&self, _: &Cluster) {}
 }
 
 /// The clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates them. Clones refer to the
@@ -158,7 +169,7 @@ impl Clusters {
         select: impl Fn(&Cluster) -> Result<Informer<T>, FactoryError> + Send + Sync + 'static,
     ) -> ClusterInformer<T> {
         let informer = ClusterInformer::new(select);
-        self.add_member(informer.member());
+        self.add_member(&informer.member());
         informer
     }
 
@@ -173,23 +184,23 @@ impl Clusters {
     /// Calls a function for each cluster before its informers start, for example to add handlers to informers
     /// of its factory. The function must not block.
     pub fn on_engage(&self, engaged: impl Fn(&Cluster) + Send + Sync + 'static) {
-        self.add_member(Arc::new(OnEngage(engaged)));
+        self.add_member(&(Arc::new(OnEngage(engaged)) as _));
     }
 
     /// Calls a function for each cluster that has left, after its last reconcile. The caches of the cluster
     /// contain their last state. The function must not block.
     pub fn on_disengage(&self, disengaged: impl Fn(&Cluster) + Send + Sync + 'static) {
-        self.add_member(Arc::new(OnDisengage(disengaged)));
+        self.add_member(&(Arc::new(OnDisengage(disengaged)) as _));
     }
 
-    fn add_member(&self, member: Arc<dyn Member>) {
+    fn add_member(&self, member: &Arc<dyn Member>) {
         let engaged: Vec<Cluster> = {
             let mut entries = self.0.entries.lock();
-            entries.members.push(Arc::clone(&member));
+            entries.members.push(Arc::clone(member));
             entries.by_name.values().filter_map(Entry::engaged).cloned().collect()
         };
         for cluster in engaged {
-            self.attach(&*member, &cluster);
+            self.attach(&**member, &cluster);
         }
     }
 
@@ -321,12 +332,6 @@ impl Clusters {
         let changed = Arc::clone(&self.0.entries.lock().entry(name).changed);
         changed.notified().await;
     }
-
-    /// Returns the status of one cluster.
-    pub(super) fn status_of(&self, cluster: &Cluster) -> ClusterStatus {
-        let problem = self.0.entries.lock().entry(cluster.name()).problem.clone();
-        ClusterStatus::new(cluster.name(), Some(cluster), problem)
-    }
 }
 
 impl fmt::Debug for Clusters {
@@ -364,29 +369,12 @@ impl<F: Fn(&Cluster) + Send + Sync> Member for OnEngage<F> {
         (self.0)(cluster);
         Ok(())
     }
-
-    fn detach<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
-
-    fn purge<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
 }
 
 struct OnDisengage<F>(F);
 
 impl<F: Fn(&Cluster) + Send + Sync> Member for OnDisengage<F> {
-    fn attach(&self, _: &Cluster) -> Result<(), FactoryError> {
-        Ok(())
-    }
-
-    fn detach<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
-
-    fn purge<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, ()> {
+    fn left(&self, cluster: &Cluster) {
         (self.0)(cluster);
-        std::future::ready(()).boxed()
     }
 }

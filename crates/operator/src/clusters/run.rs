@@ -94,7 +94,7 @@ async fn run_cluster(clusters: Clusters, name: ClusterName, stop: CancellationTo
             Step::Wait => tokio::select! {
                 () = clusters.changed(&name) => {}
                 () = stop.cancelled() => {}
-                () = log_states(&clusters, engaged.as_ref()) => {}
+                () = log_states(engaged.as_ref()) => {}
             },
         }
         if stop.is_cancelled() {
@@ -112,15 +112,17 @@ async fn disengage(clusters: &Clusters, cluster: &Cluster) {
     let members = clusters.members();
     join_all(members.iter().map(|member| member.detach(cluster))).await;
     join_all(members.iter().map(|member| member.purge(cluster))).await;
+    members.iter().for_each(|member| member.left(cluster));
 }
 
 /// Logs each change of the state of a cluster, until the future is dropped.
-async fn log_states(clusters: &Clusters, engaged: Option<&StopOnDrop>) {
+async fn log_states(engaged: Option<&StopOnDrop>) {
     let Some(StopOnDrop(cluster)) = engaged else { return std::future::pending().await };
     let mut before = ClusterState::Starting;
     loop {
         sleep(OBSERVE_INTERVAL).await;
-        let status = clusters.status_of(cluster);
+        // The problem of the provider is logged already.
+        let status = ClusterStatus::new(cluster.name(), Some(cluster), None);
         if status.state != before {
             log_state(&status, before);
             before = status.state;

@@ -6,6 +6,7 @@ use foldhash::quality::RandomState;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Secret;
 use kube_informer::{Informer, ObjectKey};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -17,6 +18,9 @@ use crate::Failure;
 
 /// The timeout of one wait for the cache of the Secrets.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The delay between two waits. A wait returns early if the server rejects the list.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The key of the kubeconfig in the data of a Secret, as in multicluster-runtime.
 const DATA_KEY: &str = "kubeconfig";
@@ -74,7 +78,9 @@ impl ClusterProvider for SecretProvider {
         let run = async move {
             let mut events = secrets.events();
             secrets.start();
-            while secrets.wait_for_sync(SYNC_TIMEOUT).await.is_err() && !secrets.is_stopped() {}
+            while secrets.wait_for_sync(SYNC_TIMEOUT).await.is_err() && !secrets.is_stopped() {
+                sleep(RETRY_INTERVAL).await;
+            }
             let lister = secrets.lister();
             let has_one_namespace = secrets.namespace().is_some();
             let mut known = Secrets {
@@ -131,7 +137,7 @@ impl Secrets {
             None => Err(ClusterConfigError::NoData(self.data_key.clone())),
         };
         match client {
-            Ok(client) => self.clusters.engage(name, client),
+            Ok(client) => self.clusters.engage(&name, client),
             Err(error) => self.clusters.reject(&name, format!("Secret {key}: {}", Failure::from(error))),
         }
     }

@@ -160,3 +160,28 @@ impl<Q: RequestKey> KeyView for KeyQueue<Q> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::Change;
+
+    #[tokio::test(start_paused = true)]
+    async fn removed_keys_leave_no_trace() {
+        let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None);
+        let reason = Reason { source: "a test".into(), object: None, change: Change::Requested };
+        for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {
+            keys.add(key.to_owned(), reason.clone(), Duration::ZERO, Priority::NORMAL);
+            let (ended, took, reasons) = (Instant::now(), Duration::ZERO, Reasons::default());
+            keys.record_run(&key.to_owned(), LastRun { reasons, failures: 0, ended, took, failure });
+            keys.queue.add_rate_limited(key.to_owned());
+        }
+        keys.remove_where(|key| key.starts_with('a')).await;
+        assert!(keys.key_status("a/1").is_none() && keys.key_status("a/2").is_none());
+        assert!(keys.key_status("b/1").is_some_and(|key| key.failures == 1 && key.last.is_some()));
+        assert_eq!((keys.failures(9).0, keys.queue.num_requeues(&"a/1".to_owned())), (0, 0));
+        assert_eq!((keys.queue.len(), keys.queue.status().delayed), (1, 1));
+    }
+}

@@ -107,6 +107,8 @@ async fn running_reconcile_is_dropped_some_seconds_after_its_cluster_left() {
     let ended = Record::default();
     let (recorded, started) = (Arc::clone(&ended), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&started);
+    let left = Arc::clone(&ended);
+    world.clusters.on_disengage(move |cluster| left.lock().push(format!("{} left", cluster.name())));
     world.manager.add_cluster_controller(controller, move |request: ClusterRequest<ConfigMap>| {
         count.fetch_add(1, SeqCst);
         let ended = Arc::clone(&recorded);
@@ -128,7 +130,12 @@ async fn running_reconcile_is_dropped_some_seconds_after_its_cluster_left() {
     sleep(4 * SECOND).await;
     assert_eq!((take(&ended), started.load(SeqCst)), (vec!["default/short".to_owned()], 2));
     sleep(3 * SECOND).await;
-    assert_eq!(started.load(SeqCst), 4, "the reconciles of the returned cluster");
+    let expected = (vec!["east left".to_owned()], 4);
+    assert_eq!(
+        (take(&ended), started.load(SeqCst)),
+        expected,
+        "the cluster has returned after its last reconcile"
+    );
     running.stop().await;
 }
 

@@ -63,7 +63,7 @@ impl World {
 
 impl Running {
     fn engage(&self, cluster: &str, server: &Server) {
-        self.set.engage(name(cluster), client(server));
+        self.set.engage(&name(cluster), client(server));
     }
 
     async fn stop(self) {
