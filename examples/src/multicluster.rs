@@ -7,8 +7,8 @@ use kube_operator::{
     ManagerOptions,
 };
 
-/// Creates the operator. `client` belongs to the cluster of the operator, and `provider` reports the clusters of the
-/// ConfigMaps. `print` receives a line for each reconcile, and for each cluster that leaves.
+/// Creates the operator. `client` belongs to the cluster of the operator, and `provider` reports the clusters
+/// of the ConfigMaps. `print` receives a line for each reconcile, and for each cluster that leaves.
 ///
 /// # Errors
 ///

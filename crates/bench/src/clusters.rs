@@ -108,7 +108,7 @@ fn engage(set: &ClusterSet, config: &Config, numbers: std::ops::Range<usize>) ->
     Ok(())
 }
 
-/// Waits until exactly this number of clusters exists, and all of them are synced.
+/// Waits until exactly this number of clusters exists and is synced.
 async fn wait_for(clusters: &Clusters, count: usize) -> Result<()> {
     let synced = || {
         let status = clusters.status();

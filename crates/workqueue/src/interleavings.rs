@@ -256,7 +256,7 @@ fn drain_waits_for_processing_and_dirty_keys() {
 
 /// The worker adds the key again before it completes the key, as after a failure.
 #[test]
-fn removals_wait_for_worker_and_remove_what_it_adds() {
+fn removals_wait_for_worker_and_remove_later_adds() {
     explore_all_orders(|| {
         let scenario = Scenario::new();
         scenario.queue.add(1);

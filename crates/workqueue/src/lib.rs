@@ -31,7 +31,8 @@
 //!    item with an equal key.
 //! 2. **No add before a shutdown is lost.** After each add, a worker receives the key at least once.
 //!    If the key is already queued, the queue does not add it a second time. If a worker processes the
-//!    key, the queue adds the key again when the worker drops its item.
+//!    key, the queue adds the key again when the worker drops its item. The only exception is
+//!    [`WorkQueue::remove_where`].
 //! 3. **The order is first in, first out.** If a key is added several times before a worker takes
 //!    it, the first of these adds determines its position. A [`Priority`] moves the key ahead or
 //!    back by a fixed number of seconds. A key with a low priority therefore never starves.
@@ -65,6 +66,7 @@ mod delayed;
 #[cfg(test)]
 mod interleavings;
 mod item;
+mod lanes;
 mod observer;
 mod priority;
 mod queue;

@@ -205,9 +205,9 @@ impl<T: Eq + Hash + Clone> QueueState<T> {
         duration
     }
 
-    /// Removes the selected keys that no worker processes, also delayed keys, and the adds of the selected keys
-    /// that a worker processes. Returns the removed keys, and true if a worker processes a selected key. The
-    /// next completed key then wakes the removals.
+    /// Removes the selected keys that no worker processes, also delayed keys, and the adds of the selected
+    /// keys that a worker processes. Returns the removed keys, and true if a worker processes a selected key.
+    /// The next completed key then wakes the removals.
     pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&T) -> bool) -> (Vec<T>, bool) {
         let (mut removed, is_processing) = self.machine.remove_where(&is_selected);
         removed.extend(self.delayed.remove_where(is_selected));

@@ -1,12 +1,13 @@
 //! Ready and processing keys: the dirty set, the processing set and the queue of client-go's
 //! `workqueue`, as one map and one ordered list. This is plain data without a clock or a lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::lanes::{Lanes, Position};
 use crate::priority::Priority;
 use crate::slots::Slots;
 
@@ -28,15 +29,6 @@ struct ReadyKey {
     since: Instant,
 }
 
-/// A position in the ready list. Positions are unique.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
-    /// The time of the add minus the priority, in nanoseconds since the queue was created.
-    rank: i64,
-    /// Orders keys with the same rank by their arrival.
-    sequence: u64,
-}
-
 /// A key that was taken from the ready list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TakenKey<T> {
@@ -44,40 +36,6 @@ pub(crate) struct TakenKey<T> {
     pub(crate) priority: Priority,
     /// The time for which the key was ready.
     pub(crate) queued_for: Duration,
-}
-
-/// After this number of normal keys, a background key is taken.
-const NORMAL_PER_BACKGROUND: u32 = 7;
-
-/// The ready keys of both lanes. Each lane is sorted by position.
-#[derive(Debug, Default)]
-struct Lanes {
-    normal: BTreeMap<Position, usize>,
-    background: BTreeMap<Position, usize>,
-    /// The number of normal keys that were taken since the last background key, while the background
-    /// lane contained keys.
-    normal_taken: u32,
-}
-
-impl Lanes {
-    fn lane(&mut self, priority: Priority) -> &mut BTreeMap<Position, usize> {
-        if priority.is_background() { &mut self.background } else { &mut self.normal }
-    }
-
-    fn len(&self) -> usize {
-        self.normal.len() + self.background.len()
-    }
-
-    /// Takes the next key: after [`NORMAL_PER_BACKGROUND`] normal keys, a background key.
-    fn pop_first(&mut self) -> Option<(Position, usize)> {
-        let is_background_due = self.normal.is_empty() || self.normal_taken >= NORMAL_PER_BACKGROUND;
-        if is_background_due && let Some(first) = self.background.pop_first() {
-            self.normal_taken = 0;
-            return Some(first);
-        }
-        self.normal_taken = if self.background.is_empty() { 0 } else { self.normal_taken + 1 };
-        self.normal.pop_first()
-    }
 }
 
 /// The keys that are ready and the keys that workers process.

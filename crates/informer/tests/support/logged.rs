@@ -40,8 +40,8 @@ impl Logged {
         logged
     }
 
-    /// Returns one line for each field of each event and span. Events at level warn or error start with the line
-    /// `level=WARN` or `level=ERROR`.
+    /// Returns one line for each field of each event and span. Events at level warn or error start with the
+    /// line `level=WARN` or `level=ERROR`.
     pub(crate) fn text(&self) -> String {
         self.text_of(|_| true)
     }

@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::name::ClusterName;
 use crate::CachedClient;
 
-/// Represents a cluster from the time at which it is engaged until it leaves. Clones refer to the same cluster.
+/// Represents a cluster from the time at which it is engaged until it leaves. Clones refer to the same
+/// cluster.
 ///
-/// If a cluster leaves and returns, it is another `Cluster` with the same name. A clone of the first one keeps
-/// its caches in memory, so do not store clones beyond a reconcile.
+/// If a cluster leaves and returns, it is another `Cluster` with the same name. A clone of the old `Cluster`
+/// keeps its caches in memory, so do not store clones beyond a reconcile.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 

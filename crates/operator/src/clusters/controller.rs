@@ -46,7 +46,7 @@ pub struct ClusterRequest<T: Cached> {
 /// changes. All clusters share one work queue and the concurrent reconciles.
 ///
 /// The methods have the meaning of the methods of [`Controller`](crate::Controller) with the same names.
-/// Clusters can come and go while the controller runs; see [`Clusters`](crate::Clusters). The controller runs
+/// Clusters can be added and removed while the controller runs; see [`Clusters`](crate::Clusters). The controller runs
 /// only on the leader.
 ///
 /// ```no_run
@@ -74,7 +74,7 @@ pub struct ClusterController<T: Cached> {
 }
 
 impl<T: Cached> ClusterController<T> {
-    /// Creates a controller. Its default name is the kind in lower case.
+    /// Creates a controller whose default name is the kind in lower case.
     pub fn new(informer: &ClusterInformer<T>) -> Self
     where
         <T::Resource as Resource>::DynamicType: Default,
@@ -121,7 +121,7 @@ impl<T: Cached> ClusterController<T> {
         self
     }
 
-    /// Reconciles the controlling owner, in the same cluster, of each object that changes. See
+    /// Reconciles the controlling owner of each object that changes. The owner is in the same cluster. See
     /// [`Controller::owns`](crate::Controller::owns).
     pub fn owns<O: Cached + OwnerReferences + Object>(self, informer: &ClusterInformer<O>) -> Self {
         let owner = self.owner.clone();

@@ -21,7 +21,7 @@ use super::{
 /// [`Clusters::informer`](super::Clusters::informer) creates it. Clones share their handlers.
 ///
 /// Each cluster has a separate cache and resourceVersion, so a read of several clusters is not a consistent
-/// snapshot. A read asks the caches of the clusters one after the other, without requests.
+/// snapshot. A read searches the cache of each cluster, without requests.
 ///
 /// Do not add or remove handlers and indexes within an index function.
 pub struct ClusterInformer<T: Cached>(Arc<Inner<T>>);
@@ -57,7 +57,7 @@ pub(super) struct Handler<T: Cached> {
     pub(super) register: Register<T>,
     /// The handler receives a delete of each object of a cluster that leaves.
     pub(super) receives_deletes: bool,
-    /// Removes what the handler has queued for a cluster that has left.
+    /// Removes the keys that the handler has queued for a cluster that has left.
     pub(super) purge: Option<Purge>,
 }
 
@@ -171,8 +171,8 @@ impl<T: Cached> ClusterInformer<T> {
     /// Registers a handler for all current and later clusters. If a cluster leaves, the handler receives a
     /// delete of each of its objects, with [`Removal::Left`](kube_informer::Removal::Left).
     ///
-    /// The calls for one cluster are sequential. Calls for different clusters overlap, so that a slow call
-    /// delays only its own cluster. If the cluster has many pending events, they are coalesced as in
+    /// The calls for one cluster are sequential. Calls for different clusters overlap. A slow call
+    /// therefore delays only its own cluster. If the cluster has many pending events, they are coalesced as in
     /// [`Informer::add_handler`].
     pub fn add_handler(
         &self,

@@ -32,23 +32,25 @@ pub enum ClusterConfigError {
     #[error("the Secret has no data {0:?}; store the kubeconfig there, or use `SecretProvider::data_key`")]
     NoData(String),
     /// The kubeconfig cannot be parsed. The error of the parser may contain secrets.
-    #[error("the kubeconfig is not valid: it must be a YAML document of the kind `Config`")]
+    #[error("the kubeconfig is not valid; write a YAML document of the kind `Config`")]
     Invalid,
-    /// The kubeconfig in a Secret refers to a file or a program of this process. Users who can write the Secret
-    /// must not be able to read files or to run programs here.
+    /// The kubeconfig in a Secret refers to a file or a program of this process. Users who can write the
+    /// Secret must not be able to read files or to run programs here.
     #[error(
         "the kubeconfig contains `{0}`, which a kubeconfig in a Secret must not use; embed the credentials"
     )]
     LocalReference(&'static str),
     /// The context does not exist, or its cluster or user is missing or incomplete.
-    #[error("the kubeconfig cannot be used: its context, cluster or user is missing or incomplete")]
+    #[error(
+        "the context, cluster or user of the kubeconfig is missing or incomplete; complete the kubeconfig"
+    )]
     Incomplete(#[source] kube_client::config::KubeconfigError),
     /// The client cannot be created, for example because this program was built without TLS.
     #[error("cannot create a client from the kubeconfig")]
     Client(#[source] kube_client::Error),
 }
 
-/// Returns a client for the current context of a kubeconfig that this process does not trust.
+/// Returns a client for the current context of a kubeconfig from another author.
 pub(super) async fn untrusted_client(kubeconfig: &[u8]) -> Result<Client, ClusterConfigError> {
     let text = std::str::from_utf8(kubeconfig).map_err(|_| ClusterConfigError::Invalid)?;
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| ClusterConfigError::Invalid)?;
@@ -83,11 +85,11 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
     users.filter_map(of_user).chain(clusters.filter_map(of_cluster)).next()
 }
 
-/// Engages a cluster for each context of a kubeconfig file. The name of the cluster is the name of the context,
-/// with `:` in place of `/`.
+/// Engages a cluster for each context of a kubeconfig file. The name of the cluster is the name of the
+/// context, with `:` in place of `/`.
 ///
-/// The provider reads the file every 10 s. It engages new contexts, disengages removed contexts, and engages a
-/// context again if its cluster or user has changed. If the file becomes invalid, the clusters remain.
+/// The provider reads the file every 10 s. It engages new contexts, disengages removed contexts, and engages
+/// a context again if its cluster or user has changed. If the file becomes invalid, the clusters remain.
 ///
 /// The provider does not observe files to which the kubeconfig refers. kube-client itself reads a `tokenFile`
 /// and runs an `exec` program again.
@@ -178,7 +180,7 @@ impl Contexts {
         let mut before = std::mem::take(&mut self.known);
         for (name, (context_name, context)) in provider.selected(kubeconfig) {
             let Ok(name) = ClusterName::new(&name) else {
-                tracing::warn!(context = ?context_name, "context is skipped; its name is not a cluster name");
+                tracing::warn!(context = ?context_name, "context is skipped, because a cluster cannot have this name");
                 continue;
             };
             let hash = self.hasher.hash_one(parts_json(kubeconfig, context.as_ref()));

@@ -1,4 +1,4 @@
-//! `ClusterProvider`: tells a program which clusters exist.
+//! `ClusterProvider`: reports the clusters of a program.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::{name::ClusterName, registry::Clusters};
 use crate::Failure;
 
-/// Tells a [`Manager`](crate::Manager) which clusters exist. Corresponds to a provider of multicluster-runtime.
+/// Reports the clusters of a [`Manager`](crate::Manager). Corresponds to a provider of
+/// multicluster-runtime.
 ///
 /// Closures with the same arguments implement this trait. For example, this provider has two fixed clusters:
 ///
@@ -27,7 +28,7 @@ use crate::Failure;
 pub trait ClusterProvider: Send + 'static {
     /// Reports clusters to `clusters` until `stop` is cancelled.
     ///
-    /// The manager starts the provider after the caches of its own cluster are synced, also on followers. If
+    /// The manager starts the provider after the caches of the main cluster are synced, also on followers. If
     /// the future returns `Ok` earlier, the reported clusters remain.
     ///
     /// # Errors
@@ -58,7 +59,7 @@ where
 /// engages and disengages it, so a cluster that hangs does not delay other clusters.
 ///
 /// Only the latest call for a name counts. If a cluster is disengaged and engaged again, the second
-/// engagement starts when the first one has ended completely.
+/// engagement starts after the end of the first engagement.
 #[derive(Clone)]
 pub struct ClusterSet(pub(super) Clusters);
 
@@ -75,8 +76,8 @@ impl ClusterSet {
     }
 
     /// Reports that a cluster cannot be engaged, for example because its kubeconfig is invalid. The readiness
-    /// page, the debug pages and the log contain the problem. If a cluster with this name is engaged, it stays
-    /// engaged.
+    /// page, the debug pages and the log contain the problem. If a cluster with this name is engaged, it
+    /// stays engaged.
     ///
     /// `problem` must not contain secrets.
     pub fn reject(&self, name: &ClusterName, problem: impl Display) {

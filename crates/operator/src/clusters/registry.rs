@@ -32,7 +32,7 @@ pub(super) trait Member: Send + Sync {
         std::future::ready(()).boxed()
     }
 
-    /// Removes everything that is queued or remembered about a cluster. All members are detached.
+    /// Removes the keys of a cluster, and the records about these keys. All members are detached.
     fn purge<'a>(&'a self, _: &'a Cluster) -> BoxFuture<'a, ()> {
         std::future::ready(()).boxed()
     }
@@ -41,8 +41,8 @@ pub(super) trait Member: Send + Sync {
     fn left(&self, _: &Cluster) {}
 }
 
-/// The clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates them. Clones refer to the
-/// same clusters.
+/// Contains the clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates it. Clones refer
+/// to the same clusters.
 ///
 /// For each cluster that its provider reports, the manager
 ///
@@ -53,7 +53,7 @@ pub(super) trait Member: Send + Sync {
 ///
 /// If the cluster leaves, the manager
 ///
-/// 1. removes the cluster from this registry, so that no further reconcile of its objects starts,
+/// 1. removes the cluster from this registry. No further reconcile of its objects starts,
 /// 2. removes the handlers. The handlers of a [`ClusterInformer`] receive a delete of each object, with
 ///    [`Removal::Left`](kube_informer::Removal::Left),
 /// 3. waits for the running reconciles of its objects, and drops a reconcile after 5 s at its next `await`,
@@ -101,7 +101,7 @@ pub(super) struct Desired {
 /// The clusters that exist at the start.
 #[derive(Default)]
 enum Initial {
-    /// The provider has not reported all of them.
+    /// The provider has not reported all clusters.
     #[default]
     Unknown,
     /// These clusters have neither synced nor failed yet.
@@ -238,7 +238,7 @@ impl Clusters {
         cluster
     }
 
-    /// Forgets a cluster that has left.
+    /// Removes a cluster that has left.
     pub(super) fn disengaged(&self, name: &ClusterName) {
         self.0.entries.lock().entry(name).actual = None;
     }
@@ -267,8 +267,8 @@ impl Clusters {
         }
     }
 
-    /// Returns an error until each cluster that exists at the start has synced or has failed. `/readyz` contains
-    /// this check.
+    /// Returns an error until each cluster that exists at the start has synced or has failed. `/readyz`
+    /// contains this check.
     ///
     /// # Errors
     /// The error contains the number of the clusters that are still starting.
@@ -289,7 +289,7 @@ impl Clusters {
         }
     }
 
-    /// Waits for clusters without a task. The caller must run a task for each of them.
+    /// Waits for clusters without a task. The caller must run a task for each cluster.
     pub(super) async fn next_tasks(&self) -> Vec<ClusterName> {
         loop {
             let names: Vec<_> = {
@@ -345,7 +345,7 @@ impl Entries {
         self.by_name.entry(name.clone()).or_default()
     }
 
-    /// Forgets a name that nothing refers to.
+    /// Removes a name that is no longer in use.
     fn remove_unused(&mut self, name: &ClusterName) {
         let is_unused = |entry: &Entry| {
             entry.desired.is_none() && entry.actual.is_none() && entry.problem.is_none() && !entry.has_task

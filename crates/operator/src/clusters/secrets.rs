@@ -28,11 +28,12 @@ const DATA_KEY: &str = "kubeconfig";
 /// Engages a cluster for each Secret of an informer. If the informer selects one namespace, the name of the
 /// cluster is the name of the Secret. Otherwise, it is `NAMESPACE.NAME`.
 ///
-/// The provider engages a cluster again if its kubeconfig changes, and disengages it if the Secret is deleted.
-/// If a kubeconfig is invalid, the provider reports the problem, and an engaged cluster remains engaged.
+/// The provider engages a cluster again if its kubeconfig changes, and disengages it if the Secret is
+/// deleted. If a kubeconfig is invalid, the provider reports the problem, and an engaged cluster remains
+/// engaged.
 ///
 /// A kubeconfig must contain its credentials. The provider rejects `exec`, `auth-provider`, `tokenFile` and
-/// paths of certificates, because they would give the authors of the Secrets access to files and programs of
+/// paths of certificates, because the authors of the Secrets could otherwise access files and programs of
 /// this process.
 ///
 /// ```no_run

@@ -22,11 +22,11 @@ use crate::{
 
 impl<Q: RequestKey> Source<Q> {
     /// Creates a source that queues the keys that `keys` returns for each event of each cluster. If a cluster
-    /// leaves, the source receives a delete of each of its objects. For example, a controller of the manager's
-    /// cluster reconciles an object that summarizes the Pods of all clusters.
+    /// leaves, the source receives a delete of each of its objects. For example, a controller of the
+    /// manager's cluster reconciles an object that summarizes the Pods of all clusters.
     ///
-    /// If `Q` is [`ClusterKey`], the keys of a cluster that leaves are removed from the queue. A controller does
-    /// not wait for the caches of clusters when it starts.
+    /// If `Q` is [`ClusterKey`], the keys of a cluster that leaves are removed from the queue. A controller
+    /// does not wait for the caches of clusters when it starts.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -125,7 +125,7 @@ where
         std::future::pending().boxed()
     }
 
-    /// Does not wait for clusters, because one that hangs would delay the others.
+    /// Does not wait for clusters, because a cluster that hangs would delay all clusters.
     fn start(
         self: Box<Self>,
         queue: KeyQueue<Q>,

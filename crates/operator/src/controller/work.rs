@@ -36,7 +36,8 @@ pub(crate) struct Reconciled {
 pub(crate) type ObserveUncached<T> =
     Arc<dyn Fn(ObjectKey) -> BoxFuture<'static, Result<Observed<T>, Failure>> + Send + Sync>;
 
-/// Waits until the caches contain this process's own writes of the object. For other objects, `CachedApi` waits.
+/// Waits until the caches contain this process's own writes of the object. For other objects, `CachedApi`
+/// waits.
 pub(crate) async fn wait_for_own_writes<T: Cached>(
     informers: &Informers<T>,
     key: &ObjectKey,

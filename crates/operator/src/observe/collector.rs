@@ -179,8 +179,8 @@ fn encode_shards(encoder: &mut DescriptorEncoder<'_>, shards: &OwnedSlots) -> fm
     wait.encode_family(&group)?.encode_counter::<[(&str, &str); 0], f64, f64>(&seconds, None)
 }
 
-/// Returns the labels of each informer: its cluster, unless it is the cluster of the manager, and a unique name.
-/// Informers that hold the same objects in different representations have the same name.
+/// Returns the labels of each informer: its cluster, unless it is the cluster of the manager, and a unique
+/// name. Informers that hold the same objects in different representations have the same name.
 fn with_unique_names(
     all: Vec<(Option<ClusterName>, InformerStatus)>,
 ) -> Vec<(Vec<(&'static str, String)>, InformerStatus)> {

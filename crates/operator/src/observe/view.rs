@@ -22,8 +22,8 @@ pub(crate) struct ManagerView {
 }
 
 impl ManagerView {
-    /// Returns the informers, sorted by the name of their cluster and their name. `None` is the cluster of the
-    /// manager.
+    /// Returns the informers, sorted by the name of their cluster and their name. `None` is the cluster of
+    /// the manager.
     pub(crate) fn informers(&self) -> Vec<(Option<ClusterName>, InformerStatus)> {
         let own = self.factory.status().into_iter().map(|informer| (None, informer));
         let remote = self.clusters.iter().flat_map(Clusters::status).flat_map(|cluster| {

@@ -78,24 +78,24 @@ async fn cluster_that_leaves_and_returns_starts_from_scratch() {
     running.stop().await;
 }
 
-/// A handler is attached before the informers start. It therefore observes the initial list.
+/// A handler is attached before the informers start, and observes the initial list.
 #[tokio::test(start_paused = true)]
-async fn functions_are_called_before_the_caches_start() {
-    let world = World::new();
-    let synced = Record::default();
-    let recorded = Arc::clone(&synced);
+async fn handlers_are_attached_before_the_caches_start() {
+    let mut world = World::new();
+    let _reconciled = add_recorder(&mut world);
+    let (events, _registration) = record_events(&world);
+    let engaged = Record::default();
+    let recorded = Arc::clone(&engaged);
     world.clusters.on_engage(move |cluster| {
-        let informer = cluster.factory().informer::<ConfigMap>().unwrap();
-        recorded.lock().push(format!(
-            "{:?} {}",
-            informer.status().reflector.phase,
-            cluster.factory().status().len()
-        ));
+        let informers = cluster.factory().status();
+        let (phase, handlers) = (&informers[0].reflector.phase, informers[0].handlers.len());
+        recorded.lock().push(format!("{} informers, {phase:?}, {handlers} handlers", informers.len()));
     });
     let running = world.run().await;
     running.engage("east", &server("1"));
     sleep(SECOND).await;
-    assert_eq!(take(&synced), ["Idle 1"]);
+    assert_eq!(take(&engaged), ["1 informers, Idle, 2 handlers"]);
+    assert_eq!(take(&events), ["east/default/web listed"]);
     running.stop().await;
 }
 

@@ -3,6 +3,7 @@
 mod leaving;
 mod pages;
 mod providers;
+mod replicas;
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +43,10 @@ impl World {
     }
 
     fn with_options(options: ManagerOptions) -> Self {
-        let hub = Server::new();
+        Self::on(Server::new(), options)
+    }
+
+    fn on(hub: Server, options: ManagerOptions) -> Self {
         let mut manager = Manager::new(client(&hub), options).unwrap();
         let (sender, set) = oneshot::channel();
         let clusters = manager.clusters(async move |clusters: ClusterSet, stop: CancellationToken| {
@@ -115,7 +119,7 @@ fn add_recorder(world: &mut World) -> Record {
         (Record::default(), ClusterController::new(&world.clusters.informer::<ConfigMap>()));
     let recorded = Arc::clone(&record);
     world.manager.add_cluster_controller(controller, move |request: ClusterRequest<ConfigMap>| {
-        let text = request.object.present().map_or_else(|| "nothing".to_owned(), |map| says(&map));
+        let text = request.object.present().map_or_else(|| "absent".to_owned(), |map| says(&map));
         recorded.lock().push(format!("{}/{}: {text}", request.cluster.name(), request.key));
         async { Ok::<_, Failure>(Action::Done) }
     });
@@ -136,7 +140,7 @@ async fn objects_of_each_cluster_are_reconciled_with_their_cluster() {
     east.create(&map("new", "2")).unwrap();
     west.delete_untyped("v1", "ConfigMap", Some("default"), "web").unwrap();
     sleep(SECOND).await;
-    assert_eq!(take(&record), ["east/default/new: 2", "west/default/web: nothing"]);
+    assert_eq!(take(&record), ["east/default/new: 2", "west/default/web: absent"]);
     assert_eq!(format!("{clusters:?}"), r#"["east", "west"]"#);
     running.stop().await;
 }
@@ -189,7 +193,7 @@ async fn cluster_that_hangs_delays_no_other_cluster() {
     running.engage("good", &good);
     sleep(SECOND).await;
     assert_eq!(take(&record), ["good/default/web: good"]);
-    // The cluster that hangs can leave, and others can come.
+    // The cluster that hangs can leave, and another cluster can be added.
     running.set.disengage(&name("bad"));
     running.engage("late", &server("late"));
     sleep(SECOND).await;
@@ -199,7 +203,7 @@ async fn cluster_that_hangs_delays_no_other_cluster() {
 
 /// A controller of the hub summarizes the objects of all clusters.
 #[tokio::test(start_paused = true)]
-async fn controller_of_the_hub_observes_clusters_that_come_and_go() {
+async fn controller_of_the_hub_observes_added_and_removed_clusters() {
     let mut world = World::new();
     let remote = world.clusters.informer::<ConfigMap>();
     let summary = ObjectKey::new(Some("default"), "web");
@@ -229,7 +233,7 @@ async fn controller_of_the_hub_observes_clusters_that_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_lister_and_one_index_cover_all_clusters() {
+async fn lister_and_index_contain_objects_of_all_clusters() {
     let world = World::new();
     let maps = world.clusters.informer::<ConfigMap>();
     let by_text = maps.add_index("text", |map: &ConfigMap| [says(map)]).unwrap();

@@ -36,7 +36,7 @@ pub(super) async fn get_until(address: SocketAddr, path: &str, expected: &[&str]
 }
 
 #[tokio::test]
-async fn pages_name_the_cluster_and_one_bad_cluster_does_not_fail_readiness() {
+async fn pages_contain_clusters_and_bad_cluster_does_not_fail_readiness() {
     let address = Some(([127, 0, 0, 1], 0).into());
     let mut world =
         World::with_options(ManagerOptions { bind_address: address, ..ManagerOptions::default() });

@@ -136,11 +136,11 @@ async fn broken_kubeconfig_in_secret_is_isolated_and_can_be_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contexts_of_kubeconfig_file_come_and_go() {
+async fn contexts_of_kubeconfig_file_are_added_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     let write = |content: &str| std::fs::write(&path, content).unwrap();
-    // Nothing listens at port 1.
+    // No server listens at port 1.
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let file = |contexts: &[&str]| {
         kubeconfig(&contexts.iter().map(|name| (*name, address)).collect::<Vec<_>>()).to_string()
@@ -160,7 +160,7 @@ async fn contexts_of_kubeconfig_file_come_and_go() {
     let a = clusters.get("a").unwrap();
     write("{");
     sleep(20 * SECOND).await;
-    assert_eq!(engaged(), ["a", "team:b"], "an invalid file changes nothing");
+    assert_eq!(engaged(), ["a", "team:b"], "the clusters of an invalid file remain");
     write(&file(&["late", "a"]));
     sleep(20 * SECOND).await;
     assert_eq!(engaged(), ["a", "late"]);
