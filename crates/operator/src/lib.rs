@@ -4,6 +4,8 @@
 //! - A [`Controller`] calls a [`Reconciler`] for an object if the object, one of its owned objects,
 //!   or another watched object changes. The [`Request`] contains the [`Reason`]s. Failed reconciles
 //!   are retried with backoff.
+//! - A [`ClusterController`] reconciles the objects of many clusters, which can be added and removed at run
+//!   time.
 //! - A [`Manager`] starts caches, the election, controllers and tasks, and stops them in the
 //!   reverse order. It serves metrics, health and debug pages.
 //! - An [`Election`] elects a leader with a Lease, like an election of client-go. Its
@@ -92,6 +94,8 @@
 //!   dropped.
 //! - The server stores the finalizer of a [`Finalizer`] before `apply` runs. The finalizer is
 //!   removed only after a complete cleanup.
+//! - A reconcile of a [`ClusterController`] receives only objects of its own cluster. After a cluster has left,
+//!   the controller does not start another reconcile of its objects.
 //! - An update never overwrites a change of another client. Instead, the update fails with
 //!   [`WriteError::Conflict`] or [`WriteError::FieldManagerConflict`]. The only exception is an apply with
 //!   [`Applier::force`].

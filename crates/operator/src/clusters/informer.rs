@@ -212,8 +212,12 @@ impl<T: Cached> ClusterInformer<T> {
     /// Removes a handler from all clusters.
     fn unregister(&self, id: u64) -> Vec<HandlerRegistration<T>> {
         let mut table = self.0.table.write();
-        table.handlers.remove(&id);
-        table.clusters.values_mut().filter_map(|attached| attached.registrations.remove(&id)).collect()
+        let handler = table.handlers.remove(&id);
+        let attached = table.clusters.values_mut();
+        let registrations = attached.filter_map(|attached| attached.registrations.remove(&id)).collect();
+        drop(table);
+        drop(handler); // without the lock
+        registrations
     }
 }
 

@@ -145,7 +145,8 @@ impl ClusterProvider for KubeconfigProvider {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
         async move {
-            let mut contexts = Contexts { clusters, hasher: RandomState::default(), known: BTreeMap::new() };
+            let (known, skipped) = (BTreeMap::new(), BTreeSet::new());
+            let mut contexts = Contexts { clusters, hasher: RandomState::default(), known, skipped };
             contexts.update(&self, &self.read().await?).await;
             contexts.clusters.initialized();
             let mut was_readable = true;
@@ -173,6 +174,8 @@ struct Contexts {
     hasher: RandomState,
     /// The hash of the context, the cluster and the user of each name.
     known: BTreeMap<ClusterName, u64>,
+    /// The logged names of skipped contexts.
+    skipped: BTreeSet<String>,
 }
 
 impl Contexts {
@@ -180,7 +183,9 @@ impl Contexts {
         let mut before = std::mem::take(&mut self.known);
         for (name, (context_name, context)) in provider.selected(kubeconfig) {
             let Ok(name) = ClusterName::new(&name) else {
-                tracing::warn!(context = ?context_name, "context is skipped, because a cluster cannot have this name");
+                if self.skipped.insert(context_name.clone()) {
+                    tracing::warn!(context = ?context_name, "context is skipped, because a cluster cannot have this name");
+                }
                 continue;
             };
             let hash = self.hasher.hash_one(parts_json(kubeconfig, context.as_ref()));

@@ -82,19 +82,24 @@ async fn cluster_that_leaves_and_returns_starts_from_scratch() {
 #[tokio::test(start_paused = true)]
 async fn handlers_are_attached_before_the_caches_start() {
     let mut world = World::new();
+    // A started informer has tasks.
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&before);
+    world.clusters.on_engage(move |_| counted.store(tasks(), SeqCst));
     let _reconciled = add_recorder(&mut world);
     let (events, _registration) = record_events(&world);
     let engaged = Record::default();
     let recorded = Arc::clone(&engaged);
     world.clusters.on_engage(move |cluster| {
-        let informers = cluster.factory().status();
-        let (phase, handlers) = (&informers[0].reflector.phase, informers[0].handlers.len());
-        recorded.lock().push(format!("{} informers, {phase:?}, {handlers} handlers", informers.len()));
+        let (informers, started) = (cluster.factory().status(), tasks() - before.load(SeqCst));
+        let handlers = informers[0].handlers.len();
+        recorded.lock().push(format!("{} informers, {handlers} handlers, {started} tasks", informers.len()));
     });
     let running = world.run().await;
     running.engage("east", &server("1"));
     sleep(SECOND).await;
-    assert_eq!(take(&engaged), ["1 informers, Idle, 2 handlers"]);
+    assert_eq!(take(&engaged), ["1 informers, 2 handlers, 0 tasks"]);
     assert_eq!(take(&events), ["east/default/web listed"]);
     running.stop().await;
 }
