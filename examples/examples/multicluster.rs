@@ -3,8 +3,8 @@
 //! Without options, the example starts three API servers in memory: the cluster of the operator, `east` and
 //! `west`. It prints each ConfigMap with its cluster. Then `west` leaves, changes, and returns.
 //!
-//! With `--cluster`, the example reads the ConfigMaps of all contexts of the kubeconfig, or with `--context` of
-//! one context. The example does not write. If you add or remove a context, the example adds or removes a
+//! With `--cluster`, the example reads the ConfigMaps of all contexts of the kubeconfig, or with `--context`
+//! of one context. The example does not write. If you add or remove a context, the example adds or removes a
 //! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue.
 
 use std::process::ExitCode;

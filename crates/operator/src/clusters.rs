@@ -1,4 +1,5 @@
-//! Many clusters: keys that carry their cluster, and clusters that are added and removed while the program runs.
+//! Many clusters: keys that carry their cluster, and clusters that are added and removed while the program
+//! runs.
 
 mod cluster;
 mod controller;

@@ -94,7 +94,7 @@
 //!   dropped.
 //! - The server stores the finalizer of a [`Finalizer`] before `apply` runs. The finalizer is
 //!   removed only after a complete cleanup.
-//! - A reconcile of a [`ClusterController`] receives only objects of its own cluster. After a cluster has left,
+//! - A reconcile of a [`ClusterController`] receives only objects of one cluster. After a cluster has left,
 //!   the controller does not start another reconcile of its objects.
 //! - An update never overwrites a change of another client. Instead, the update fails with
 //!   [`WriteError::Conflict`] or [`WriteError::FieldManagerConflict`]. The only exception is an apply with

@@ -46,8 +46,8 @@ pub struct ClusterRequest<T: Cached> {
 /// changes. All clusters share one work queue and the concurrent reconciles.
 ///
 /// The methods have the meaning of the methods of [`Controller`](crate::Controller) with the same names.
-/// Clusters can be added and removed while the controller runs; see [`Clusters`](crate::Clusters). The controller runs
-/// only on the leader.
+/// Clusters can be added and removed while the controller runs; see [`Clusters`](crate::Clusters). The
+/// controller runs only on the leader.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};

@@ -171,8 +171,8 @@ impl<T: Cached> ClusterInformer<T> {
     /// Registers a handler for all current and later clusters. If a cluster leaves, the handler receives a
     /// delete of each of its objects, with [`Removal::Left`](kube_informer::Removal::Left).
     ///
-    /// The calls for one cluster are sequential. Calls for different clusters overlap. A slow call
-    /// therefore delays only its own cluster. If the cluster has many pending events, they are coalesced as in
+    /// The calls for one cluster are sequential. Calls for different clusters overlap. A slow call therefore
+    /// delays only its own cluster. If the cluster has many pending events, they are coalesced as in
     /// [`Informer::add_handler`].
     pub fn add_handler(
         &self,

@@ -41,8 +41,8 @@ pub(super) trait Member: Send + Sync {
     fn left(&self, _: &Cluster) {}
 }
 
-/// Contains the clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates it. Clones refer
-/// to the same clusters.
+/// Contains the clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates it. Clones
+/// refer to the same clusters.
 ///
 /// For each cluster that its provider reports, the manager
 ///

@@ -61,7 +61,7 @@ impl<Q: Eq + Hash + Clone> RunHistory<Q> {
         }
     }
 
-    /// Forgets the selected keys.
+    /// Removes the selected keys.
     pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&Q) -> bool) {
         self.by_key.retain(|key, _| !is_selected(key));
         self.succeeded.retain(|_, key| !is_selected(key));

@@ -70,7 +70,7 @@ impl<Q: RequestKey> KeyQueue<Q> {
         self.history.lock().add(key, run);
     }
 
-    /// Removes the selected keys, and everything that is remembered about them. Waits until their running
+    /// Removes the selected keys, with their reasons and last reconciles. Waits until their running
     /// reconciles have returned.
     pub(crate) async fn remove_where(&self, is_selected: impl Fn(&Q) -> bool) {
         self.queue.remove_where(&is_selected).await;
@@ -169,7 +169,7 @@ mod tests {
     use crate::Change;
 
     #[tokio::test(start_paused = true)]
-    async fn removed_keys_leave_no_trace() {
+    async fn removed_keys_have_no_reasons_runs_and_failures() {
         let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None);
         let reason = Reason { source: "a test".into(), object: None, change: Change::Requested };
         for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {

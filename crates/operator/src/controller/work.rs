@@ -28,7 +28,7 @@ pub(crate) struct Reconciled {
     pub(crate) result: Result<Action, Failure>,
     /// Whether the object existed when the reconcile started.
     pub(crate) exists: bool,
-    /// The reconcile was dropped at an await. Its last request may still be in flight.
+    /// The reconcile was dropped at an await, so a request may still be in flight.
     pub(crate) is_cut_short: bool,
 }
 

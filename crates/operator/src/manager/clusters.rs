@@ -14,9 +14,9 @@ impl Manager {
     /// second provider, [`Manager::run`] returns
     /// [`ManagerError::DuplicateName`](crate::ManagerError::DuplicateName).
     ///
-    /// The caches of the clusters also run on followers. The manager does not wait for them at its
-    /// start, and does not check their permissions. `/readyz` contains the state of each cluster. It fails until each cluster
-    /// that exists at the start has synced or has failed, and never because of a cluster afterwards.
+    /// The caches of the clusters also run on followers. The manager does not wait for them at its start, and
+    /// does not check their permissions. `/readyz` contains the state of each cluster. It fails until each
+    /// cluster that exists at the start has synced or has failed, and never because of a cluster afterwards.
     pub fn clusters(&mut self, provider: impl ClusterProvider) -> Clusters {
         let metrics = self.metrics.clone();
         let clusters = Clusters::new(move |client| metrics.count_requests(client), self.leadership.clone());

@@ -174,3 +174,13 @@ async fn contexts_of_kubeconfig_file_are_added_and_removed() {
     stop.cancel();
     running.await.unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn absent_kubeconfig_file_stops_the_manager() {
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    manager.clusters(KubeconfigProvider::new().path(folder.path().join("absent")));
+    let error = manager.run(std::future::pending()).await.unwrap_err().to_string();
+    assert!(error.contains("clusters") && error.contains("absent"), "{error}");
+}
