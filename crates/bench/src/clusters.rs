@@ -90,7 +90,9 @@ pub(crate) async fn clusters(args: &ClustersArgs, out: &mut impl Write) -> Resul
         per_cluster(added) / 1024.0,
         per_cluster(sockets as u64),
     )?;
-    (0..=args.clusters).try_for_each(|number| Ok::<_, anyhow::Error>(set.disengage(&name(number)?)))?;
+    for number in 0..=args.clusters {
+        set.disengage(&name(number)?);
+    }
     wait_for(&clusters, 0).await?;
     stop.cancel();
     running.await??;
