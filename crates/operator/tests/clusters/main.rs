@@ -1,5 +1,6 @@
 //! Tests of a manager with many clusters, in virtual time.
 
+mod concurrent;
 mod leaving;
 mod pages;
 mod providers;
