@@ -1,15 +1,21 @@
 //! `Cluster`: one of the clusters of a program.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kube_client::Client;
 use kube_informer::InformerFactory;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::name::ClusterName;
-use crate::CachedClient;
+use crate::{CachedClient, EventRecorder, RecorderError};
+
+/// The time for the last events of a cluster that has left.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Represents a cluster from the time at which it is engaged until it leaves. Clones refer to the same
 /// cluster.
@@ -26,17 +32,34 @@ struct Inner {
     factory: InformerFactory,
     /// By the field manager.
     cached_clients: Mutex<BTreeMap<String, CachedClient>>,
+    recorders: Mutex<Recorders>,
+    /// The reporting instance of the events. `None` for the name of the controller.
+    instance: Option<Arc<str>>,
     left: CancellationToken,
     engaged_at: Instant,
 }
 
+#[derive(Default)]
+struct Recorders {
+    by_controller: BTreeMap<String, EventRecorder>,
+    writers: JoinSet<()>,
+    stop: CancellationToken,
+}
+
 impl Cluster {
-    pub(super) fn new(name: ClusterName, client: Client, factory: InformerFactory) -> Self {
+    pub(super) fn new(
+        name: ClusterName,
+        client: Client,
+        factory: InformerFactory,
+        instance: Option<Arc<str>>,
+    ) -> Self {
         Self(Arc::new(Inner {
             name,
             client,
             factory,
             cached_clients: Mutex::default(),
+            recorders: Mutex::default(),
+            instance,
             left: CancellationToken::new(),
             engaged_at: Instant::now(),
         }))
@@ -65,6 +88,44 @@ impl Cluster {
         let mut clients = self.0.cached_clients.lock();
         let new = || CachedClient::new(&self.0.factory, self.client(), field_manager);
         clients.entry(field_manager.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Returns a recorder of Kubernetes Events in this cluster. See
+    /// [`Manager::event_recorder`](crate::Manager::event_recorder). Calls with the same name return the same
+    /// recorder.
+    ///
+    /// The recorder writes only while this process is the leader. After the last reconcile of a cluster that
+    /// has left, the recorder has 5 s to write the remaining Events.
+    ///
+    /// # Errors
+    /// Returns a [`RecorderError`] if servers would reject the controller name or the instance.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime.
+    pub fn event_recorder(&self, controller: &str) -> Result<EventRecorder, RecorderError> {
+        let mut recorders = self.0.recorders.lock();
+        if let Some(recorder) = recorders.by_controller.get(controller) {
+            return Ok(recorder.clone());
+        }
+        let instance = self.0.instance.as_deref().unwrap_or(controller);
+        let stop = recorders.stop.clone();
+        let (recorder, writer) = EventRecorder::new(self.client(), controller, instance, stop)?;
+        recorders.writers.spawn(writer);
+        recorders.by_controller.insert(controller.to_owned(), recorder.clone());
+        Ok(recorder)
+    }
+
+    /// Waits until the remaining events are written.
+    pub(super) async fn stop_recorders(&self) {
+        let mut writers = {
+            let mut recorders = self.0.recorders.lock();
+            recorders.stop.cancel();
+            std::mem::take(&mut recorders.writers)
+        };
+        let written = async { while writers.join_next().await.is_some() {} };
+        if timeout(EVENTS_TIMEOUT, written).await.is_err() {
+            tracing::warn!(cluster = %self.name(), "some events were not written before the cluster has left");
+        }
     }
 
     /// Waits until the cluster leaves.

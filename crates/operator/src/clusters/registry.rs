@@ -71,6 +71,8 @@ struct Registry {
     added: Notify,
     count_requests: Box<dyn Fn(Client) -> Client + Send + Sync>,
     leadership: Leadership,
+    /// The reporting instance of events.
+    instance: Option<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -121,9 +123,15 @@ impl Clusters {
     pub(crate) fn new(
         count_requests: impl Fn(Client) -> Client + Send + Sync + 'static,
         leadership: Leadership,
+        instance: Option<String>,
     ) -> Self {
-        let (entries, added) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Registry { entries, added, count_requests: Box::new(count_requests), leadership }))
+        Self(Arc::new(Registry {
+            entries: Mutex::default(),
+            added: Notify::new(),
+            count_requests: Box::new(count_requests),
+            leadership,
+            instance: instance.map(Arc::from),
+        }))
     }
 
     /// Returns the engaged cluster with this name.
@@ -226,7 +234,8 @@ impl Clusters {
             InformerFactory::new(client.clone()).cluster_name(name.as_str()).reflector_options(quiet);
         let configure = self.0.entries.lock().configure.clone();
         let factory = configure.map_or_else(|| factory.clone(), |configure| configure(factory.clone()));
-        let cluster = Cluster::new(name.clone(), self.0.leadership.guard(client), factory);
+        let cluster =
+            Cluster::new(name.clone(), self.0.leadership.guard(client), factory, self.0.instance.clone());
         // A member that is added from now on attaches to this cluster itself.
         let members = {
             let mut entries = self.0.entries.lock();

@@ -66,7 +66,8 @@ struct StopOnDrop(Cluster);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.leave();
-        // The first poll stops the informers.
+        // The first poll stops the writers of events and the informers.
+        let _stopped = self.0.stop_recorders().now_or_never();
         let _stopped = self.0.factory().shutdown().now_or_never();
     }
 }
@@ -103,6 +104,7 @@ async fn run_cluster(clusters: Clusters, name: ClusterName, stop: CancellationTo
     }
     if let Some(StopOnDrop(cluster)) = &engaged {
         cluster.leave();
+        cluster.stop_recorders().await;
         cluster.factory().shutdown().await;
     }
 }
@@ -113,6 +115,7 @@ async fn disengage(clusters: &Clusters, cluster: &Cluster) {
     join_all(members.iter().map(|member| member.detach(cluster))).await;
     join_all(members.iter().map(|member| member.purge(cluster))).await;
     members.iter().for_each(|member| member.left(cluster));
+    cluster.stop_recorders().await;
 }
 
 /// Logs each change of the state of a cluster, until the future is dropped.

@@ -7,7 +7,10 @@ use super::{
     Manager, RunsOn,
     runnables::{TaskKind, TaskSpec},
 };
-use crate::{Action, ClusterController, ClusterProvider, ClusterRequest, Clusters, Failure, Leadership};
+use crate::{
+    Action, ClusterController, ClusterProvider, ClusterRequest, Clusters, Failure, Leadership,
+    election::hostname,
+};
 
 impl Manager {
     /// Runs a provider of clusters, and returns the clusters that it reports. Call this method once. With a
@@ -19,7 +22,10 @@ impl Manager {
     /// cluster that exists at the start has synced or has failed, and never because of a cluster afterwards.
     pub fn clusters(&mut self, provider: impl ClusterProvider) -> Clusters {
         let metrics = self.metrics.clone();
-        let clusters = Clusters::new(move |client| metrics.count_requests(client), self.leadership.clone());
+        let identity = self.options.election.as_ref().map(|election| election.identity.clone());
+        let instance = identity.or_else(hostname);
+        let count_requests = move |client| metrics.count_requests(client);
+        let clusters = Clusters::new(count_requests, self.leadership.clone(), instance);
         #[cfg(any(feature = "http", feature = "metrics"))]
         {
             self.view.clusters = Some(clusters.clone());

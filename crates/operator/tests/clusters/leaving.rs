@@ -181,3 +181,39 @@ async fn manager_stops_without_deletes_and_while_a_cluster_hangs() {
     sleep(3000 * SECOND).await;
     assert_eq!(good.journal().requests().len(), requests);
 }
+
+/// An event of the last reconcile is written, and the recorder stops with its cluster.
+#[tokio::test(start_paused = true)]
+async fn events_are_written_to_the_cluster_of_the_object() {
+    let mut world = World::new();
+    let controller = ClusterController::new(&world.clusters.informer::<ConfigMap>());
+    world.manager.add_cluster_controller(controller, |request: ClusterRequest<ConfigMap>| async move {
+        let Some(map) = request.object.present() else { return Ok(Action::AwaitChange) };
+        sleep(3 * SECOND).await;
+        let recorder = request.cluster.event_recorder("example.com/test")?;
+        recorder.event(
+            &*map,
+            kube_operator::EventType::Normal,
+            "Seen",
+            "Read",
+            request.cluster.name().as_str(),
+        );
+        Ok::<_, Failure>(Action::Done)
+    });
+    let running = world.run().await;
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let servers = ["east", "west"].map(|name| (name, server(name)));
+    servers.iter().for_each(|(name, server)| running.engage(name, server));
+    sleep(SECOND).await;
+    running.set.disengage(&name("east"));
+    sleep(20 * SECOND).await;
+    for (name, server) in &servers {
+        let events = server.list_untyped("events.k8s.io/v1", "Event", Some("default")).unwrap();
+        let notes: Vec<_> = events.iter().map(|event| event["note"].as_str().unwrap()).collect();
+        assert_eq!(notes, [*name]);
+    }
+    running.set.disengage(&name("west"));
+    sleep(20 * SECOND).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), tasks);
+    running.stop().await;
+}
