@@ -7,12 +7,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{task::spawn_blocking, time::Instant};
 use tokio_rustls::rustls::{
-    self, ServerConfig,
+    self, RootCertStore, ServerConfig,
+    client::verify_server_cert_signed_by_trust_anchor,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
     sign::CertifiedKey,
 };
 
@@ -44,7 +47,7 @@ struct CertificateFiles {
 type ModificationTimes = [Option<SystemTime>; 2];
 
 struct State {
-    config: Arc<ServerConfig>,
+    serving: Certificate,
     /// The times of the last load, also if it failed.
     modified: ModificationTimes,
     next_check: Instant,
@@ -60,7 +63,7 @@ impl WatchedCertificate {
         let files = CertificateFiles { certificate, key };
         let modified = files.modification_times();
         let state = State {
-            config: files.load()?,
+            serving: files.load()?,
             modified,
             next_check: Instant::now() + CHECK_INTERVAL,
             is_checking: false,
@@ -75,7 +78,7 @@ impl WatchedCertificate {
             let this = Arc::clone(self);
             let _completed = spawn_blocking(move || this.check()).await;
         }
-        Arc::clone(&self.state.lock().config)
+        Arc::clone(&self.state.lock().serving.config)
     }
 
     /// Returns whether the caller must check the files now.
@@ -90,13 +93,14 @@ impl WatchedCertificate {
         true
     }
 
-    /// Loads the files if they changed, or if the last load failed. For example, the second file may not
-    /// have been written completely at that time.
+    /// Loads the files if they changed, if the certificate has expired, or if the last load failed. For
+    /// example, the second file may not have been written completely at that time.
     fn check(&self) {
         let modified = self.files.modification_times();
         let is_due = {
             let state = self.state.lock();
-            state.modified != modified || state.failure.is_some()
+            let has_changed = state.modified != modified || state.failure.is_some();
+            has_changed || state.serving.expiry(UnixTime::now()).is_some()
         };
         let loaded = is_due.then(|| self.files.load());
         match self.state.lock().end_check(modified, loaded) {
@@ -117,13 +121,13 @@ impl State {
     fn end_check(
         &mut self,
         modified: ModificationTimes,
-        loaded: Option<Result<Arc<ServerConfig>, CertificateError>>,
+        loaded: Option<Result<Certificate, CertificateError>>,
     ) -> Option<Result<(), CertificateError>> {
         self.is_checking = false;
         self.modified = modified;
         match loaded? {
-            Ok(config) => {
-                self.config = config;
+            Ok(certificate) => {
+                self.serving = certificate;
                 self.failure = None;
                 Some(Ok(()))
             }
@@ -141,17 +145,25 @@ impl CertificateFiles {
             .map(|file| fs::metadata(file).and_then(|metadata| metadata.modified()).ok())
     }
 
-    fn load(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+    fn load(&self) -> Result<Certificate, CertificateError> {
         let error_in = |file: &Path, reason: String| CertificateError { file: file.to_owned(), reason };
         let read = |file: &Path| fs::read(file).map_err(|error| error_in(file, error.to_string()));
-        config_of_pem(&read(&self.certificate)?, &read(&self.key)?).map_err(|error| match error {
+        let loaded = Certificate::from_pem(&read(&self.certificate)?, &read(&self.key)?);
+        let loaded = loaded.map_err(|error| match error {
             PemError::Certificate(reason) => error_in(&self.certificate, reason),
             PemError::Key(reason) => error_in(&self.key, reason),
             PemError::OtherKey => {
                 let certificate = self.certificate.display();
                 error_in(&self.key, format!("the key does not belong to the certificate in {certificate}"))
             }
-        })
+        })?;
+        match loaded.expiry(UnixTime::now()) {
+            Some(end) => {
+                let reason = format!("the certificate expired at {end}; replace both files");
+                Err(error_in(&self.certificate, reason))
+            }
+            None => Ok(loaded),
+        }
     }
 }
 
@@ -166,32 +178,55 @@ pub(crate) enum PemError {
     OtherKey,
 }
 
-/// Returns a configuration that serves a certificate chain and its key in PEM.
-pub(crate) fn config_of_pem(certificate: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, PemError> {
-    let chain = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| PemError::Certificate("the file is not valid PEM".to_owned()))?;
-    if chain.is_empty() {
-        return Err(PemError::Certificate("the file contains no certificate in PEM format".to_owned()));
-    }
-    // The error of the parser is omitted, because it may contain a line of the file.
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|_| PemError::Key("the file contains no private key in PEM format".to_owned()))?;
-    // A program may link several crypto providers, so there is no default provider.
-    let key = ring::default_provider()
-        .key_provider
-        .load_private_key(key)
-        .map_err(|error| PemError::Key(error.to_string()))?;
-    let certified = CertifiedKey::new(chain, key);
-    match certified.keys_match() {
-        Ok(()) => {}
-        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
-            return Err(PemError::OtherKey);
+/// A certificate chain with its key.
+pub(crate) struct Certificate {
+    pub(crate) config: Arc<ServerConfig>,
+    leaf: CertificateDer<'static>,
+}
+
+impl Certificate {
+    /// Reads a certificate chain and its key in PEM.
+    pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, PemError> {
+        let chain = CertificateDer::pem_slice_iter(certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| PemError::Certificate("the file is not valid PEM".to_owned()))?;
+        let no_certificate = "the file contains no certificate in PEM format";
+        let leaf = chain.first().ok_or_else(|| PemError::Certificate(no_certificate.to_owned()))?.clone();
+        // The error of the parser is omitted, because it may contain a line of the file.
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| PemError::Key("the file contains no private key in PEM format".to_owned()))?;
+        // A program may link several crypto providers, so there is no default provider.
+        let key = ring::default_provider()
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| PemError::Key(error.to_string()))?;
+        let certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            Ok(()) => {}
+            Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+                return Err(PemError::OtherKey);
+            }
+            Err(rustls::Error::InconsistentKeys(_)) => {}
+            Err(error) => return Err(PemError::Certificate(error.to_string())),
         }
-        Err(rustls::Error::InconsistentKeys(_)) => {}
-        Err(error) => return Err(PemError::Certificate(error.to_string())),
+        let config = server_config(certified).map_err(|error| PemError::Certificate(error.to_string()))?;
+        Ok(Self { config, leaf })
     }
-    server_config(certified).map_err(|error| PemError::Certificate(error.to_string()))
+
+    /// Returns the end of the validity, if it is before `now`.
+    fn expiry(&self, now: UnixTime) -> Option<Timestamp> {
+        let leaf = ParsedCertificate::try_from(&self.leaf).ok()?;
+        // The verification checks the time before the issuer, and there is no trusted issuer.
+        let (roots, algorithms) =
+            (RootCertStore::empty(), ring::default_provider().signature_verification_algorithms);
+        match verify_server_cert_signed_by_trust_anchor(&leaf, &roots, &[], now, algorithms.all) {
+            Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ExpiredContext {
+                not_after,
+                ..
+            })) => Timestamp::from_second(i64::try_from(not_after.as_secs()).ok()?).ok(),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -201,13 +236,33 @@ mod tests {
 
     use super::*;
 
-    fn serving(folder: &Path) -> WatchedCertificate {
+    /// Writes a certificate that is valid until the start of this year.
+    fn write(folder: &Path, until: i32) -> CertificateFiles {
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
         let pair = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
         fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
         fs::write(&key, pair.serialize_pem()).unwrap();
+        CertificateFiles { certificate, key }
+    }
+
+    fn serving(folder: &Path) -> WatchedCertificate {
+        let CertificateFiles { certificate, key } = write(folder, 4000);
         WatchedCertificate::load(certificate, key).unwrap()
+    }
+
+    #[test]
+    fn expired_certificate_is_not_loaded_and_expiry_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write(folder.path(), 2020);
+        let error = files.load().err().unwrap();
+        assert_eq!(error.reason, "the certificate expired at 2020-01-01T00:00:00Z; replace both files");
+        let serving = serving(folder.path());
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let state = serving.state.lock();
+        assert!(state.serving.expiry(at(64_060_588_799)).is_none());
+        assert!(state.serving.expiry(at(64_060_588_801)).is_some());
     }
 
     #[test]

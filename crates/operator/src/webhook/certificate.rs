@@ -14,7 +14,7 @@ use super::{
     rotation::{Schedule, Step},
     stored::{Pair, Stored},
 };
-use crate::{Leadership, MissingRule, observe::certificate::config_of_pem, redact::redact};
+use crate::{Leadership, MissingRule, observe::certificate::Certificate, redact::redact};
 
 /// The maximum time after which each replica reads the Secret, and the leader checks the targets. The time
 /// is shorter if certificates overlap only for a short time.
@@ -55,7 +55,8 @@ pub struct SecretCertificate {
     pub namespace: String,
     /// The name of the Secret.
     pub name: String,
-    /// The DNS names or IP addresses in the certificate. kube-apiserver uses `SERVICE.NAMESPACE.svc`.
+    /// The DNS names or IP addresses in the certificate. kube-apiserver uses `SERVICE.NAMESPACE.svc`. If the
+    /// stored certificate lacks a name, a replica replaces it immediately.
     pub names: Vec<String>,
     /// The objects that contain the CA bundle.
     pub targets: Vec<CaTarget>,
@@ -186,7 +187,7 @@ impl CertificateTask {
     /// Executes the next step. Returns the time until the next step.
     async fn sync(&mut self) -> Result<Duration, SyncError> {
         let now = Timestamp::now();
-        let (mut secret, stored) = self.read_or_create(now).await?;
+        let (mut secret, mut stored) = self.read_or_create(now).await?;
         self.load(&stored)?;
         let is_leader = self.leadership.is_leader();
         // Without an injection, a leader is never elected if a cache needs a conversion webhook.
@@ -199,13 +200,18 @@ impl CertificateTask {
             }
             (is_injected, self.was_injected) = (true, true);
         }
-        let step = stored.rotation.due(self.options.schedule(), now, is_injected);
-        // A certificate that expired is replaced without a leader, because a cache may need a webhook.
+        let lacks_name = self.options.names.iter().any(|name| !stored.names.contains(name));
+        // A replica with another configuration must not replace the certificate again.
+        stored.names.extend(self.options.names.iter().cloned());
+        let step = match lacks_name {
+            true => Some(Step::Replace),
+            false => stored.rotation.due(self.options.schedule(), now, is_injected),
+        };
+        // An unusable certificate is replaced without a leader, because a cache may need a webhook.
         let Some(step) = step.filter(|step| is_leader || *step == Step::Replace) else {
             return Ok(INTERVAL.min(self.options.overlap / 4));
         };
-        let next =
-            stored.after(step, now, || Pair::create(&self.options.names, now, self.options.schedule()));
+        let next = stored.after(step, now, || Pair::create(&stored.names, now, self.options.schedule()));
         next.map_err(|error| self.create_error(&error))?.write(&mut secret);
         let replaced = self.secrets().replace(&self.options.name, &PostParams::default(), &secret).await;
         replaced.map_err(|source| self.secret_error("update", source))?;
@@ -240,9 +246,9 @@ impl CertificateTask {
             return Ok((secret, stored));
         }
         let schedule = self.options.schedule();
-        let pair =
-            Pair::create(&self.options.names, now, schedule).map_err(|error| self.create_error(&error))?;
-        let stored = Stored::new(pair, now);
+        let names = self.options.names.iter().cloned().collect();
+        let pair = Pair::create(&names, now, schedule).map_err(|error| self.create_error(&error))?;
+        let stored = Stored::new(pair, names, now);
         let mut secret = Secret::default();
         secret.metadata.name = Some(self.options.name.clone());
         stored.write(&mut secret);
@@ -257,10 +263,10 @@ impl CertificateTask {
             return Ok(());
         }
         let pair = &stored.current;
-        let config = config_of_pem(pair.certificate.as_bytes(), pair.key().as_bytes());
-        let config = config
+        let certificate = Certificate::from_pem(pair.certificate.as_bytes(), pair.key().as_bytes());
+        let certificate = certificate
             .map_err(|error| SyncError::Unusable { secret: self.secret_name(), reason: error.to_string() })?;
-        self.serving.send_replace(Some(config));
+        self.serving.send_replace(Some(certificate.config));
         self.loaded = Some(pair.clone());
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! `Stored`: the certificates of webhooks in a Secret.
 
+use std::collections::BTreeSet;
+
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
@@ -8,6 +10,9 @@ use super::rotation::{Rotation, Schedule, Stage, Step};
 
 /// The annotation that contains the [`Rotation`].
 const ROTATION: &str = "kube-informer.dev/certificate-rotation";
+
+/// The annotation that contains the names in the certificates, separated by commas.
+const NAMES: &str = "kube-informer.dev/certificate-names";
 
 /// A certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +40,19 @@ pub(super) struct Stored {
     next: Option<Pair>,
     /// The certificates with which clients verify the webhooks: `ca.crt`.
     pub(super) bundle: String,
+    /// The DNS names and IP addresses for which the certificates are valid.
+    pub(super) names: BTreeSet<String>,
     pub(super) rotation: Rotation,
 }
 
 impl Pair {
     /// Creates a certificate that is valid for these names, from yesterday, because clocks differ.
-    pub(super) fn create(names: &[String], now: Timestamp, schedule: Schedule) -> Result<Self, rcgen::Error> {
-        let mut params = CertificateParams::new(names.to_vec())?;
+    pub(super) fn create(
+        names: &BTreeSet<String>,
+        now: Timestamp,
+        schedule: Schedule,
+    ) -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::new(names.iter().cloned().collect::<Vec<_>>())?;
         if let Some(name) = names.first() {
             params.distinguished_name.push(DnType::CommonName, name.as_str());
         }
@@ -64,9 +75,9 @@ impl Pair {
 }
 
 impl Stored {
-    pub(super) fn new(current: Pair, now: Timestamp) -> Self {
+    pub(super) fn new(current: Pair, names: BTreeSet<String>, now: Timestamp) -> Self {
         let bundle = current.certificate.clone();
-        Self { current, next: None, bundle, rotation: Rotation::new(now) }
+        Self { current, next: None, bundle, names, rotation: Rotation::new(now) }
     }
 
     /// Reads a Secret. Returns `None` if it lacks a field, for example because it was created empty.
@@ -77,9 +88,10 @@ impl Stored {
             let (certificate, key) = (text(&format!("{name}.crt"))?, text(&format!("{name}.key"))?);
             Some(Pair { certificate, key: Key(key) })
         };
-        let annotation = secret.metadata.annotations.as_ref()?.get(ROTATION)?;
-        let rotation = serde_json::from_str(annotation).ok()?;
-        Some(Self { current: pair("tls")?, next: pair("next"), bundle: text("ca.crt")?, rotation })
+        let annotations = secret.metadata.annotations.as_ref()?;
+        let rotation = serde_json::from_str(annotations.get(ROTATION)?).ok()?;
+        let names = annotations.get(NAMES)?.split(',').map(str::to_owned).collect();
+        Some(Self { current: pair("tls")?, next: pair("next"), bundle: text("ca.crt")?, names, rotation })
     }
 
     /// Writes the contents into a Secret, and keeps its metadata.
@@ -96,7 +108,9 @@ impl Stored {
         secret.data = Some(data.into_iter().map(bytes).collect());
         secret.type_ = Some("kubernetes.io/tls".to_owned());
         let rotation = serde_json::json!(self.rotation).to_string();
-        secret.metadata.annotations.get_or_insert_default().insert(ROTATION.to_owned(), rotation);
+        let names = self.names.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let annotations = secret.metadata.annotations.get_or_insert_default();
+        annotations.extend([(ROTATION.to_owned(), rotation), (NAMES.to_owned(), names)]);
     }
 
     /// Returns the contents after a step. `create` creates a certificate.
@@ -109,27 +123,28 @@ impl Stored {
         now: Timestamp,
         create: impl FnOnce() -> Result<Pair, rcgen::Error>,
     ) -> Result<Self, rcgen::Error> {
-        let (current, created) = (self.current.clone(), self.rotation.created);
+        let (current, created, names) = (self.current.clone(), self.rotation.created, self.names.clone());
         let bundle = |pairs: [&Pair; 2]| pairs.map(|pair| pair.certificate.as_str()).concat();
         Ok(match (step, &self.next) {
             (Step::Publish, _) => {
                 let next = create()?;
                 let bundle = bundle([&current, &next]);
                 let rotation = Rotation { created, stage: Stage::Published, since: now };
-                Self { current, next: Some(next), bundle, rotation }
+                Self { current, next: Some(next), bundle, names, rotation }
             }
             (Step::Promote, Some(next)) => {
                 let rotation = Rotation { created: self.rotation.since, stage: Stage::Promoted, since: now };
-                Self { current: next.clone(), next: None, bundle: bundle([next, &current]), rotation }
+                Self { current: next.clone(), next: None, bundle: bundle([next, &current]), names, rotation }
             }
             (Step::Retire, _) => Self {
                 bundle: current.certificate.clone(),
                 current,
                 next: None,
+                names,
                 rotation: Rotation { created, stage: Stage::Stable, since: now },
             },
             // Without the next certificate, another client has changed the Secret.
-            (Step::Replace | Step::Promote, _) => Self::new(create()?, now),
+            (Step::Replace | Step::Promote, _) => Self::new(create()?, names, now),
         })
     }
 }
@@ -144,8 +159,9 @@ mod tests {
     fn bundle_always_contains_the_served_certificates() {
         let schedule = Schedule { validity: Duration::from_secs(3600), overlap: Duration::from_secs(60) };
         let now = Timestamp::UNIX_EPOCH;
-        let create = || Pair::create(&["web.shop.svc".to_owned()], now, schedule);
-        let first = Stored::new(create().unwrap(), now);
+        let names = BTreeSet::from(["web.shop.svc".to_owned()]);
+        let create = || Pair::create(&names, now, schedule);
+        let first = Stored::new(create().unwrap(), names.clone(), now);
         let published = first.after(Step::Publish, now, create).unwrap();
         assert_eq!(published.current, first.current);
         let promoted = published.after(Step::Promote, now, create).unwrap();

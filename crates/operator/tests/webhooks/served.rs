@@ -217,3 +217,27 @@ async fn deleted_secret_and_removed_bundle_are_restored() {
     }
     running.abort();
 }
+
+#[tokio::test]
+async fn certificate_without_a_configured_name_is_replaced() {
+    let server = Server::new();
+    install(&server);
+    let secrets = Api::<Secret>::default_namespaced(Client::new(server.service(), "default"));
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.service(), "default"));
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    for name in ["old.default.svc", "web.default.svc", "old.default.svc"] {
+        let certificate = SecretCertificate { names: vec![name.into()], ..certificate() };
+        let running = tokio::spawn(manager(&server, certificate).run(pending()));
+        // The server verifies the name `web.default.svc`.
+        while name.starts_with("web") && api.create(&dry_run, &config_map("permitted")).await.is_err() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        while secrets.get_opt("web-certificate").await.unwrap().is_none() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        running.abort();
+    }
+    let secret = secrets.get("web-certificate").await.unwrap();
+    let names = &secret.metadata.annotations.unwrap()["kube-informer.dev/certificate-names"];
+    assert_eq!(names, "old.default.svc,web.default.svc");
+}
