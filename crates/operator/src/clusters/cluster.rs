@@ -117,15 +117,18 @@ impl Cluster {
 
     /// Waits until the remaining events are written.
     pub(super) async fn stop_recorders(&self) {
-        let mut writers = {
-            let mut recorders = self.0.recorders.lock();
-            recorders.stop.cancel();
-            std::mem::take(&mut recorders.writers)
-        };
+        let mut writers = self.take_event_writers();
         let written = async { while writers.join_next().await.is_some() {} };
         if timeout(EVENTS_TIMEOUT, written).await.is_err() {
             tracing::warn!(cluster = %self.name(), "some events were not written before the cluster has left");
         }
+    }
+
+    /// Stops the recorders. The returned tasks write the remaining events.
+    pub(super) fn take_event_writers(&self) -> JoinSet<()> {
+        let mut recorders = self.0.recorders.lock();
+        recorders.stop.cancel();
+        std::mem::take(&mut recorders.writers)
     }
 
     /// Waits until the cluster leaves.

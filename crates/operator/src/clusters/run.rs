@@ -66,8 +66,8 @@ struct StopOnDrop(Cluster);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.leave();
-        // The first poll stops the writers of events and the informers.
-        let _stopped = self.0.stop_recorders().now_or_never();
+        drop(self.0.take_event_writers());
+        // The first poll stops the informers.
         let _stopped = self.0.factory().shutdown().now_or_never();
     }
 }

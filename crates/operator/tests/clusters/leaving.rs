@@ -217,3 +217,23 @@ async fn events_are_written_to_the_cluster_of_the_object() {
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), tasks);
     running.stop().await;
 }
+
+/// A program may keep a `Cluster`, which keeps its informers in memory.
+#[tokio::test(start_paused = true)]
+async fn dropped_manager_stops_the_informers_of_clusters() {
+    let mut world = World::new();
+    let record = add_recorder(&mut world);
+    let clusters = world.clusters.clone();
+    let running = world.run().await;
+    let east = server("east");
+    running.engage("east", &east);
+    sleep(SECOND).await;
+    let cluster = clusters.get("east").unwrap();
+    running.manager.abort();
+    sleep(SECOND).await;
+    assert!(cluster.has_left() && clusters.all().is_empty());
+    let requests = east.journal().requests().len();
+    east.create(&map("late", "1")).unwrap();
+    sleep(3000 * SECOND).await;
+    assert_eq!((take(&record).len(), east.journal().requests().len()), (1, requests));
+}
