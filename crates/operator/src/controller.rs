@@ -264,6 +264,11 @@ impl<T: Cached> Controller<T> {
         self.prepare(reconciler, &Metrics::default(), None).run(leadership, stop).await
     }
 
+    /// Returns the URL paths of objects that the controller reads one by one.
+    pub(crate) fn read_paths(&self) -> impl Iterator<Item = &str> {
+        self.unselected.iter().map(UnselectedKeys::path)
+    }
+
     /// Combines the controller with its reconciler and erases the object type. With a gate, the controller
     /// reconciles only the objects in the slots of this process.
     pub(crate) fn prepare(

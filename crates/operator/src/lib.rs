@@ -144,7 +144,9 @@ pub use election::{
 };
 pub use manager::{
     AddControllerError, AddedController, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
-    permissions::MissingRule, signals::shutdown_signal,
+    WriteKind, offline_client,
+    permissions::{MissingRule, roles::RbacRoles},
+    signals::shutdown_signal,
 };
 #[cfg(feature = "tls")]
 pub use manager::{CertificateSource, SecureServing};

@@ -10,6 +10,7 @@ mod http;
 mod optional;
 mod options;
 pub(crate) mod permissions;
+mod rights;
 mod runnables;
 mod shards;
 pub(crate) mod signals;
@@ -24,6 +25,7 @@ pub(crate) use optional::OptionalInformers;
 #[cfg(feature = "tls")]
 pub use options::{CertificateSource, SecureServing};
 pub use options::{ManagerOptions, RunsOn};
+pub use rights::{WriteKind, offline_client};
 #[cfg(feature = "webhooks")]
 pub use webhooks::WebhookOptions;
 
@@ -42,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "http")]
 use self::http::HttpServers;
 use self::{
-    permissions::MissingRule,
+    rights::DeclaredPermissions,
     runnables::{TaskKind, TaskSpec},
     shards::ShardsStage,
     stages::{CacheStage, Stages, StartPlan},
@@ -69,7 +71,8 @@ use prometheus_client::registry::Registry;
 /// ```no_run
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 /// use kube_operator::{
-///     Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, shutdown_signal,
+///     Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, WriteKind,
+///     shutdown_signal,
 /// };
 ///
 /// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -79,7 +82,7 @@ use prometheus_client::registry::Registry;
 /// };
 /// let mut manager = Manager::new(client, options)?;
 /// let writer = manager.client(); // writes only while this process is the leader
-/// manager.require_permissions(&["create", "delete"], "", "pods", None);
+/// manager.require_writes::<Pod>(&[WriteKind::Create, WriteKind::Delete]);
 /// let deployments = manager.factory().informer::<Deployment>()?;
 /// let pods = manager.factory().informer::<Pod>()?;
 /// let controller = Controller::new(&deployments).owns(&pods);
@@ -115,7 +118,7 @@ pub struct Manager {
     #[cfg(any(feature = "http", feature = "metrics"))]
     view: ManagerView,
     recorders: BTreeMap<String, EventRecorder>,
-    required_permissions: BTreeSet<MissingRule>,
+    permissions: DeclaredPermissions,
     optional_informers: OptionalInformers,
     runnables: Vec<TaskSpec>,
     controllers: ControllerStates,
@@ -204,7 +207,7 @@ impl Manager {
             #[cfg(any(feature = "http", feature = "metrics"))]
             view,
             recorders: BTreeMap::new(),
-            required_permissions: BTreeSet::new(),
+            permissions: DeclaredPermissions::default(),
             optional_informers: OptionalInformers::default(),
             runnables: Vec::new(),
             controllers,
@@ -279,8 +282,7 @@ impl Manager {
     /// Events. It must be a qualified name, such as `example.com/website-operator`, and need not be the
     /// name of a [`Controller`](crate::Controller). Calls with the same name return the same recorder.
     ///
-    /// Also declare the permission to create and patch `events` with
-    /// [`require_permissions`](Self::require_permissions).
+    /// The program needs permission to create and patch `events`. The manager checks it at the start.
     ///
     /// The reporting instance of the Events is the election identity. Without an election, it is
     /// the environment variable `HOSTNAME`, which in a Pod contains the name of the Pod. If
@@ -302,6 +304,7 @@ impl Manager {
         let client = Leadership::always().guard(self.client.clone());
         let stop = CancellationToken::new();
         let (recorder, writer) = EventRecorder::new(client, controller, &instance, stop.clone())?;
+        self.require_events();
         self.add_task(
             format!("events of {controller}"),
             RunsOn::EveryReplica,
@@ -319,26 +322,6 @@ impl Manager {
         self.view.recorders.insert(controller.to_owned(), recorder.clone());
         self.recorders.insert(controller.to_owned(), recorder.clone());
         Ok(recorder)
-    }
-
-    /// Declares RBAC permissions that this program needs. At the start, the manager logs a warning
-    /// for each missing permission.
-    ///
-    /// `resource` is a resource in the plural, such as `pods`, or a subresource, such as
-    /// `pods/status`. `group` is empty for the core group. `namespace` is `None` for the entire
-    /// cluster.
-    ///
-    /// The manager also checks the permissions of its caches and of the election, without a
-    /// declaration. Declare the permissions for the writes of your controllers. For event
-    /// recorders, declare `create` and `patch` of `events` in the group `events.k8s.io`.
-    pub fn require_permissions(
-        &mut self,
-        verbs: &[&str],
-        group: &str,
-        resource: &str,
-        namespace: Option<&str>,
-    ) {
-        self.required_permissions.extend(permissions::rules_of_verbs(verbs, group, resource, namespace));
     }
 
     /// Adds a task. A leader-only task starts when this process becomes the leader.
@@ -418,10 +401,10 @@ impl Manager {
         let phase = watch::Sender::new(ManagerPhase::Starting);
         let (mut stages, mut failures) = Stages::new(caches, self.runnables.len(), self.controllers.clone());
         self.start_http(&mut stages.http, phase.subscribe());
-        let slots = self.owned_slots();
-        let Self { options, election, shards, required_permissions, runnables, .. } = self;
+        let (slots, required_rules) = (self.owned_slots(), self.required_rules());
+        let Self { options, election, shards, runnables, .. } = self;
         let election_view = election.as_ref().map(Election::view);
-        let plan = StartPlan { options: options.clone(), election, shards, required_permissions, runnables };
+        let plan = StartPlan { options: options.clone(), election, shards, required_rules, runnables };
         let start = async {
             let started = stages.start(plan, || _ = phase.send_replace(ManagerPhase::Running)).await;
             match started {

@@ -31,14 +31,21 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct UnselectedKeys {
     /// The name of the source in the reasons of reconciles.
     source: Arc<str>,
+    /// The path of the informer.
+    path: String,
     keys: Box<dyn Fn() -> BoxStream<'static, ObjectKey> + Send + Sync>,
 }
 
 impl UnselectedKeys {
+    /// Returns the URL path of the objects, which the controller also reads one by one.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Returns a source that lists once. With a gate, it lists whenever slots become ready, and queues only
     /// the keys in these slots.
     pub(super) fn into_source(self, gate: Option<&SlotGate>) -> StreamSource<BoxStream<'static, ObjectKey>> {
-        let Self { source: name, keys } = self;
+        let Self { source: name, keys, .. } = self;
         let keys = match gate {
             None => keys(),
             Some(gate) => gate.listed_keys(keys).boxed(),
@@ -106,9 +113,10 @@ where
             async move { observe(&api, &key).await }.boxed()
         }));
         let finalizer = finalizer.into();
+        let path = api.informer().status().path;
         let (source, api) = (format!("finalizer {finalizer}").into(), api.clone());
         let keys = Box::new(move || objects_with(api.clone(), finalizer.clone()).boxed());
-        self.unselected.push(UnselectedKeys { source, keys });
+        self.unselected.push(UnselectedKeys { source, path, keys });
         Ok(self)
     }
 }

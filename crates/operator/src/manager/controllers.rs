@@ -8,6 +8,7 @@ use kube_informer::Cached;
 use super::{
     Manager, ManagerHandle, RunsOn,
     added::{self, HandleParts},
+    permissions,
     runnables::{TaskKind, TaskSpec},
 };
 use crate::{
@@ -31,6 +32,8 @@ impl Manager {
         controller: Controller<T>,
         reconciler: impl Reconciler<T>,
     ) {
+        let reads = controller.read_paths().flat_map(|path| permissions::rules_of_path(path, None, &["get"]));
+        self.permissions.exact.extend(reads);
         let gate = self.gate.clone().filter(|_| runs_on == RunsOn::EachShard);
         let leadership = if gate.is_some() { Leadership::always() } else { self.leadership_for(runs_on) };
         let prepared = controller.prepare(reconciler, &self.metrics, gate);

@@ -1,6 +1,9 @@
 //! Checks RBAC permissions: sends a SelfSubjectAccessReview for each verb that caches, the election and
 //! the program need.
 
+pub(crate) mod roles;
+mod yaml;
+
 use std::{collections::BTreeSet, fmt};
 
 use futures_util::{StreamExt, stream};
@@ -8,7 +11,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube_client::{Api, Client, api::PostParams};
-use kube_informer::Escaped;
+use kube_informer::{Escaped, InformerStatus};
 
 use crate::redact::redact;
 
@@ -47,12 +50,50 @@ impl fmt::Display for MissingRule {
     }
 }
 
-/// Returns the rules that informers of these paths need.
-pub(crate) fn rules_of_informers<'a>(paths: impl IntoIterator<Item = &'a str>) -> BTreeSet<MissingRule> {
-    let resources = paths.into_iter().filter_map(parse_path);
-    resources
-        .flat_map(|rule| ["list", "watch"].map(|verb| MissingRule { verb: verb.to_owned(), ..rule.clone() }))
+/// Returns the rules that these informers need. Adopted informers may belong to another cluster.
+pub(crate) fn rules_of_informers<'a>(
+    informers: impl IntoIterator<Item = &'a InformerStatus>,
+) -> BTreeSet<MissingRule> {
+    let own = informers.into_iter().filter(|informer| !informer.adopted);
+    own.flat_map(|informer| rules_of_path(&informer.path, selected_name(&informer.name), &["list", "watch"]))
         .collect()
+}
+
+/// Returns one rule per verb for the objects of a path, or for one of them.
+pub(crate) fn rules_of_path(
+    path: &str,
+    name: Option<&str>,
+    verbs: &'static [&'static str],
+) -> impl Iterator<Item = MissingRule> {
+    let rule = parse_path(path).map(|rule| MissingRule { name: name.map(str::to_owned), ..rule });
+    rule.into_iter().flat_map(|rule| {
+        verbs.iter().map(move |verb| MissingRule { verb: (*verb).to_owned(), ..rule.clone() })
+    })
+}
+
+/// Returns the name that an informer selects with a field selector. The name of the informer contains the
+/// selector.
+fn selected_name(informer: &str) -> Option<&str> {
+    let (_, selector) = informer.rsplit_once(" fields ")?;
+    let selector = selector.split_once(" of some slots").map_or(selector, |(selector, _)| selector);
+    selector.split(',').find_map(|part| Some(part.strip_prefix("metadata.name=")?.trim_start_matches('=')))
+}
+
+/// Returns a rule for each namespace in which informers have the resource of `rule`. Without such informers,
+/// uses all informers.
+pub(crate) fn in_namespaces_of(
+    informers: &BTreeSet<MissingRule>,
+    rule: &MissingRule,
+) -> BTreeSet<MissingRule> {
+    let parent = rule.resource.split('/').next();
+    let is_same = |other: &&MissingRule| other.group == rule.group && Some(&*other.resource) == parent;
+    let mut informers: Vec<_> = informers.iter().collect();
+    if informers.iter().any(is_same) {
+        informers.retain(is_same);
+    }
+    let everywhere = informers.is_empty().then_some(&None);
+    let namespaces = informers.iter().map(|informer| &informer.namespace).chain(everywhere);
+    namespaces.map(|namespace| MissingRule { namespace: namespace.clone(), ..rule.clone() }).collect()
 }
 
 /// Returns the rules that an election needs. The rule for `create` has no name, because RBAC does not
@@ -66,6 +107,13 @@ pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<Missing
         name: name.map(str::to_owned),
     };
     [("get", Some(name)), ("create", None), ("update", Some(name))].map(rule).into()
+}
+
+/// Returns the rules with which an election watches the Lease. Without them, it reads the Lease.
+pub(crate) fn rules_of_lease_watch(namespace: &str, name: &str) -> impl Iterator<Item = MissingRule> {
+    let name = Some(name.to_owned());
+    rules_of_verbs(&["list", "watch"], "coordination.k8s.io", "leases", Some(namespace))
+        .map(move |rule| MissingRule { name: name.clone(), ..rule })
 }
 
 /// Returns the rules that a shard group needs. The names of the Leases are random.
@@ -170,7 +218,7 @@ mod tests {
     use super::*;
 
     fn rules(path: &str) -> Vec<String> {
-        rules_of_informers([path]).iter().map(ToString::to_string).collect()
+        rules_of_path(path, None, &["list", "watch"]).map(|rule| rule.to_string()).collect()
     }
 
     #[test]
@@ -199,5 +247,37 @@ mod tests {
         for path in ["", "/", "my_program::Source", "/apis/apps", "/api/v1/a/b/c/d", "/healthz"] {
             assert!(rules(path).is_empty(), "{path}");
         }
+    }
+
+    #[test]
+    fn informer_of_one_object_selects_its_name() {
+        for (informer, name) in [
+            ("ConfigMap /api/v1/configmaps fields metadata.name=a", Some("a")),
+            (
+                "ConfigMap /api/v1/configmaps labels x=y fields spec.b=c,metadata.name==a of some slots",
+                Some("a"),
+            ),
+            ("ConfigMap /api/v1/configmaps fields metadata.name!=a", None),
+            ("ConfigMap /api/v1/configmaps labels metadata.name=a", None),
+        ] {
+            assert_eq!(selected_name(informer), name, "{informer}");
+        }
+    }
+
+    #[test]
+    fn writes_have_the_namespaces_of_the_informers() {
+        let informers = |paths: &[&str]| -> BTreeSet<_> {
+            paths.iter().flat_map(|path| rules_of_path(path, None, &["list", "watch"])).collect()
+        };
+        let namespaces = |informers: &BTreeSet<MissingRule>, resource| {
+            let rule = rules_of_verbs(&["patch"], "", resource, None).next().unwrap();
+            let rules = in_namespaces_of(informers, &rule).into_iter();
+            rules.map(|rule| rule.namespace.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let two = informers(&["/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", "/api/v1/nodes"]);
+        assert_eq!(namespaces(&two, "pods/status"), ["a", "b"]);
+        assert_eq!(namespaces(&two, "nodes"), [""]);
+        assert_eq!(namespaces(&two, "events"), ["", "a", "b"], "Events of Nodes are in another namespace");
+        assert_eq!(namespaces(&BTreeSet::new(), "pods"), [""]);
     }
 }

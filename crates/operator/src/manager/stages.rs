@@ -50,8 +50,8 @@ pub(super) struct StartPlan {
     pub(super) options: ManagerOptions,
     pub(super) election: Option<Election>,
     pub(super) shards: Option<ShardsStage>,
-    /// The rules that the program declared. Caches and the election need further rules.
-    pub(super) required_permissions: BTreeSet<MissingRule>,
+    /// The rules that the program needs.
+    pub(super) required_rules: BTreeSet<MissingRule>,
     pub(super) runnables: Vec<TaskSpec>,
 }
 
@@ -79,27 +79,12 @@ impl Stages {
         plan: StartPlan,
         on_synced: impl FnOnce(),
     ) -> Result<(), ManagerError> {
-        let StartPlan { options, election, mut shards, required_permissions, runnables } = plan;
+        let StartPlan { options, election, mut shards, required_rules, runnables } = plan;
         if let Some(shards) = &mut shards {
             shards.check(&self.caches.factory)?;
         }
         self.caches.factory.start();
-        let cache_rules = self.caches.rules(|_| true);
-        let election_rules = options
-            .election
-            .iter()
-            .flat_map(|election| permissions::rules_of_election(&election.namespace, &election.name));
-        let shard_rules =
-            options.shards.iter().flat_map(|shards| permissions::rules_of_shards(&shards.namespace));
-        let all_rules = cache_rules
-            .iter()
-            .cloned()
-            .chain(required_permissions)
-            .chain(election_rules)
-            .chain(shard_rules)
-            .chain(rules_of_pages(&options))
-            .collect();
-        self.election.start_permission_check(self.caches.client.clone(), all_rules);
+        self.election.start_permission_check(self.caches.client.clone(), required_rules);
         self.caches.wait_for_sync(options.cache_sync_timeout).await?;
         on_synced();
         if let Some(election) = election {
@@ -138,18 +123,6 @@ impl CacheStage {
         Self { factory, client, optional }
     }
 
-    /// Returns the rules that the selected informers need.
-    fn rules(&self, is_selected: impl Fn(&InformerStatus) -> bool) -> BTreeSet<MissingRule> {
-        let mut informers = self.factory.status();
-        informers.retain(is_selected);
-        // An informer for a single name needs a different rule than its path suggests. Adopted
-        // informers may belong to another cluster.
-        let checked = informers
-            .iter()
-            .filter(|informer| !informer.name.contains("metadata.name=") && !informer.adopted);
-        permissions::rules_of_informers(checked.map(|informer| informer.path.as_str()))
-    }
-
     /// Waits until the required caches are filled. An error contains the rules that they lack.
     async fn wait_for_sync(&self, limit: Duration) -> Result<(), ManagerError> {
         let started = Instant::now();
@@ -163,7 +136,10 @@ impl CacheStage {
             self.log_synced(started);
             return Ok(());
         };
-        let check = permissions::missing_rules(&self.client, self.rules(is_required));
+        let informers = self.factory.status();
+        let rules =
+            permissions::rules_of_informers(informers.iter().filter(|informer| is_required(informer)));
+        let check = permissions::missing_rules(&self.client, rules);
         let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
         Err(ManagerError::CacheSync { error, missing })
     }
@@ -266,18 +242,6 @@ impl ElectionStage {
             );
         }
     }
-}
-
-/// Returns the rules that the HTTP pages need.
-#[cfg(feature = "tls")]
-fn rules_of_pages(options: &ManagerOptions) -> BTreeSet<MissingRule> {
-    let authorized = options.secure_pages().filter(|secure| secure.authorize);
-    authorized.into_iter().flat_map(|_| permissions::rules_of_authorization()).collect()
-}
-
-#[cfg(not(feature = "tls"))]
-fn rules_of_pages(_: &ManagerOptions) -> BTreeSet<MissingRule> {
-    BTreeSet::new()
 }
 
 async fn log_missing_rules(client: &Client, rules: BTreeSet<MissingRule>) {

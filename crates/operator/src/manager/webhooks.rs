@@ -80,7 +80,7 @@ impl Manager {
     }
 
     fn secret_certificate(&mut self, options: SecretCertificate) -> (ServingCertificate, CertificateTask) {
-        self.required_permissions.extend(options.rules());
+        self.permissions.exact.extend(options.rules());
         let (task, serving) = CertificateTask::new(options, self.client.clone(), self.leadership.clone());
         let loaded = serving.clone();
         self.add_readyz_check("webhooks", move || match *loaded.borrow() {

@@ -7,6 +7,7 @@ mod metrics;
 mod namespaces;
 mod optional;
 mod pages;
+mod rights;
 #[cfg(feature = "tls")]
 mod secure;
 mod shard_caches;

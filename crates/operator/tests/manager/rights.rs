@@ -1,0 +1,115 @@
+//! The roles of a manager contain the permissions of everything that it runs.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret};
+use kube_client::{Api, Client};
+use kube_informer::{CachedApi, InformerFactory};
+use kube_operator::{
+    Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, ShardOptions, WriteKind,
+    offline_client,
+    webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks},
+};
+
+fn options() -> ManagerOptions {
+    ManagerOptions { bind_address: None, ..ManagerOptions::default() }
+}
+
+/// Returns the rules of a manager as lines: the namespace, and the rule as JSON.
+fn rules(manager: &Manager) -> Vec<String> {
+    let mut lines = Vec::new();
+    for role in manager.rbac_roles("web").objects() {
+        let namespace = role["metadata"]["namespace"].as_str().unwrap_or("*");
+        for rule in role["rules"].as_array().unwrap() {
+            let text = |field: &str| {
+                let texts: Vec<_> = rule[field].as_array().into_iter().flatten().collect();
+                texts.iter().map(|text| text.as_str().unwrap()).collect::<Vec<_>>().join(",")
+            };
+            let [group, resources, names, verbs] =
+                ["apiGroups", "resources", "resourceNames", "verbs"].map(text);
+            lines.push(format!("{namespace} {group}/{resources}[{names}] {verbs}"));
+        }
+    }
+    lines
+}
+
+#[tokio::test]
+async fn roles_contain_caches_writes_events_and_the_election() {
+    let election = Some(ElectionOptions::new("ops", "web"));
+    let mut manager = Manager::new(offline_client("ops"), ManagerOptions { election, ..options() }).unwrap();
+    let maps = manager.factory().informer::<ConfigMap>().unwrap();
+    let one = manager.factory().select::<Secret>().namespace("shop").fields("metadata.name=key");
+    let _one = one.informer().unwrap();
+    manager.require_writes::<ConfigMap>(&[WriteKind::Apply, WriteKind::Finalizer, WriteKind::PatchStatus]);
+    manager.require_writes::<Secret>(&[WriteKind::CreateOrUpdate, WriteKind::Delete]);
+    manager.require_writes::<Namespace>(&[WriteKind::Create]);
+    manager.require_permissions(&["get"], "apps", "deployments/scale", Some("shop"));
+    manager.event_recorder("example.com/web").unwrap();
+    let expected = [
+        "* /configmaps[] create,get,list,patch,watch",
+        "* /configmaps/status[] patch",
+        "* /namespaces[] create",
+        "* events.k8s.io/events[] create,patch",
+        "ops coordination.k8s.io/leases[] create",
+        "ops coordination.k8s.io/leases[web] get,list,update,watch",
+        "shop /secrets[] create,delete,update",
+        "shop /secrets[key] list,watch",
+        "shop apps/deployments/scale[] get",
+    ];
+    assert_eq!(rules(&manager), expected);
+    drop(maps);
+}
+
+#[tokio::test]
+async fn roles_of_a_namespaced_program_contain_no_cluster_role() {
+    let client = offline_client("ops");
+    let factory = InformerFactory::new(client.clone()).namespace("shop");
+    let mut manager = Manager::with_factory(client, factory, options()).unwrap();
+    let _pods = manager.factory().informer::<Pod>().unwrap();
+    manager.require_writes::<ConfigMap>(&[WriteKind::Apply]);
+    manager.event_recorder("example.com/web").unwrap();
+    assert_eq!(manager.rbac_roles("web").cluster_role, None);
+    let expected = [
+        "shop /configmaps[] create,patch",
+        "shop /pods[] list,watch",
+        "shop events.k8s.io/events[] create,patch",
+    ];
+    assert_eq!(rules(&manager), expected);
+    let _nodes = manager.factory().informer::<Node>().unwrap();
+    // The Events of Nodes are in the namespace `default`.
+    let expected = [
+        "* /configmaps[] create,patch",
+        "* /nodes[] list,watch",
+        "* events.k8s.io/events[] create,patch",
+        "shop /pods[] list,watch",
+    ];
+    assert_eq!(rules(&manager), expected);
+}
+
+#[tokio::test]
+async fn roles_contain_shards_webhooks_and_reads_of_unselected_objects() {
+    let shards = Some(ShardOptions::new("ops", "web"));
+    let election = Some(ElectionOptions::new("ops", "web-leader"));
+    let client: Client = offline_client("ops");
+    let options = ManagerOptions { shards, election, ..options() };
+    let mut manager = Manager::new(client.clone(), options).unwrap();
+    let maps = manager.factory().select::<ConfigMap>().labels("app=web").informer().unwrap();
+    let api = CachedApi::new(Api::all(client), &maps);
+    let controller = Controller::new(&api).reconcile_unselected(&api, "example.com/web").unwrap();
+    manager.add_controller(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
+    let targets = [CaTarget::Crd("webs.example.com".to_owned()), CaTarget::Validating("web".to_owned())];
+    let certificate = SecretCertificate::new("ops", "web-certificate", "web", targets);
+    let webhooks = WebhookOptions {
+        bind_address: ([127, 0, 0, 1], 0).into(),
+        certificate: WebhookCertificate::Secret(certificate),
+    };
+    manager.serve_webhooks(Webhooks::default(), webhooks).unwrap();
+    let expected = [
+        "* /configmaps[] get,list,watch",
+        "* admissionregistration.k8s.io/validatingwebhookconfigurations[web] get,patch",
+        "* apiextensions.k8s.io/customresourcedefinitions[webs.example.com] get,patch",
+        "ops /secrets[] create",
+        "ops /secrets[web-certificate] get,update",
+        "ops coordination.k8s.io/leases[] create,delete,get,list,patch,watch",
+        "ops coordination.k8s.io/leases[web-leader] update",
+    ];
+    assert_eq!(rules(&manager), expected);
+}
