@@ -7,7 +7,7 @@
 //! kubeconfig context and reconciles the Websites there, until SIGTERM or Ctrl-C. The default
 //! duration is six seconds. `--demo` runs the demo on the cluster. Several processes elect a
 //! leader. The operator logs warnings and errors; `RUST_LOG` selects other messages. It serves
-//! metrics, health and debug pages at `--address`.
+//! metrics, health and debug pages at `--address`. The command `rbac` prints the roles that the operator needs.
 
 #[path = "operator/demo.rs"]
 mod demo;
@@ -15,26 +15,27 @@ mod demo;
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::Parser;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use clap::{Parser, ValueEnum};
 use kube::CustomResourceExt;
-use kube_client::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube_client::Client;
 use kube_informer_examples::{
     cli,
     cluster::ClusterArgs,
     website::{OperatorOptions, Website, operator},
 };
-use kube_operator::shutdown_signal;
+use kube_operator::{Manager, ensure_crd, offline_client, shutdown_signal};
 use kube_testserver::Server;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+/// The time limit for the installation of the CRD.
+const CRD_LIMIT: Duration = Duration::from_secs(30);
+
 /// Runs an operator for Websites: a scripted demo in memory, or on a cluster.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Permit the operator to write to the cluster. The operator installs its CRD, and creates the
@@ -52,6 +53,12 @@ struct Flags {
     address: SocketAddr,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Command {
+    /// The roles that the operator needs.
+    Rbac,
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off"));
@@ -60,6 +67,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = flags.command {
+        let namespace = flags.cluster.namespace.as_deref().unwrap_or("default");
+        let manager = manager(&flags, &offline_client(namespace), namespace)?;
+        print!("{}", manager.rbac_roles("website-operator"));
+        return Ok(());
+    }
     let is_embedded = flags.cluster.is_embedded();
     if !is_embedded && !flags.write {
         bail!("this example writes to the cluster; permit it with --write");
@@ -71,11 +84,10 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     } else {
         flags.cluster.connect().await?.client
     };
-    install_crd(&client).await?;
-    let namespace = flags.cluster.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let (identity, address) = (flags.identity, Some(flags.address));
-    let options = OperatorOptions { namespace: namespace.clone(), identity, address };
-    let manager = operator(client.clone(), options)?;
+    let crd = ensure_crd(&client, &Website::crd(), "website-operator", CRD_LIMIT).await;
+    crd.context("cannot install the CRD")?;
+    let namespace = flags.cluster.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let manager = manager(&flags, &client, &namespace)?;
     let address = manager.local_address().context("the manager serves no pages")?;
     println!("serving http://{address}/metrics, /readyz and /debug/informers");
 
@@ -109,28 +121,17 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn manager(flags: &Flags, client: &Client, namespace: &str) -> anyhow::Result<Manager> {
+    let (identity, address) = (flags.identity.clone(), Some(flags.address));
+    let options = OperatorOptions { namespace: namespace.to_owned(), identity, address };
+    let mut manager = operator(client.clone(), options)?;
+    manager.require_crd(Website::crd_name());
+    Ok(manager)
+}
+
 async fn shutdown_signal_or(time_over: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown_signal() => {}
         () = time_over => {}
     }
-}
-
-/// Installs the CRD and waits until the server serves it.
-async fn install_crd(client: &Client) -> anyhow::Result<()> {
-    let crd = Website::crd();
-    let name = crd.metadata.name.clone().context("the CRD has no name")?;
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let params = PatchParams::apply("website-operator").force();
-    let applied = api.patch(&name, &params, &Patch::Apply(&crd)).await;
-    applied.with_context(|| format!("cannot install CRD {name}"))?;
-    for _ in 0..300 {
-        let conditions =
-            api.get(&name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
-        if conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    bail!("the server did not establish CRD {name} within 30s")
 }

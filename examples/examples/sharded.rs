@@ -22,7 +22,8 @@
 //!     --label-columns kube-informer.dev/example-owner
 //! ```
 //!
-//! Without `--write`, the example writes nothing. It prints the number of replicas and of objects.
+//! Without `--write`, the example writes nothing. It prints the number of replicas and of objects. The command
+//! `rbac` prints the roles that a replica needs.
 
 #[path = "sharded/replica.rs"]
 mod replica;
@@ -35,7 +36,7 @@ use std::{
 };
 
 use anyhow::{bail, ensure};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::{
     Api, Client,
@@ -66,6 +67,8 @@ const GROUP: &str = "sharded-example";
 /// Shares objects among several replicas of an operator: a demo in memory, or one replica on a cluster.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Permit the replica to write to the cluster. It writes Leases, and a label of the ConfigMaps with the
@@ -78,6 +81,12 @@ struct Flags {
     /// In the demo, the number of objects in each namespace.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     objects: u32,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Command {
+    /// The roles that a replica needs.
+    Rbac,
 }
 
 /// The replica that reconciled each version of an object, by the key of the object.
@@ -100,7 +109,10 @@ async fn main() -> ExitCode {
     cli::run(run).await
 }
 
-async fn run(Flags { cluster, write, namespaces, objects }: Flags) -> anyhow::Result<()> {
+async fn run(Flags { command, cluster, write, namespaces, objects }: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = command {
+        return replica::print_roles(&cluster);
+    }
     if cluster.is_embedded() { demo(namespaces, objects).await } else { replica::run(&cluster, write).await }
 }
 

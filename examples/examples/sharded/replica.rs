@@ -17,7 +17,8 @@ use kube_client::{
 use kube_informer_examples::cluster::{Cluster, ClusterArgs};
 use kube_object::{ObjectIdRef, Shard, ShardKey, SlotCount, SlotSet};
 use kube_operator::{
-    Action, CachedClient, Controller, Failure, Manager, ManagerOptions, OwnedSlots, Request, shutdown_signal,
+    Action, CachedClient, Controller, Failure, Manager, ManagerOptions, OwnedSlots, Request, WriteKind,
+    offline_client, shutdown_signal,
 };
 use serde_json::json;
 use tokio::time::{Duration, timeout};
@@ -72,12 +73,24 @@ async fn print_plan(args: &ClusterArgs, client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn reconcile(args: &ClusterArgs, cluster: &Cluster) -> anyhow::Result<()> {
-    let name = format!("replica-{}", std::process::id());
-    let namespace = cluster.client.default_namespace();
-    let shards = Some(shard_options(namespace));
+/// Prints the roles that a replica needs.
+pub(super) fn print_roles(args: &ClusterArgs) -> anyhow::Result<()> {
+    let client = offline_client(args.namespace.as_deref().unwrap_or("default"));
+    print!("{}", manager(args, &client, "", &Arc::default())?.rbac_roles(GROUP));
+    Ok(())
+}
+
+/// Creates the manager of a replica, which counts its writes.
+fn manager(
+    args: &ClusterArgs,
+    client: &Client,
+    name: &str,
+    writes: &Arc<AtomicUsize>,
+) -> anyhow::Result<Manager> {
+    let shards = Some(shard_options(client.default_namespace()));
     let options = ManagerOptions { bind_address: None, shards, ..ManagerOptions::default() };
-    let mut manager = Manager::new(cluster.client.clone(), options)?;
+    let mut manager = Manager::new(client.clone(), options)?;
+    manager.require_writes::<ConfigMap>(&[WriteKind::Patch]);
     let selection = manager.factory().select::<ConfigMap>().labels(SELECTOR);
     let maps = match &args.namespace {
         Some(namespace) => selection.namespace(namespace).informer()?,
@@ -85,12 +98,19 @@ async fn reconcile(args: &ClusterArgs, cluster: &Cluster) -> anyhow::Result<()> 
     };
     let client = manager.cached_client("sharded-example");
     client.use_informer(&maps);
-    let writes = Arc::new(AtomicUsize::new(0));
-    let (counted, owner) = (Arc::clone(&writes), name.clone());
+    let (counted, owner) = (Arc::clone(writes), name.to_owned());
     let set_owner = move |request: Request<ConfigMap>| {
         set_owner(request, client.clone(), owner.clone(), Arc::clone(&counted))
     };
     manager.add_controller(Controller::new(&maps).concurrency(4), set_owner);
+    Ok(manager)
+}
+
+async fn reconcile(args: &ClusterArgs, cluster: &Cluster) -> anyhow::Result<()> {
+    let name = format!("replica-{}", std::process::id());
+    let namespace = cluster.client.default_namespace();
+    let writes = Arc::new(AtomicUsize::new(0));
+    let manager = manager(args, &cluster.client, &name, &writes)?;
     let Some(slots) = manager.owned_slots() else { bail!("the manager has no slots") };
     println!("started   : {name} joins the group {namespace}/{GROUP}");
 

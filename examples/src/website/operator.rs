@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube_client::{Api, Client};
 use kube_informer::CachedApi;
-use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, Manager, ManagerOptions};
+use kube_operator::{Applier, Controller, ElectionOptions, Finalizer, Manager, ManagerOptions, WriteKind};
 
 use super::{FIELD_MANAGER, Website, directory::Directory, reconcile::Websites};
 
@@ -44,12 +44,15 @@ pub fn operator(client: Client, options: OperatorOptions) -> anyhow::Result<Mana
     )?;
     let writer = manager.client();
     let recorder = manager.event_recorder("website-operator")?;
-    manager.require_permissions(&["create", "patch"], "events.k8s.io", "events", None);
     let sites = manager.factory().informer::<Website>()?;
     let pages = manager.factory().informer::<ConfigMap>()?;
     let deployments = manager.factory().informer::<Deployment>()?;
     let services = manager.factory().informer::<Service>()?;
     let cached_pages = CachedApi::new(Api::all(writer.clone()), &pages);
+    manager.require_writes::<Website>(&[WriteKind::Finalizer, WriteKind::UpdateStatus]);
+    manager.require_writes::<ConfigMap>(&[WriteKind::Apply]); // also of the directory
+    manager.require_writes::<Deployment>(&[WriteKind::Apply]);
+    manager.require_writes::<Service>(&[WriteKind::Apply]);
     let websites = Websites {
         sites: CachedApi::new(Api::all(writer.clone()), &sites),
         deployments: CachedApi::new(Api::all(writer.clone()), &deployments),

@@ -10,6 +10,7 @@ pub mod pages;
 pub mod proxy;
 pub mod real;
 pub mod replica;
+pub mod rights;
 pub mod sharded;
 pub mod soak;
 pub mod webhook;

@@ -72,8 +72,8 @@ impl Manager {
     ///
     /// The manager knows the permissions of its own requests: of its caches, the election, the shards, event
     /// recorders, [`reconcile_unselected`](crate::Controller::reconcile_unselected), webhooks and pages.
-    /// Declare the writes of your controllers with [`require_writes`](Self::require_writes), and all other
-    /// requests with this method.
+    /// Declare the writes of your controllers with [`require_writes`](Self::require_writes), the CRDs that your
+    /// program installs with [`require_crd`](Self::require_crd), and all other requests with this method.
     pub fn require_permissions(
         &mut self,
         verbs: &[&str],
@@ -118,6 +118,16 @@ impl Manager {
             let declared = &mut self.permissions;
             if is_namespaced { &mut declared.of_informers } else { &mut declared.exact }.extend(rules);
         }
+    }
+
+    /// Declares that this program calls [`ensure_crd`](crate::ensure_crd) for the CRD with this name, for example
+    /// `websites.example.com`.
+    pub fn require_crd(&mut self, name: &str) {
+        let (verbs, group) = (&["create", "list", "patch", "watch"], "apiextensions.k8s.io");
+        let rules = permissions::rules_of_verbs(verbs, group, "customresourcedefinitions", None);
+        // An apply that creates an object contains the name, so a rule can limit it.
+        let named = rules.map(|rule| MissingRule { name: Some(name.to_owned()), ..rule });
+        self.permissions.exact.extend(named);
     }
 
     /// Declares that this program writes Events.

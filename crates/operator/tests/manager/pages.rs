@@ -217,15 +217,15 @@ async fn event_of_a_follower_is_written_and_counted() {
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
 
     let sent = r#"event_recorder_events_total{controller="web",result="sent"} 1"#;
-    // One event, and three reviews of the permissions for the Lease.
-    let posts = r#"rest_client_requests_total{code="201",method="POST"} 4"#;
+    // One event, and three reviews of the permissions for the Lease, and two for Events.
+    let posts = r#"rest_client_requests_total{code="201",method="POST"} 6"#;
     let is_sent = |_, text: &str| text.contains(sent) && text.contains(posts);
     let metrics = get_until(address, "/metrics", is_sent).await;
     for line in [
         r#"leader_election_master_status{name="operator"} 0.0"#,
         r#"event_recorder_events_total{controller="web",result="rate_limited"} 0"#,
         r#"event_recorder_waiting{controller="web"} 0.0"#,
-        r#"rest_client_request_duration_seconds_count{verb="POST"} 4"#,
+        r#"rest_client_request_duration_seconds_count{verb="POST"} 6"#,
     ] {
         assert!(metrics.lines().any(|other| other == line), "{line} is missing in\n{metrics}");
     }

@@ -8,7 +8,7 @@ use kube::{Client, CustomResource, ResourceExt};
 use kube_informer_operators::storage::Storage;
 use kube_operator::{
     Action, CachedClient, Cleanup, Controller, ElectionOptions, Failure, Finalizer, Manager, ManagerOptions,
-    Reconciler, Request, ShardOptions, new_condition, set_condition, shutdown_signal,
+    Reconciler, Request, ShardOptions, WriteKind, new_condition, set_condition, shutdown_signal,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,13 +84,16 @@ struct Options {
     /// Interval of the polls of the storage service.
     #[arg(long, default_value_t = 60)]
     poll_seconds: u64,
+    /// Print the roles that the operator needs, and exit.
+    #[arg(value_parser = ["rbac"])]
+    command: Option<String>,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).init();
-    let Options { storage_url, poll_seconds } = Options::parse();
+    let Options { storage_url, poll_seconds, command } = Options::parse();
     let client = Client::try_default().await?;
     let options = ManagerOptions {
         election: Some(ElectionOptions::new(client.default_namespace(), "bucket-operator")),
@@ -100,6 +103,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("bucket");
+    manager.require_writes::<Bucket>(&[WriteKind::Finalizer, WriteKind::PatchStatus]);
     let controller = Controller::new(&client.informer::<Bucket>()?).concurrency(4);
     let buckets = Buckets {
         client,
@@ -108,5 +112,9 @@ async fn main() -> anyhow::Result<()> {
         poll_interval: Duration::from_secs(poll_seconds),
     };
     manager.add_controller(controller, buckets);
+    if command.is_some() {
+        print!("{}", manager.rbac_roles("bucket-operator"));
+        return Ok(());
+    }
     manager.run_and_exit(shutdown_signal()).await
 }

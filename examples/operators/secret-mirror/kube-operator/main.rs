@@ -6,7 +6,7 @@ use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Obje
 use kube::{Client, ResourceExt};
 use kube_operator::{
     Action, CachedClient, Cleanup, Controller, ElectionOptions, Failure, Finalizer, Manager, ManagerOptions,
-    Reconciler, Request, ShardOptions,
+    Reconciler, Request, ShardOptions, WriteKind,
     informer::{CachedApi, ObjectKey},
     shutdown_signal,
 };
@@ -112,6 +112,7 @@ async fn main() -> anyhow::Result<()> {
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options)?;
+    manager.require_writes::<Secret>(&[WriteKind::Finalizer, WriteKind::Apply, WriteKind::Delete]);
     let secrets = manager.factory().select::<Secret>();
     // A client reads a type from one informer. Sources and copies have separate informers.
     let source_client = manager.cached_client("secret-mirror");
@@ -124,5 +125,9 @@ async fn main() -> anyhow::Result<()> {
         .watches(&copies.informer::<Secret>()?, |event| source_of(event.entry()))
         .concurrency(4);
     manager.add_controller(controller, Mirror { sources, copies, finalizer: Finalizer::new(FINALIZER) });
+    if env::args().nth(1).as_deref() == Some("rbac") {
+        print!("{}", manager.rbac_roles("secret-mirror"));
+        return Ok(());
+    }
     manager.run_and_exit(shutdown_signal()).await
 }

@@ -18,7 +18,8 @@ use k8s_openapi::{
 use kube::{Client, CustomResource, ResourceExt};
 use kube_operator::{
     Action, CachedClient, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request,
-    ShardOptions, informer::Compressed, new_condition, set_condition, shutdown_signal, with_context,
+    ShardOptions, WriteKind, informer::Compressed, new_condition, set_condition, shutdown_signal,
+    with_context,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,11 +156,19 @@ async fn main() -> anyhow::Result<()> {
     };
     let mut manager = Manager::new(client, options)?;
     let client = manager.cached_client("website-operator").force();
+    manager.require_writes::<Website>(&[WriteKind::PatchStatus]);
+    manager.require_writes::<ConfigMap>(&[WriteKind::Apply]);
+    manager.require_writes::<Deployment>(&[WriteKind::Apply]);
+    manager.require_writes::<Service>(&[WriteKind::Apply]);
     let controller = Controller::new(&client.informer::<Website>()?)
         .owns(&client.informer::<Compressed<ConfigMap>>()?)
         .owns(&client.informer::<Compressed<Deployment>>()?)
         .owns(&client.informer::<Compressed<Service>>()?)
         .concurrency(4);
     manager.add_controller(controller, with_context(client, reconcile));
+    if env::args().nth(1).as_deref() == Some("rbac") {
+        print!("{}", manager.rbac_roles("website-operator"));
+        return Ok(());
+    }
     manager.run_and_exit(shutdown_signal()).await
 }

@@ -1,11 +1,11 @@
-//! The permissions that docs/operator.md lists are sufficient, and each is necessary.
+//! The program of docs/operator.md prints the roles of the page. They are sufficient, and each permission is necessary.
 
 use std::time::Duration;
 
 use kube::Client;
-use kube_operator::{ElectionOptions, LeaseTimes, ManagerOptions};
+use kube_informer_e2e::rights::without_each_verb;
+use kube_operator::{ElectionOptions, ManagerOptions, RbacRoles, offline_client};
 use kube_testserver::{Outcome, Server};
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -38,74 +38,36 @@ fn page_contains_versions_of_workspace() {
     }
 }
 
-/// A Role or a ClusterRole of the page.
-#[derive(Deserialize)]
-struct Role {
-    kind: String,
-    metadata: Metadata,
-    rules: Vec<Rule>,
+/// The roles that the program of the page prints.
+fn roles() -> RbacRoles {
+    let options = ManagerOptions { election: Some(election()), bind_address: None, ..ManagerOptions::default() };
+    operator(offline_client("operators"), options).unwrap().rbac_roles("page-operator")
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    namespace: Option<String>,
+fn election() -> ElectionOptions {
+    ElectionOptions { identity: "one".to_owned(), ..ElectionOptions::new("operators", "page-operator") }
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule {
-    api_groups: Vec<String>,
-    resources: Vec<String>,
-    verbs: Vec<String>,
+#[tokio::test]
+async fn page_contains_the_roles_that_its_program_prints() {
+    assert_eq!(roles().to_string(), blocks("yaml").concat());
 }
 
-impl Rule {
-    fn given(&self, namespace: Option<&str>) -> kube_testserver::Rule {
-        let [groups, resources, verbs] = [&self.api_groups, &self.resources, &self.verbs]
-            .map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-        let rule = kube_testserver::Rule::allow().api_groups(&groups).resources(&resources).verbs(&verbs);
-        match namespace {
-            Some(namespace) => rule.namespaces(&[namespace]),
-            None => rule,
-        }
-    }
-}
-
-/// The rules of the page, each with the namespace that it is for.
-fn rules() -> Vec<(Option<String>, Rule)> {
-    let roles = blocks("yaml").into_iter().flat_map(|block| block.split("---\n"));
-    let roles = roles.map(|role| serde_saphyr::from_str::<Role>(role).unwrap());
-    let of = |role: Role| {
-        assert_eq!(role.kind == "Role", role.metadata.namespace.is_some());
-        role.rules.into_iter().map(move |rule| (role.metadata.namespace.clone(), rule))
-    };
-    roles.flat_map(of).collect()
-}
-
-/// Checks that these rules, with the permissions of all accounts, suffice for an election, a Page, its
-/// event and its status. The error contains the failed step.
-async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
+/// Checks that these roles suffice for an election, a Page, its event and its status. The error contains the
+/// failed step.
+async fn works(roles: RbacRoles) -> Result<(), String> {
     // Where lists are streams, to watch is enough.
-    let server = Server::builder().streaming_lists(false).build();
+    let server = Server::builder().streaming_lists(false).rbac(true).build();
     server.install::<Page>().unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});
     server.create(&namespace).unwrap();
-    server.access().add_user("token", "somebody", &[]); // requires a rule for each request
-    // A rule without verbs would match all verbs.
-    for (namespace, rule) in rules.iter().filter(|(_, rule)| !rule.verbs.is_empty()) {
-        server.access().add_rule(rule.given(namespace.as_deref()));
+    for object in roles.bound_to("operators", "page-operator").objects() {
+        server.create(&object).unwrap();
     }
-    let reviews = kube_testserver::Rule::allow().resources(&["selfsubjectaccessreviews"]);
-    server.access().add_rule(reviews);
-    let election = ElectionOptions {
-        namespace: "operators".to_owned(),
-        name: "page-operator".to_owned(),
-        identity: "one".to_owned(),
-        times: LeaseTimes::default(),
-    };
-    let options =
-        ManagerOptions { bind_address: None, election: Some(election), ..ManagerOptions::default() };
-    let manager = operator(Client::new(server.service(), "operators"), options).unwrap();
+    let token = server.access().service_account("operators", "page-operator");
+    let options = ManagerOptions { bind_address: None, election: Some(election()), ..ManagerOptions::default() };
+    let client = Client::new(server.service().with_token(&token), "operators");
+    let manager = operator(client, options).unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
     let metadata = json!({"name": "home", "namespace": "default"});
@@ -125,23 +87,19 @@ async fn works(rules: &[(Option<String>, Rule)]) -> Result<(), String> {
     let refused: Vec<_> = requests.filter(|request| request.outcome == Outcome::Answered(403)).collect();
     let is_told = events.iter().any(|event| event["reason"] == "Published" && event["series"]["count"] == 2);
     let is_made = map["data"]["index.html"] == "hi" && page["status"]["observedGeneration"] == 1;
-    match ended && is_told && is_made && refused.is_empty() {
-        true => Ok(()),
-        false => Err(format!("stopped {ended}, event {is_told}, created {is_made}, forbidden {refused:?}")),
+    if ended && is_told && is_made && refused.is_empty() {
+        return Ok(());
     }
+    Err(format!("stopped {ended}, event {is_told}, created {is_made}, forbidden {refused:?}"))
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_the_page_are_enough_and_none_is_too_much() {
-    let rules = rules();
-    works(&rules).await.unwrap();
-    for (at, (_, rule)) in rules.iter().enumerate() {
+    works(roles()).await.unwrap();
+    for (verb, fewer) in without_each_verb(&roles()) {
         // To create by an apply takes the right to create on a kube-apiserver only.
-        let is_asked_for = |verb: &&String| !(*verb == "create" && rule.resources == ["configmaps"]);
-        for verb in rule.verbs.iter().filter(is_asked_for) {
-            let mut fewer = rules.clone();
-            fewer[at].1.verbs.retain(|other| other != verb);
-            assert!(works(&fewer).await.is_err(), "{verb} of {:?} is not needed", rule.resources);
+        if verb != "create configmaps" {
+            assert!(works(fewer).await.is_err(), "{verb} is not needed");
         }
     }
 }
