@@ -1,4 +1,4 @@
-//! The audit log of a server: the successful writes, and the user of each write.
+//! The audit log of a server: writes and denied requests, and the user of each request.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -20,7 +20,7 @@ pub struct AuditLog {
     line: String,
 }
 
-/// A request to create, change or delete an object, after its response.
+/// A request after its response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
@@ -65,6 +65,7 @@ struct User {
 #[derive(Clone, Debug, Deserialize)]
 struct ResponseStatus {
     code: u16,
+    message: Option<String>,
 }
 
 impl AuditEvent {
@@ -72,6 +73,13 @@ impl AuditEvent {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.impersonated_user.as_ref().map(|user| &*user.username)
+    }
+
+    /// Returns the message of the server if it has denied the request, because the user lacks a permission.
+    #[must_use]
+    pub fn denial(&self) -> Option<&str> {
+        let status = self.response_status.as_ref().filter(|status| status.code == 403)?;
+        Some(status.message.as_deref().unwrap_or_default())
     }
 
     /// Returns whether the write may have been applied although the request failed: the server has an
@@ -99,21 +107,31 @@ impl AuditLog {
     ///
     /// Fails if the policy cannot be written.
     pub fn new(resources: &[(&str, &[&str])]) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
         let resources: Vec<Value> = resources
             .iter()
             .map(|(group, resources)| json!({"group": group, "resources": resources}))
             .collect();
+        let verbs = ["create", "update", "patch", "delete"];
+        Self::with_rule(&json!({"level": "RequestResponse", "verbs": verbs, "resources": resources}))
+    }
+
+    /// Creates the log of all requests, without their bodies.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the policy cannot be written.
+    pub fn of_all_requests() -> Result<Self> {
+        Self::with_rule(&json!({"level": "Metadata"}))
+    }
+
+    fn with_rule(rule: &Value) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
         let policy = json!({
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived", "ResponseStarted"],
             "omitManagedFields": true,
-            "rules": [{
-                "level": "RequestResponse",
-                "verbs": ["create", "update", "patch", "delete"],
-                "resources": resources,
-            }],
+            "rules": [rule],
         });
         std::fs::write(dir.path().join("policy"), policy.to_string())?;
         Ok(Self { dir, file: None, line: String::new() })

@@ -1,0 +1,114 @@
+//! The roles that the examples print are sufficient and minimal on a real kube-apiserver.
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use futures_util::FutureExt as _;
+use kube_informer_e2e::audit::AuditLog;
+use kube_informer_e2e::example::example;
+use kube_informer_e2e::real::{Options, RealServer};
+use kube_informer_e2e::rights::{Admin, Subject, check};
+use serde_json::{Value, json};
+
+const CRD: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/websites.examples.kube-informer.dev";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const SITES: &str = "/apis/examples.kube-informer.dev/v1/namespaces/default/websites";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/home";
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()> {
+    let log = AuditLog::of_all_requests()?;
+    let Options { mut apiserver_flags } = log.options();
+    // Where lists are streams, a program needs no permission to list.
+    apiserver_flags.push("--feature-gates=WatchList=false".to_owned());
+    let options = Options { apiserver_flags };
+    let Some(server) = RealServer::start_or_skip("rights_real", 2, options).await? else { return Ok(()) };
+    let arguments = ["--cluster", "--write", "--duration", "forever"].map(str::to_owned);
+    let operator = Subject {
+        name: "operator",
+        program: example("operator").await?,
+        arguments: arguments.to_vec(),
+        prepare: |admin| clear_operator(admin).boxed(),
+        scenario: |admin| run_operator(admin).boxed(),
+    };
+    let sharded = Subject {
+        name: "sharded",
+        program: example("sharded").await?,
+        arguments: arguments.to_vec(),
+        prepare: |admin| clear_sharded(admin).boxed(),
+        scenario: |admin| run_sharded(admin).boxed(),
+    };
+    let checks = tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded))?;
+    // Not println: the test harness would hide it when the test passes.
+    writeln!(std::io::stderr(), "verbs of the examples operator and sharded: {checks:?}")?;
+    server.stop().await
+}
+
+async fn clear_operator(admin: Admin) -> Result<()> {
+    for path in [DEPLOYMENT, "/api/v1/namespaces/default/services/home"] {
+        admin.remove(path).await?;
+    }
+    for name in ["home", "websites.examples.kube-informer.dev"] {
+        admin.remove(&format!("{MAPS}/{name}")).await?;
+    }
+    if admin.get(CRD).await?.is_some() {
+        admin.remove(&format!("{SITES}/home")).await?;
+        admin.remove(CRD).await?;
+    }
+    admin.delete(EVENTS).await?;
+    admin.remove(&format!("{LEASES}/website-operator")).await
+}
+
+/// The site is published twice, so its second event is a series.
+async fn run_operator(admin: Admin) -> Result<()> {
+    let is_established = |crd: Option<&Value>| {
+        crd.and_then(|crd| crd["status"]["conditions"].as_array()).is_some_and(|conditions| {
+            conditions
+                .iter()
+                .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+        })
+    };
+    admin.until(CRD, is_established).await?;
+    admin.until(SITES, |sites| sites.is_some()).await?;
+    let site = json!({
+        "apiVersion": "examples.kube-informer.dev/v1", "kind": "Website", "metadata": {"name": "home"},
+        "spec": {"html": "hello", "replicas": 1},
+    });
+    admin.create(SITES, &site).await?;
+    admin.until(DEPLOYMENT, |deployment| deployment.is_some()).await?;
+    let has_reason = |site: Option<&Value>, reason| {
+        site.is_some_and(|site| site["status"]["conditions"][0]["reason"] == reason)
+    };
+    let path = format!("{SITES}/home");
+    for (available, is_reported) in [
+        (1, (|site| has_reason(site, "Serving")) as fn(Option<&Value>) -> bool),
+        (0, |site| has_reason(site, "Starting")),
+        (1, |site| has_reason(site, "Serving")),
+    ] {
+        let status = json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": available, "availableReplicas": available});
+        admin.patch(&format!("{DEPLOYMENT}/status"), &json!({"status": status})).await?;
+        admin.until(&path, is_reported).await?;
+    }
+    admin.delete(&path).await?;
+    admin.until(&path, |site| site.is_none()).await?;
+    Ok(())
+}
+
+async fn clear_sharded(admin: Admin) -> Result<()> {
+    admin.delete(&format!("{LEASES}?labelSelector=kube-informer.dev/shard-group%3Dsharded-example")).await?;
+    admin.remove(&format!("{MAPS}/page")).await?;
+    let labels = json!({"kube-informer.dev/example": "sharded"});
+    admin.create(MAPS, &json!({"metadata": {"name": "page", "labels": labels}})).await?;
+    Ok(())
+}
+
+async fn run_sharded(admin: Admin) -> Result<()> {
+    let is_written = |map: Option<&Value>| {
+        map.is_some_and(|map| map["metadata"]["labels"]["kube-informer.dev/example-owner"].is_string())
+    };
+    admin.until(&format!("{MAPS}/page"), is_written).await?;
+    Ok(())
+}
