@@ -145,7 +145,11 @@ pub use election::{
 pub use manager::{
     AddControllerError, AddedController, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
     WriteKind, offline_client,
-    permissions::{MissingRule, roles::RbacRoles},
+    permissions::{
+        MissingRule,
+        diff::{PermissionCheckError, PermissionDiff},
+        roles::RbacRoles,
+    },
     signals::shutdown_signal,
 };
 #[cfg(feature = "tls")]

@@ -79,15 +79,11 @@ async fn run_operator(admin: Admin) -> Result<()> {
     });
     admin.create(SITES, &site).await?;
     admin.until(DEPLOYMENT, |deployment| deployment.is_some()).await?;
-    let has_reason = |site: Option<&Value>, reason| {
-        site.is_some_and(|site| site["status"]["conditions"][0]["reason"] == reason)
-    };
     let path = format!("{SITES}/home");
-    for (available, is_reported) in [
-        (1, (|site| has_reason(site, "Serving")) as fn(Option<&Value>) -> bool),
-        (0, |site| has_reason(site, "Starting")),
-        (1, |site| has_reason(site, "Serving")),
-    ] {
+    let is_serving: fn(Option<&Value>) -> bool = |site| has_reason(site, "Serving");
+    for (available, is_reported) in
+        [(1, is_serving), (0, |site| has_reason(site, "Starting")), (1, is_serving)]
+    {
         let status = json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": available, "availableReplicas": available});
         admin.patch(&format!("{DEPLOYMENT}/status"), &json!({"status": status})).await?;
         admin.until(&path, is_reported).await?;
@@ -95,6 +91,10 @@ async fn run_operator(admin: Admin) -> Result<()> {
     admin.delete(&path).await?;
     admin.until(&path, |site| site.is_none()).await?;
     Ok(())
+}
+
+fn has_reason(site: Option<&Value>, reason: &str) -> bool {
+    site.is_some_and(|site| site["status"]["conditions"][0]["reason"] == reason)
 }
 
 async fn clear_sharded(admin: Admin) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Checks RBAC permissions: sends a SelfSubjectAccessReview for each verb that caches, the election and
 //! the program need.
 
+pub(crate) mod diff;
 pub(crate) mod roles;
 mod yaml;
 
@@ -34,19 +35,23 @@ pub struct MissingRule {
     pub name: Option<String>,
 }
 
+impl MissingRule {
+    /// Returns the text of the permission, for example `list pods of API group "" in namespace shop`.
+    fn permission(&self) -> String {
+        let Self { group, resource, verb, namespace, name } = self;
+        let name = name.as_ref().map_or(String::new(), |name| format!("named {} ", Escaped(name)));
+        let place = match namespace {
+            Some(namespace) => format!("in namespace {}", Escaped(namespace)),
+            None => "in all namespaces".to_owned(),
+        };
+        format!("{} {} of API group {group:?} {name}{place}", Escaped(verb), Escaped(resource))
+    }
+}
+
 impl fmt::Display for MissingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, resource, verb, namespace, name } = self;
-        write!(f, "is not allowed to {verb} {} of API group {group:?} ", Escaped(resource))?;
-        if let Some(name) = name {
-            write!(f, "named {} ", Escaped(name))?;
-        }
-        match namespace {
-            Some(namespace) => {
-                write!(f, "in namespace {}; add this rule to a Role", Escaped(namespace))
-            }
-            None => f.write_str("in all namespaces; add this rule to a ClusterRole"),
-        }
+        let role = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
+        write!(f, "is not allowed to {}; add this rule to a {role}", self.permission())
     }
 }
 
@@ -172,8 +177,14 @@ fn parse_path(path: &str) -> Option<MissingRule> {
 /// Returns the rules that the server denies. If a review fails, the rule counts as allowed. A missing
 /// rule then causes an error of the actual request.
 pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRule>) -> Vec<MissingRule> {
-    let reviews =
-        stream::iter(required).map(|rule| async { is_missing(client, &rule).await.then_some(rule) });
+    let reviews = stream::iter(required).map(|rule| async {
+        let is_missing = is_missing(client, &rule).await.unwrap_or_else(|error| {
+            let error = redact(&error);
+            tracing::debug!(%rule, error, "cannot check a permission; assuming that the permission exists");
+            false
+        });
+        is_missing.then_some(rule)
+    });
     let mut missing: Vec<MissingRule> =
         reviews.buffer_unordered(MAX_CONCURRENT_REVIEWS).filter_map(|rule| async { rule }).collect().await;
     missing.sort_unstable();
@@ -196,7 +207,7 @@ fn attributes(rule: &MissingRule) -> ResourceAttributes {
     }
 }
 
-async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
+async fn is_missing(client: &Client, rule: &MissingRule) -> kube_client::Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(attributes(rule)),
@@ -204,13 +215,8 @@ async fn is_missing(client: &Client, rule: &MissingRule) -> bool {
         },
         ..Default::default()
     };
-    match Api::all(client.clone()).create(&PostParams::default(), &review).await {
-        Ok(review) => review.status.is_some_and(|status| !status.allowed),
-        Err(error) => {
-            tracing::debug!(%rule, error = redact(&error), "cannot check a permission; assuming that the permission exists");
-            false
-        }
-    }
+    let review = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(review.status.is_some_and(|status| !status.allowed))
 }
 
 #[cfg(test)]

@@ -8,7 +8,11 @@ use kube_informer::Scope;
 
 use super::{
     Manager,
-    permissions::{self, MissingRule, roles::RbacRoles},
+    permissions::{
+        self, MissingRule,
+        diff::{self, PermissionCheckError, PermissionDiff},
+        roles::RbacRoles,
+    },
 };
 
 /// The permissions that a program has declared.
@@ -155,11 +159,31 @@ impl Manager {
     /// permissions of informers of other factories, of controllers that are added later, and of requests that
     /// were not declared. A test on `kube_testserver` finds undeclared requests and superfluous rules.
     pub fn rbac_roles(&self, name: &str) -> RbacRoles {
+        RbacRoles::new(name, &self.all_rules())
+    }
+
+    /// Compares the permissions of [`rbac_roles`](Self::rbac_roles) with the permissions of the account of this
+    /// program. Run it with a command of your program, for example before an upgrade.
+    ///
+    /// Sends one SelfSubjectAccessReview for each permission, and one SelfSubjectRulesReview for each namespace
+    /// in which the program needs permissions. The result does not contain superfluous permissions in other
+    /// namespaces.
+    ///
+    /// # Errors
+    /// Returns an error if a review fails.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe, because reviews are not stored.
+    pub async fn check_permissions(&self) -> Result<PermissionDiff, PermissionCheckError> {
+        diff::compare(&self.client, &self.all_rules()).await
+    }
+
+    fn all_rules(&self) -> BTreeSet<MissingRule> {
         let mut rules = self.required_rules();
         // An election without these permissions works, so the check at the start omits them.
         let election = self.options.election.iter();
         rules.extend(election.flat_map(|it| permissions::rules_of_lease_watch(&it.namespace, &it.name)));
-        RbacRoles::new(name, &rules)
+        rules
     }
 
     /// Returns the rules that the manager checks at its start.

@@ -8,6 +8,8 @@ use kube_operator::{
     offline_client,
     webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks},
 };
+use kube_testserver::Server;
+use serde_json::json;
 
 fn options() -> ManagerOptions {
     ManagerOptions { bind_address: None, ..ManagerOptions::default() }
@@ -112,4 +114,49 @@ async fn roles_contain_shards_webhooks_and_reads_of_unselected_objects() {
         "ops coordination.k8s.io/leases[web-leader] update",
     ];
     assert_eq!(rules(&manager), expected);
+}
+
+#[tokio::test]
+async fn check_lists_missing_and_superfluous_permissions() {
+    let server = Server::builder().rbac(true).build();
+    let token = server.access().service_account("ops", "web");
+    let client = Client::new(server.service().with_token(&token), "ops");
+    let election = Some(ElectionOptions::new("ops", "web"));
+    let mut manager = Manager::new(client, ManagerOptions { election, ..options() }).unwrap();
+    let _pods = manager.factory().informer::<Pod>().unwrap();
+    manager.require_writes::<Pod>(&[WriteKind::Delete]);
+    let roles = manager.rbac_roles("web").bound_to("ops", "web");
+    let missing = manager.check_permissions().await.unwrap();
+    assert_eq!((missing.missing.len(), missing.superfluous.len()), (8, 0), "{missing}");
+
+    server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}})).unwrap();
+    for mut object in roles.objects() {
+        if object["kind"] == "ClusterRole" {
+            let extra = json!([
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["key"], "verbs": ["get"]},
+                {"apiGroups": ["*"], "resources": ["nodes"], "verbs": ["get"]},
+            ]);
+            object["rules"] = extra;
+        }
+        server.create(&object).unwrap();
+    }
+    let diff = manager.check_permissions().await.unwrap();
+    let expected = "missing: delete pods of API group \"\" in all namespaces\n\
+                    superfluous: get secrets of API group \"\" named key in namespace ops\n\
+                    superfluous: get nodes of API group \"*\" in namespace ops\n";
+    assert_eq!(diff.to_string(), expected);
+
+    let mut granted = roles.objects().swap_remove(0);
+    granted["metadata"]["resourceVersion"] = server
+        .get_untyped("rbac.authorization.k8s.io/v1", "ClusterRole", None, "web")
+        .unwrap()["metadata"]["resourceVersion"]
+        .clone();
+    server.update(&granted).unwrap();
+    let diff = manager.check_permissions().await.unwrap();
+    assert!(diff.is_exact() && !diff.incomplete, "{diff}");
+    assert_eq!(diff.to_string(), "the account has exactly the permissions that the program needs\n");
+    let offline = Manager::new(offline_client("ops"), options()).unwrap().check_permissions().await;
+    let error = offline.unwrap_err().to_string();
+    assert!(error.starts_with("failed to list the permissions of the account in namespace ops: "), "{error}");
 }
