@@ -7,7 +7,8 @@
 //! kubeconfig context and reconciles the Websites there, until SIGTERM or Ctrl-C. The default
 //! duration is six seconds. `--demo` runs the demo on the cluster. Several processes elect a
 //! leader. The operator logs warnings and errors; `RUST_LOG` selects other messages. It serves
-//! metrics, health and debug pages at `--address`. The command `rbac` prints the roles that the operator needs.
+//! metrics, health and debug pages at `--address`. The command `rbac` prints the roles that the operator
+//! needs.
 
 #[path = "operator/demo.rs"]
 mod demo;

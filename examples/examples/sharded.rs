@@ -22,8 +22,8 @@
 //!     --label-columns kube-informer.dev/example-owner
 //! ```
 //!
-//! Without `--write`, the example writes nothing. It prints the number of replicas and of objects. The command
-//! `rbac` prints the roles that a replica needs.
+//! Without `--write`, the example writes nothing. It prints the number of replicas and of objects. The
+//! command `rbac` prints the roles that a replica needs.
 
 #[path = "sharded/replica.rs"]
 mod replica;

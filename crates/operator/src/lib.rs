@@ -14,6 +14,7 @@
 //!   [`set_condition`] help reconcilers to write objects, and to skip unnecessary writes.
 //! - A [`CachedClient`] reads objects of all types from caches, and writes them.
 //! - An [`EventRecorder`] reports Kubernetes Events about objects.
+//! - [`Manager::rbac_roles`] returns the RBAC roles that grant the permissions of a program.
 //! - [`await_condition`] waits until a cached object satisfies a condition, without requests.
 //! - [`ensure_crd`] installs a CRD, and waits until the server serves its objects.
 //!

@@ -1,7 +1,7 @@
 //! Checks that the roles that a program prints are sufficient and minimal on a real kube-apiserver.
 //!
-//! The program runs a scenario with all of its roles, and no request is denied. It then runs once for each verb
-//! of each resource, without this verb, and the server denies a request with this verb.
+//! The program runs a scenario with all of its roles, and the server denies no request. It then runs once for
+//! each verb of each resource, without this verb, and the server denies a request with this verb.
 
 mod admin;
 mod roles;
@@ -37,7 +37,8 @@ const GRANT_LIMIT: Duration = Duration::from_secs(30);
 /// A part of a scenario.
 pub type Step = fn(Admin) -> BoxFuture<'static, Result<()>>;
 
-/// A program that prints its roles with the argument `rbac`, and runs on the cluster of the kubeconfig.
+/// A program that prints its roles with the first argument `rbac`. Otherwise, it runs on the cluster of the
+/// kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The name of the program, for accounts and logs.
@@ -98,7 +99,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     async fn printed_roles(&self) -> Result<Roles> {
         let mut command = Command::new(&self.subject.program);
-        let output = command.arg("rbac").env("KUBECONFIG", self.kubeconfig).output().await?;
+        command.arg("rbac").args(&self.subject.arguments).env("KUBECONFIG", self.kubeconfig);
+        let output = command.output().await?;
         let text = String::from_utf8(output.stdout)?;
         Roles::parse(&text).with_context(|| format!("{} rbac: {text:?}", self.subject.name))
     }
@@ -151,7 +153,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs the scenario, and stops the program. Returns the first expected denial, which ends the run.
+    /// Runs the scenario, and stops the program. Returns the first expected denial, which stops the program.
     async fn run(
         &self,
         number: usize,
@@ -190,7 +192,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns a kubeconfig whose requests impersonate a user without permissions of its own.
+/// Returns a kubeconfig that impersonates a user without permissions of groups.
 fn impersonating(kubeconfig: &Path, user: &str) -> Result<String> {
     let mut kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     for auth in kubeconfig.auth_infos.iter_mut().filter_map(|auth| auth.auth_info.as_mut()) {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures_util::FutureExt as _;
 use kube_informer_e2e::audit::AuditLog;
 use kube_informer_e2e::example::example;
@@ -16,6 +16,8 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const SITES: &str = "/apis/examples.kube-informer.dev/v1/namespaces/default/websites";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/home";
+const PAGES: &str = "/apis/example.com/v1/namespaces/pages/pages";
+const PAGE_MAP: &str = "/api/v1/namespaces/pages/configmaps/home";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +27,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
     // Where lists are streams, a program needs no permission to list.
     apiserver_flags.push("--feature-gates=WatchList=false".to_owned());
     let options = Options { apiserver_flags };
-    let Some(server) = RealServer::start_or_skip("rights_real", 2, options).await? else { return Ok(()) };
+    let Some(server) = RealServer::start_or_skip("rights_real", 4, options).await? else { return Ok(()) };
     let arguments = ["--cluster", "--write", "--duration", "forever"].map(str::to_owned);
     let operator = Subject {
         name: "operator",
@@ -41,9 +43,33 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         prepare: |admin| clear_sharded(admin).boxed(),
         scenario: |admin| run_sharded(admin).boxed(),
     };
-    let checks = tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded))?;
+    let admin = Admin(server.client().await?);
+    admin.create("/api/v1/namespaces", &json!({"metadata": {"name": "pages"}})).await?;
+    let crd = include_str!("../../../examples/template/kustomize/base/crd.yaml");
+    let crds = CRD.rsplit_once('/').context("a path")?.0;
+    admin.create(crds, &serde_saphyr::from_str(crd)?).await?;
+    admin.until(PAGES, |pages| pages.is_some()).await?;
+    let loopback = "127.0.0.1:0";
+    let arguments = ["--namespace", "default", "--bind-address", loopback, "--probe-address", loopback];
+    let template = Subject {
+        name: "template",
+        program: example("template").await?,
+        arguments: arguments.map(str::to_owned).to_vec(),
+        prepare: |admin| clear_template(admin).boxed(),
+        scenario: |admin| run_template(admin).boxed(),
+    };
+    // In one namespace, the template needs no ClusterRole.
+    let config = tempfile::NamedTempFile::new()?;
+    std::fs::write(config.path(), "watchNamespace: pages\n")?;
+    let mut namespaced = Subject { name: "template-namespaced", ..template.clone() };
+    namespaced.arguments.extend(["--config".to_owned(), config.path().display().to_string()]);
+    let templates = async {
+        anyhow::Ok((check(&server, &log, &template).await?, check(&server, &log, &namespaced).await?))
+    };
+    let checks =
+        tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates)?;
     // Not println: the test harness would hide it when the test passes.
-    writeln!(std::io::stderr(), "verbs of the examples operator and sharded: {checks:?}")?;
+    writeln!(std::io::stderr(), "verbs of the examples operator, sharded and template: {checks:?}")?;
     server.stop().await
 }
 
@@ -97,6 +123,26 @@ fn has_reason(site: Option<&Value>, reason: &str) -> bool {
     site.is_some_and(|site| site["status"]["conditions"][0]["reason"] == reason)
 }
 
+async fn clear_template(admin: Admin) -> Result<()> {
+    admin.remove(&format!("{PAGES}/home")).await?;
+    admin.remove(PAGE_MAP).await?;
+    admin.remove(&format!("{LEASES}/kube-informer-examples")).await?;
+    let spec = json!({"text": "hello"});
+    let page =
+        json!({"apiVersion": "example.com/v1", "kind": "Page", "metadata": {"name": "home"}, "spec": spec});
+    admin.create(PAGES, &page).await?;
+    Ok(())
+}
+
+/// The ConfigMap is created twice, so the second event is a series.
+async fn run_template(admin: Admin) -> Result<()> {
+    let path = format!("{PAGES}/home");
+    admin.until(&path, |page| page.is_some_and(|page| page["status"]["observedGeneration"] == 1)).await?;
+    admin.delete(PAGE_MAP).await?;
+    admin.until(PAGE_MAP, |map| map.is_some()).await?;
+    Ok(())
+}
+
 async fn clear_sharded(admin: Admin) -> Result<()> {
     admin.delete(&format!("{LEASES}?labelSelector=kube-informer.dev/shard-group%3Dsharded-example")).await?;
     admin.remove(&format!("{MAPS}/page")).await?;
@@ -110,5 +156,16 @@ async fn run_sharded(admin: Admin) -> Result<()> {
         map.is_some_and(|map| map["metadata"]["labels"]["kube-informer.dev/example-owner"].is_string())
     };
     admin.until(&format!("{MAPS}/page"), is_written).await?;
+    let leases = admin.get(LEASES).await?.unwrap_or_default();
+    let members = leases["items"].as_array().into_iter().flatten().filter_map(|lease| {
+        lease["metadata"]["name"].as_str().filter(|name| name.starts_with("sharded-example-"))
+    });
+    for member in members {
+        // After a conflict, the replica reads its Lease before it renews it.
+        let path = format!("{LEASES}/{member}");
+        let patched = admin.patch(&path, &json!({"metadata": {"annotations": {"changed": "true"}}})).await?;
+        let before = &patched["spec"]["renewTime"];
+        admin.until(&path, |lease| lease.is_some_and(|lease| lease["spec"]["renewTime"] != *before)).await?;
+    }
     Ok(())
 }

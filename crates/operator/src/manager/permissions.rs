@@ -36,7 +36,7 @@ pub struct MissingRule {
 }
 
 impl MissingRule {
-    /// Returns the text of the permission, for example `list pods of API group "" in namespace shop`.
+    /// Returns the permission as text, for example `list pods of API group "" in namespace shop`.
     fn permission(&self) -> String {
         let Self { group, resource, verb, namespace, name } = self;
         let name = name.as_ref().map_or(String::new(), |name| format!("named {} ", Escaped(name)));
@@ -55,7 +55,8 @@ impl fmt::Display for MissingRule {
     }
 }
 
-/// Returns the rules that these informers need. Adopted informers may belong to another cluster.
+/// Returns the rules that these informers need, without adopted informers, which can belong to another
+/// cluster.
 pub(crate) fn rules_of_informers<'a>(
     informers: impl IntoIterator<Item = &'a InformerStatus>,
 ) -> BTreeSet<MissingRule> {

@@ -74,10 +74,11 @@ impl Manager {
     /// `pods/status`. `group` is empty for the core group. `namespace` is `None` for the entire
     /// cluster.
     ///
-    /// The manager knows the permissions of its own requests: of its caches, the election, the shards, event
+    /// The permissions of the manager need no declaration. They cover caches, the election, shards, event
     /// recorders, [`reconcile_unselected`](crate::Controller::reconcile_unselected), webhooks and pages.
-    /// Declare the writes of your controllers with [`require_writes`](Self::require_writes), the CRDs that your
-    /// program installs with [`require_crd`](Self::require_crd), and all other requests with this method.
+    /// Declare the writes of your controllers with [`require_writes`](Self::require_writes), and the CRDs
+    /// that your program installs with [`require_crd`](Self::require_crd). Declare all other requests with
+    /// this method.
     pub fn require_permissions(
         &mut self,
         verbs: &[&str],
@@ -124,8 +125,8 @@ impl Manager {
         }
     }
 
-    /// Declares that this program calls [`ensure_crd`](crate::ensure_crd) for the CRD with this name, for example
-    /// `websites.example.com`.
+    /// Declares that this program calls [`ensure_crd`](crate::ensure_crd) for the CRD with this name, for
+    /// example `websites.example.com`.
     pub fn require_crd(&mut self, name: &str) {
         let (verbs, group) = (&["create", "list", "patch", "watch"], "apiextensions.k8s.io");
         let rules = permissions::rules_of_verbs(verbs, group, "customresourcedefinitions", None);
@@ -140,9 +141,9 @@ impl Manager {
         self.permissions.of_informers.extend(rules);
     }
 
-    /// Returns the roles that grant this program its permissions: those that the manager knows, and the
-    /// declared ones. The argument is the name of all roles. Print them with a command of your program, and
-    /// bind them to its ServiceAccount:
+    /// Returns the roles that grant this program the permissions of the manager and the declared
+    /// permissions. The argument is the name of all roles. Print the roles with a command of your program,
+    /// and bind them to its ServiceAccount:
     ///
     /// ```
     /// # use kube_operator::{Manager, ManagerOptions, offline_client};
@@ -155,19 +156,19 @@ impl Manager {
     /// # Ok(()) }
     /// ```
     ///
-    /// Call this method after all informers and controllers were created. The roles do not contain the
-    /// permissions of informers of other factories, of controllers that are added later, and of requests that
-    /// were not declared. A test on `kube_testserver` finds undeclared requests and superfluous rules.
+    /// Call this method after all informers and controllers were created. The roles do not cover informers of
+    /// other factories, controllers that are added later, and undeclared requests. A test on
+    /// `kube_testserver` finds undeclared requests and superfluous rules.
     pub fn rbac_roles(&self, name: &str) -> RbacRoles {
         RbacRoles::new(name, &self.all_rules())
     }
 
-    /// Compares the permissions of [`rbac_roles`](Self::rbac_roles) with the permissions of the account of this
-    /// program. Run it with a command of your program, for example before an upgrade.
+    /// Compares the permissions of [`rbac_roles`](Self::rbac_roles) with the permissions of the account of
+    /// this program. Run it with a command of your program, for example before an upgrade.
     ///
-    /// Sends one SelfSubjectAccessReview for each permission, and one SelfSubjectRulesReview for each namespace
-    /// in which the program needs permissions. The result does not contain superfluous permissions in other
-    /// namespaces.
+    /// Sends one SelfSubjectAccessReview for each permission, and one SelfSubjectRulesReview for each
+    /// namespace in which the program needs permissions. The result does not contain superfluous permissions
+    /// in other namespaces.
     ///
     /// # Errors
     /// Returns an error if a review fails.

@@ -1,15 +1,19 @@
-//! The roles of a manager contain the permissions of everything that it runs.
+//! The roles of a manager contain the permissions of its caches, controllers and declared writes.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret};
-use kube_client::{Api, Client};
+use kube_client::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
 use kube_informer::{CachedApi, InformerFactory};
 use kube_operator::{
-    Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, Request, ShardOptions, WriteKind,
-    offline_client,
+    Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, RbacRoles, Request, RunsOn,
+    ShardOptions, WriteKind, offline_client,
     webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks},
 };
 use kube_testserver::Server;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 fn options() -> ManagerOptions {
     ManagerOptions { bind_address: None, ..ManagerOptions::default() }
@@ -159,4 +163,47 @@ async fn check_lists_missing_and_superfluous_permissions() {
     let offline = Manager::new(offline_client("ops"), options()).unwrap().check_permissions().await;
     let error = offline.unwrap_err().to_string();
     assert!(error.starts_with("failed to list the permissions of the account in namespace ops: "), "{error}");
+}
+
+/// Runs a program that sends a request which it does not declare. Returns the rights that it lacked and that
+/// it did not use.
+async fn recorded(add: impl Fn(RbacRoles) -> RbacRoles, only_record: bool) -> (Vec<String>, Vec<String>) {
+    let server = Server::builder().rbac(true).build();
+    let token = server.access().service_account("default", "web");
+    let client = Client::new(server.service().with_token(&token), "default");
+    let mut manager = Manager::new(client.clone(), options()).unwrap();
+    let pods = manager.factory().informer::<Pod>().unwrap();
+    manager.require_writes::<Pod>(&[WriteKind::Delete]);
+    manager.add_task("a task", RunsOn::EveryReplica, move |_| async move {
+        let api = Api::<Secret>::default_namespaced(client);
+        let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "key"}})).unwrap();
+        let patch = Patch::Apply(&secret);
+        let _denied = api.patch("key", &PatchParams::apply("web"), &patch).await;
+        Ok(())
+    });
+    for object in add(manager.rbac_roles("web")).bound_to("default", "web").objects() {
+        server.create(&object).unwrap();
+    }
+    server.access().only_record(only_record);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    drop(pods);
+    let usage = server.access().usage("system:serviceaccount:default:web");
+    let denied = usage.denied.iter().map(|(request, _)| request.to_string()).collect();
+    (denied, usage.unused.iter().map(|unused| unused.right.to_string()).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn recorded_run_finds_undeclared_requests_and_unused_permissions() {
+    let (denied, unused) = recorded(|roles| roles, true).await;
+    let text = |verb: &str| format!("{verb} secrets \"key\" in namespace \"default\"");
+    assert_eq!((denied, unused), (vec![text("create"), text("patch")], vec!["delete pods".to_owned()]));
+    let add = |roles: RbacRoles| roles.with_permissions(&["create", "patch"], "", "secrets", Some("default"));
+    let (denied, unused) = recorded(add, false).await;
+    assert_eq!((denied, unused), (vec![], vec!["delete pods".to_owned()]));
+    let (denied, _) = recorded(|roles| roles, false).await;
+    assert_eq!(denied, [text("patch")], "the first denial hides the second one");
 }

@@ -94,6 +94,16 @@ impl Attributes {
         Self::Resource(attributes)
     }
 
+    /// Returns the right to create the object of this request.
+    pub(crate) fn creation(&self) -> Self {
+        match self.clone() {
+            Self::Resource(attributes) => {
+                Self::Resource(ResourceAttributes { verb: "create".into(), ..attributes })
+            }
+            path @ Self::Path { .. } => path,
+        }
+    }
+
     pub(crate) fn forbidden(&self, user: &str) -> Status {
         match self {
             Self::Resource(attributes) => attributes.forbidden(user),

@@ -43,6 +43,8 @@ struct AccessLists {
     /// True until the first user is added. All requests are then permitted.
     open: bool,
     anonymous: bool,
+    /// True if requests that no rule allows are only recorded.
+    only_record: bool,
     last: u64,
     /// Derived from the stored roles and bindings. `None` means the bootstrap policy.
     stored_policy: Option<Policy>,
@@ -77,8 +79,9 @@ pub(crate) struct PermittedRules {
 impl Access {
     pub(crate) fn new(users: Users, rbac: bool, requires_token: bool) -> Self {
         let open = users.is_empty();
+        let (stored_policy, rules) = (None, Vec::new());
         let lists =
-            AccessLists { users, open, anonymous: true, last: 0, stored_policy: None, rules: Vec::new() };
+            AccessLists { users, open, anonymous: true, only_record: false, last: 0, stored_policy, rules };
         Self {
             lists: Arc::new(RwLock::new(lists)),
             derived_from: rbac.then(Arc::default),
@@ -139,6 +142,13 @@ impl Access {
     /// Otherwise, the server rejects them with 401. Default: `true`.
     pub fn allow_anonymous(&self, on: bool) {
         self.lists.write().anonymous = on;
+    }
+
+    /// Sets whether the server permits requests that no rule allows, and only records them as
+    /// [`Usage::denied`]. A test can thus find all missing rights of a program. Access reviews still return
+    /// the rights of the rules. Default: `false`.
+    pub fn only_record(&self, on: bool) {
+        self.lists.write().only_record = on;
     }
 
     /// Adds a rule. The rule applies to later requests.
@@ -213,6 +223,9 @@ impl Access {
         }
         if self.decide(user, request) == Decision::NoOpinion {
             self.log.lock().add(&user.name, Record::Denied(request.clone()));
+            if self.lists.read().only_record {
+                return Ok(());
+            }
         }
         Err(request.forbidden(&user.name))
     }

@@ -330,7 +330,8 @@ async fn patch(shared: &Shared, target: &Target, part: Part, call: &Call, body: 
     let encoder = encoder(shared, call, &target.served, Requested::Object)?;
     let mode = Mode { via: Via::Patch, part, options: write_options(shared, call, body)? };
     let media_type = media_type(&call.parts.headers);
-    let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
+    let caller = Some((call.user.as_ref().map_err(Clone::clone)?, &call.attributes));
+    let sent = PatchRequest { media_type, body, force: call.query.flag("force"), caller };
     let written = write::patch::patch(shared, target, mode, sent).await?;
     respond(shared, target, &written, &encoder).await
 }

@@ -66,7 +66,7 @@ async fn write_scale(
     if call.info.verb == Verb::Patch {
         let mode = Mode { via: Via::Patch, part: Part::Scale, options };
         let media_type = media_type(&call.parts.headers);
-        let sent = PatchRequest { media_type, body, force: call.query.flag("force") };
+        let sent = PatchRequest { media_type, body, force: call.query.flag("force"), caller: None };
         return patch_scale(shared, target, mode, sent, paths).await;
     }
     decode::check_json(&call.parts.headers)?;

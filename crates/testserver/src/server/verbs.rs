@@ -161,7 +161,7 @@ impl Server {
     ) -> Result<K, Status> {
         let body = Bytes::from(patch.to_string());
         let mode = Mode { via: Via::Patch, part: Part::Main, options };
-        let sent = PatchRequest { media_type, body: &body, force };
+        let sent = PatchRequest { media_type, body: &body, force, caller: None };
         self.stored(target, &write::now(write::patch::patch(&self.shared, target, mode, sent))?)
     }
 

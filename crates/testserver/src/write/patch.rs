@@ -5,6 +5,8 @@ use bytes::Bytes;
 use kube_managed_fields::{Operation, PatchError, Schema, strategic_merge_patch};
 use serde_json::{Map, Value};
 
+use crate::access::attributes::Attributes;
+use crate::access::users::User;
 use crate::schemas::kinds::kind::{Kind, ScalePaths};
 use crate::state::Shared;
 use crate::status::Status;
@@ -59,6 +61,9 @@ pub(crate) struct PatchRequest<'a> {
     pub body: &'a Bytes,
     /// True if an apply takes conflicting fields from their managers.
     pub force: bool,
+    /// The user and its request. If an apply creates the object, the user also needs the right to create it.
+    /// `None` for a user with all rights.
+    pub caller: Option<(&'a User, &'a Attributes)>,
 }
 
 /// Executes a PATCH: changes an object. A server-side apply can also create the object.
@@ -122,6 +127,9 @@ async fn apply(
         match write::update(shared, target, &mode, over).await {
             Err(status) if status.reason() == "NotFound" && mode.part == Part::Main => {}
             done => return done,
+        }
+        if let Some((user, request)) = sent.caller {
+            shared.access.authorize(user, &request.creation())?;
         }
         let object = new_object(target, applied.over(Write::new(target.kind(), &mode, &now), None)?)?;
         match write::create(shared, target, object, &mode.options).await {

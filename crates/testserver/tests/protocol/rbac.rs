@@ -63,6 +63,40 @@ async fn usage_is_exact_after_each_right_was_used() {
 }
 
 #[tokio::test]
+async fn recorded_run_permits_requests_and_lists_their_missing_rights() {
+    let server = Server::builder().rbac(true).build();
+    let operator = server.service().with_token(&server.access().service_account("default", "operator"));
+    assert_eq!(code(&operator, "POST", MAPS).await, 403);
+    server.access().only_record(true);
+    assert_eq!(code(&operator, "POST", MAPS).await, 201);
+    let apply = |name: &str| {
+        let request = Request::patch(format!("{MAPS}/{name}?fieldManager=me"));
+        let request = request.header("content-type", "application/apply-patch+yaml");
+        let body =
+            format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "{name}"}}}}"#);
+        request.body(http_body_util::Full::new(bytes::Bytes::from(body))).unwrap()
+    };
+    // An apply that creates the object also needs the right to create it, as on kube-apiserver.
+    for (name, code) in [("b", 201), ("b", 200)] {
+        assert_eq!(operator.clone().respond(apply(name)).await.unwrap().status().as_u16(), code);
+    }
+    let denied = server.access().usage(OPERATOR).denied;
+    let denied: Vec<_> = denied.iter().map(|(right, count)| format!("{count} {right}")).collect();
+    let text = |verb: &str, name: &str| format!("{verb} configmaps{name} in namespace \"default\"");
+    let expected = [
+        format!("2 {}", text("create", "")),
+        format!("1 {}", text("create", " \"b\"")),
+        format!("2 {}", text("patch", " \"b\"")),
+    ];
+    assert_eq!(denied, expected);
+    server.access().add_rule(Rule::deny());
+    assert_eq!(code(&operator, "POST", MAPS).await, 403, "a rule denies the request");
+    server.access().clear_rules();
+    server.access().only_record(false);
+    assert_eq!(operator.respond(apply("c")).await.unwrap().status().as_u16(), 403);
+}
+
+#[tokio::test]
 async fn usage_separates_names_and_ignores_reviews_and_deny_rules() {
     let server = Server::builder().rbac(true).build();
     let operator = server.service().with_token(&server.access().service_account("default", "operator"));

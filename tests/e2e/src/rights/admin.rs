@@ -88,7 +88,11 @@ impl Admin {
     /// # Errors
     ///
     /// Fails if the server rejects a request, or after a minute.
-    pub async fn until(&self, path: &str, is_expected: fn(Option<&Value>) -> bool) -> Result<Option<Value>> {
+    pub async fn until(
+        &self,
+        path: &str,
+        is_expected: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
         let started = Instant::now();
         loop {
             let object = self.get(path).await?;

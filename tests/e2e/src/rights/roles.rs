@@ -19,14 +19,15 @@ pub struct Reduced {
 }
 
 impl Roles {
-    /// Reads the YAML documents that a program prints.
+    /// Reads the YAML documents that a program prints, without bindings.
     ///
     /// # Errors
     ///
     /// Fails if a document is not a role with rules.
     pub fn parse(text: &str) -> Result<Self> {
         let documents = text.split("---\n").map(serde_saphyr::from_str);
-        let roles: Vec<Value> = documents.collect::<Result<_, _>>()?;
+        let mut roles: Vec<Value> = documents.collect::<Result<_, _>>()?;
+        roles.retain(|role| role["kind"] != "RoleBinding" && role["kind"] != "ClusterRoleBinding");
         for role in &roles {
             let is_role = role["kind"] == "Role" || role["kind"] == "ClusterRole";
             ensure!(is_role && role["rules"][0]["verbs"][0].is_string(), "{role} is not a role with rules");
@@ -34,7 +35,7 @@ impl Roles {
         Ok(Self(roles))
     }
 
-    /// Returns these roles without one verb of one resource, for each of them.
+    /// Returns these roles without one verb of one resource, for each verb and resource.
     #[must_use]
     pub fn without_each_verb(&self) -> Vec<Reduced> {
         let split: Vec<Value> = self.0.iter().map(split).collect();
@@ -51,8 +52,8 @@ impl Roles {
         all
     }
 
-    /// Returns the roles with this name, and bindings to a service account of the namespace `default` with the
-    /// same name.
+    /// Returns the roles with this name, and bindings to a service account in the namespace `default` with
+    /// the same name.
     #[must_use]
     pub fn bound_to(&self, account: &str) -> Vec<Value> {
         let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": account});
@@ -71,7 +72,7 @@ impl Roles {
     }
 }
 
-/// Returns an equal role, whose rules have one resource and one verb.
+/// Splits the rules of a role, so that each rule contains one resource and one verb.
 fn split(role: &Value) -> Value {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut rules = Vec::new();

@@ -1,4 +1,4 @@
-//! `PermissionDiff`: compares the permissions that a program needs with those of its account.
+//! `PermissionDiff`: compares the permissions that a program needs with the permissions of its account.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -11,8 +11,8 @@ use kube_client::{Api, Client, api::PostParams};
 use super::{MAX_CONCURRENT_REVIEWS, MissingRule, is_missing};
 use crate::redact::redact;
 
-/// Compares the permissions that a program needs with those of its account. The text has one line for each
-/// difference. [`Manager::check_permissions`](crate::Manager::check_permissions) creates it.
+/// Compares the permissions that a program needs with the permissions of its account. The text contains one
+/// line for each difference. [`Manager::check_permissions`](crate::Manager::check_permissions) creates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermissionDiff {
@@ -73,7 +73,7 @@ pub enum PermissionCheckError {
     },
 }
 
-/// Compares these rules with those of the client's account.
+/// Compares these rules with the rules of the client's account.
 pub(crate) async fn compare(
     client: &Client,
     required: &BTreeSet<MissingRule>,
@@ -136,7 +136,7 @@ fn single_rules(rule: &ResourceRule, namespace: &str) -> Vec<MissingRule> {
     rules
 }
 
-/// Returns whether a program needs all of a permission. All accounts may review themselves.
+/// Returns whether a program needs a granted permission. Each account may review its own permissions.
 fn is_needed(granted: &MissingRule, required: &BTreeSet<MissingRule>) -> bool {
     if granted.verb == "create" && granted.resource.starts_with("selfsubject") {
         return true;

@@ -12,7 +12,7 @@ use k8s_openapi::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MissingRule, yaml::write_map};
+use super::{MissingRule, rules_of_verbs, yaml::write_map};
 
 /// Contains the roles that grant a program its permissions, and optionally their bindings.
 /// [`Manager::rbac_roles`](crate::Manager::rbac_roles) creates the roles.
@@ -30,16 +30,19 @@ pub struct RbacRoles {
     pub cluster_role_binding: Option<ClusterRoleBinding>,
     /// The bindings of the roles.
     pub role_bindings: Vec<RoleBinding>,
+    name: String,
+    rules: BTreeSet<MissingRule>,
 }
 
 impl RbacRoles {
     /// Creates roles with the same name.
     pub(crate) fn new(name: &str, rules: &BTreeSet<MissingRule>) -> Self {
+        let rules: BTreeSet<_> = rules.iter().filter(|rule| !is_implied(rule, rules)).cloned().collect();
         let mut by_namespace: BTreeMap<Option<&str>, Vec<&MissingRule>> = BTreeMap::new();
-        for rule in rules.iter().filter(|rule| !is_implied(rule, rules)) {
+        for rule in &rules {
             by_namespace.entry(rule.namespace.as_deref()).or_default().push(rule);
         }
-        let mut roles = Self::default();
+        let mut roles = Self { name: name.to_owned(), rules: rules.clone(), ..Self::default() };
         for (namespace, rules) in by_namespace {
             let (metadata, rules) = (metadata(name, namespace), Some(policy_rules(&rules)));
             match namespace {
@@ -52,8 +55,23 @@ impl RbacRoles {
         roles
     }
 
-    /// Adds a binding for each role. The bindings have the names of the roles. `namespace` and `account` are
-    /// those of the ServiceAccount.
+    /// Returns roles that also contain these permissions, for example of requests that a test has recorded.
+    /// [`Manager::require_permissions`](crate::Manager::require_permissions) describes the arguments. The
+    /// result contains no bindings.
+    #[must_use]
+    pub fn with_permissions(
+        mut self,
+        verbs: &[&str],
+        group: &str,
+        resource: &str,
+        namespace: Option<&str>,
+    ) -> Self {
+        self.rules.extend(rules_of_verbs(verbs, group, resource, namespace));
+        Self::new(&self.name, &self.rules)
+    }
+
+    /// Adds a binding for each role. The bindings have the names of the roles. `namespace` and `account`
+    /// identify the ServiceAccount.
     #[must_use]
     pub fn bound_to(mut self, namespace: &str, account: &str) -> Self {
         let subject = Subject {

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_blocks_and_texts_have_quotes_only_if_necessary() {
+    fn maps_are_blocks_and_other_texts_have_no_quotation_marks() {
         let value = json!({
             "kind": "Role", "metadata": {"name": "a-b.c", "labels": {}},
             "rules": [{"apiGroups": [""], "verbs": ["get", "no"]}, {"verbs": []}], "count": 1,

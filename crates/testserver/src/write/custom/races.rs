@@ -130,7 +130,8 @@ fn apply_that_creates_an_object_is_validated_by_the_new_schema() {
     let options = WriteOptions { manager: "m".into(), ..WriteOptions::default() };
     let mode = Mode { via: Via::Patch, part: Part::Main, options };
     let body = Value::Object(widget(&json!({"a": 9}))).to_string().into();
-    let sent = PatchRequest { media_type: "application/apply-patch+yaml", body: &body, force: false };
+    let sent =
+        PatchRequest { media_type: "application/apply-patch+yaml", body: &body, force: false, caller: None };
     let applied = write::now(write::patch::patch(&server.shared, &before, mode, sent));
     assert_eq!((applied.unwrap_err().code(), count(&server)), (422, 0));
 }
