@@ -14,6 +14,8 @@ checks! {
     "A role allows the requests that one of its rules matches.":
         rules_match_requests, role_applies_to_its_namespace, path_rules_need_cluster_role_binding,
         deleted_binding_grants_nothing;
+    "An apply that creates an object also needs permission to create it, which a rule can limit by name.":
+        apply_needs_permission_to_create;
     "A binding names users, groups and service accounts.":
         subjects_are_matched, review_contains_binding_as_reason, rules_review_contains_roles;
     "A user can grant only its own rights.":
@@ -92,6 +94,20 @@ impl Place {
 
 fn pods(verbs: &[&str]) -> Value {
     json!({"verbs": verbs, "apiGroups": [""], "resources": ["pods"]})
+}
+
+async fn apply_needs_permission_to_create(place: Place) -> Result<()> {
+    let rule = |verb: &str, names: &[&str]| json!({"verbs": [verb], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": names});
+    place.grant(json!([rule("create", &["a"]), rule("patch", &["a", "b"])])).await?;
+    for (name, code) in [("a", 201), ("a", 200), ("b", 403)] {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}?fieldManager=me", place.namespace);
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let reply =
+            place.as_user(Method::PATCH, &path, "application/apply-patch+yaml", &body).await?.expect(code)?;
+        let cause = "cannot create resource \"configmaps\" in API group \"\"";
+        ensure!(code != 403 || reply["message"].as_str().is_some_and(|text| text.contains(cause)), "{reply}");
+    }
+    Ok(())
 }
 
 async fn rules_match_requests(place: Place) -> Result<()> {
