@@ -7,7 +7,7 @@ mod requests;
 mod sharding;
 mod version_check;
 
-use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture, stream::BoxStream};
 use kube_listwatch::{ErrorClass, ListAt, ListPart, ListWatchError, ListerWatcher, WatchEvent};
@@ -168,7 +168,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Reflector<T, S> {
     /// already pushed stay in the sink.
     pub async fn run(mut self) {
         self.options.streaming_lists &= self.source.streams_lists();
-        let seed = self.options.seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
+        let seed = self.options.seed.unwrap_or_else(|| fastrand::u64(..));
         let sharding = self.slots.take().map(|(shard, slots)| Sharding::new(shard, slots, &self.options));
         let mut driver = Driver {
             backoff: Backoff::new(&self.options),

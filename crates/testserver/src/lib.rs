@@ -59,6 +59,8 @@
 //! [`Faults`] injects failures. The [`Journal`] records the requests.
 
 mod access;
+#[cfg(feature = "chaos")]
+mod chaos;
 mod clock;
 mod control;
 mod encoding;
@@ -83,6 +85,8 @@ pub use access::control::{Access, RuleId};
 pub use access::rule::Rule;
 pub use access::usage::{RoleRight, Usage};
 pub use access::users::Rights;
+#[cfg(feature = "chaos")]
+pub use chaos::{Chaos, ChaosCause, ChaosFailure, ChaosReport, ChaosService, Hazard, chaos};
 pub use clock::Clock;
 pub use encoding::body::{Body, BodyError};
 pub use faults::{

@@ -100,7 +100,7 @@ impl ApiService {
         let route = route(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let cache = self.backend.next();
-        let mut record = record(&parts, request_info(&parts, &route, &query));
+        let mut record = record(&parts, info(&parts.method, &route, &query));
         record.replica = cache.id().number();
         let attributes = Attributes::of(&parts, &query);
         let user = self.user(&parts, &mut record);
@@ -327,16 +327,23 @@ fn record(parts: &Parts, info: RequestInfo) -> Record {
     }
 }
 
-fn request_info(parts: &Parts, route: &Route, query: &Query) -> RequestInfo {
+fn info(method: &Method, route: &Route, query: &Query) -> RequestInfo {
     let Route::Resource(path) = route else { return RequestInfo::default() };
     RequestInfo {
-        verb: verb(&parts.method, path, query),
+        verb: verb(method, path, query),
         resource: path.resource.clone(),
         group: path.group.clone(),
         namespace: path.namespace.clone(),
         name: path.name.clone(),
         subresource: path.subresource.clone(),
     }
+}
+
+/// Describes a request that has not arrived yet.
+#[cfg(feature = "chaos")]
+pub(crate) fn request_info_of<B>(request: &Request<B>) -> RequestInfo {
+    let (method, uri) = (request.method(), request.uri());
+    info(method, &route(uri.path()), &Query::parse(uri.query().unwrap_or("")))
 }
 
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {

@@ -1,0 +1,84 @@
+//! Runs the Website operator through kills and faults, and checks its invariants.
+//!
+//! `CHAOS_SEEDS=5000 cargo test -p kube-informer-examples --test chaos` runs more seeds.
+
+mod invariants;
+mod users;
+
+use std::{collections::BTreeMap, env, ops::Range, thread, time::Duration};
+
+use kube_client::Client;
+use kube_informer_examples::website::{OperatorOptions, Website, operator};
+use kube_testserver::{Chaos, ChaosFailure, ChaosReport, Hazard, chaos};
+use serde_json::json;
+
+/// The number of seeds, unless `CHAOS_SEEDS` contains another one.
+const SEEDS: u64 = 1000;
+
+const SITE: (&str, &str) = ("examples.kube-informer.dev/v1", "Website");
+
+/// The objects that a site owns. Each has the name of the site.
+const CHILDREN: [(&str, &str); 3] = [("v1", "ConfigMap"), ("apps/v1", "Deployment"), ("v1", "Service")];
+
+const NAMESPACE: &str = "shop";
+
+/// Returns a test without an operator.
+fn websites(seed: u64) -> Chaos {
+    let chaos = chaos(seed)
+        .setup(|server| {
+            server.install::<Website>().unwrap();
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+            server.create(&namespace).unwrap();
+        })
+        .step(users::act)
+        // The operator tries a name again after 30 s.
+        .quiet(Duration::from_secs(60));
+    invariants::add(chaos)
+}
+
+/// Returns a test of the example as it is.
+fn example(seed: u64) -> Chaos {
+    websites(seed).operator(|service| async move {
+        let identity = Some(format!("process-{}", service.process()));
+        let options = OperatorOptions { namespace: "default".to_owned(), identity, address: None };
+        let manager = operator(Client::new(service, "default"), options).unwrap();
+        // Without its lease, the process ends, and another process starts.
+        let _ = manager.run(std::future::pending()).await;
+    })
+}
+
+/// Runs each seed, on two threads.
+fn run_seeds(seeds: Range<u64>, test: fn(u64) -> Chaos) -> Result<Vec<ChaosReport>, ChaosFailure> {
+    let middle = seeds.start + (seeds.end - seeds.start) / 2;
+    thread::scope(|scope| {
+        let run = |seeds: Range<u64>| seeds.map(|seed| test(seed).run()).collect::<Result<Vec<_>, _>>();
+        let second = scope.spawn(move || run(middle..seeds.end));
+        let mut reports = run(seeds.start..middle)?;
+        reports.extend(second.join().unwrap()?);
+        Ok(reports)
+    })
+}
+
+#[test]
+fn example_keeps_all_invariants() {
+    let seeds = env::var("CHAOS_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    let reports = run_seeds(0..seeds, example).unwrap();
+    let mut hazards = BTreeMap::<Hazard, usize>::new();
+    for (hazard, count) in reports.iter().flat_map(ChaosReport::hazards) {
+        *hazards.entry(*hazard).or_default() += count;
+    }
+    let processes: u64 = reports.iter().map(ChaosReport::processes).sum();
+    let requests: u64 = reports.iter().map(ChaosReport::requests).sum();
+    println!("{seeds} seeds, {processes} processes, {requests} requests: {hazards:?}");
+    assert_eq!(hazards.len(), 8, "a kind of hazard did not happen");
+}
+
+#[test]
+fn same_seed_produces_the_same_schedule() {
+    for seed in 0..20 {
+        let [one, other] = [example(seed), example(seed)].map(|chaos| chaos.run().unwrap());
+        let differs = one.schedule().iter().zip(other.schedule()).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(one.schedule().len(), other.schedule().len(), "seed {seed}");
+    }
+}
