@@ -18,8 +18,8 @@ pub(crate) fn add(chaos: Chaos) -> Chaos {
     let generations = Mutex::default();
     chaos
         .always("the directory lists only sites that exist", directory_lists_only_sites)
-        .always("a status never returns to an older generation", move |server| {
-            no_older_generation(server, &mut generations.lock().unwrap_or_else(PoisonError::into_inner))
+        .always("a new report describes the page of its generation", move |server| {
+            reports_describe_pages(server, &mut generations.lock().unwrap_or_else(PoisonError::into_inner))
         })
         .invariant("a site has its children, unless a name is taken", sites_have_children)
         .invariant("each child belongs to a site", children_have_sites)
@@ -66,16 +66,25 @@ fn directory_lists_only_sites(server: &Server) -> Result<(), String> {
     check(unknown.is_empty(), || format!("no site has the entries {unknown:?}"))
 }
 
-fn no_older_generation(server: &Server, seen: &mut BTreeMap<String, i64>) -> Result<(), String> {
-    for site in list(server, SITE) {
-        let Some(observed) = site["status"]["observedGeneration"].as_i64() else { continue };
+/// Checks each status that reports another generation than before. `reported` contains the last generations by uid.
+fn reports_describe_pages(server: &Server, reported: &mut BTreeMap<String, i64>) -> Result<(), String> {
+    for site in &list(server, SITE) {
+        let Some(generation) = site["status"]["observedGeneration"].as_i64() else { continue };
         let uid = site["metadata"]["uid"].as_str().unwrap_or_default();
-        if let Some(before) = seen.insert(uid.to_owned(), observed).filter(|before| observed < *before) {
-            return Err(format!(
-                "the status of {} changed from generation {before} to {observed}",
-                name(&site)
-            ));
+        if reported.insert(uid.to_owned(), generation) == Some(generation) {
+            continue;
         }
+        let Some(page) = child(server, CHILDREN[0], name(site)).filter(|page| is_owned(page, site)) else {
+            continue;
+        };
+        let (published, html) = (&page["data"]["index.html"], &site["spec"]["html"]);
+        let is_latest = site["metadata"]["generation"] == generation;
+        check(!is_latest || published == html, || {
+            format!(
+                "the status of {} reports generation {generation} with {html}, published is {published}",
+                name(site)
+            )
+        })?;
     }
     Ok(())
 }

@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 use crate::{CHILDREN, NAMESPACE, SITE};
 
 /// The names of sites. Few names, so that most actions affect an existing site.
-const NAMES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 2] = ["a", "b"];
 
 /// Performs a random action. An action that is impossible has no effect.
 pub(crate) fn act(server: &Server, rng: &mut fastrand::Rng) {
     let name = NAMES[rng.usize(..NAMES.len())];
     let spec = json!({"html": format!("page {}", rng.u8(..4)), "replicas": rng.u8(1..4)});
     let child = CHILDREN[rng.usize(..CHILDREN.len())];
-    match rng.u8(..12) {
+    match rng.u8(..14) {
         0..=3 => create(server, SITE, name, json!({ "spec": spec })),
         4..=5 => patch(server, SITE, name, &json!({ "spec": spec })),
         6..=7 => drop(server.delete_untyped(SITE.0, SITE.1, Some(NAMESPACE), name)),
         8 => report_pods(server, name),
         9 => patch(server, CHILDREN[1], name, &json!({"spec": {"replicas": 7}})),
         // An object of a user blocks the name for some time.
-        10 => create(server, child, name, foreign(child.1)),
-        _ => remove_foreign(server, child, name),
+        10..=11 => create(server, child, name, foreign(child.1)),
+        _ => remove_foreign(server),
     }
 }
 
@@ -50,11 +50,14 @@ fn foreign(kind: &str) -> Value {
     }
 }
 
-/// Deletes an object that no site owns.
-fn remove_foreign(server: &Server, (api_version, kind): (&str, &str), name: &str) {
-    let Ok(object) = server.get_untyped(api_version, kind, Some(NAMESPACE), name) else { return };
-    if object["metadata"]["ownerReferences"].is_null() && object["metadata"]["labels"].is_null() {
-        let _ = server.delete_untyped(api_version, kind, Some(NAMESPACE), name);
+/// Deletes all objects that no site owns.
+fn remove_foreign(server: &Server) {
+    for (kind, name) in CHILDREN.into_iter().flat_map(|kind| NAMES.map(|name| (kind, name))) {
+        let object = server.get_untyped(kind.0, kind.1, Some(NAMESPACE), name).unwrap_or_default();
+        let metadata = &object["metadata"];
+        if metadata["ownerReferences"].is_null() && metadata["labels"].is_null() {
+            let _ = server.delete_untyped(kind.0, kind.1, Some(NAMESPACE), name);
+        }
     }
 }
 

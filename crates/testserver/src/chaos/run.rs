@@ -120,11 +120,10 @@ fn draw_delay(world: &World) -> Duration {
     Duration::from_millis(world.state(|state| state.rng.u64(..max_ms)))
 }
 
-/// Draws up to two hazards. Each hazard happens now, or at one of the next requests.
+/// Draws some hazards. Each hazard happens now, or at one of the next requests.
 fn arm_hazards(world: &World) {
     let enabled = &world.chaos.hazards;
-    let count =
-        if enabled.is_empty() { 0 } else { world.state(|state| [0, 0, 1, 1, 2][state.rng.usize(..5)]) };
+    let count = if enabled.is_empty() { 0 } else { world.state(|state| state.rng.usize(..=state.intensity)) };
     for _ in 0..count {
         let now = world.state(|state| {
             // Kills find most bugs, so half of the hazards are kills.

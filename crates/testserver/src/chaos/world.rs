@@ -25,8 +25,17 @@ use crate::storage::watch_cache::Lag;
 /// The time of the server when a test starts.
 const START: jiff::Timestamp = jiff::Timestamp::constant(1_767_225_600, 0);
 
-/// The maximum latency of a request.
+/// The maximum number of hazards of a step.
+const MAX_INTENSITY: usize = 3;
+
+/// The maximum latency of most requests.
 const MAX_LATENCY_MS: u64 = 12;
+
+/// One of this number of requests is slow. Slow requests reorder concurrent work.
+const SLOW_REQUESTS: u64 = 12;
+
+/// The maximum latency of a slow request.
+const MAX_SLOW_MS: u64 = 1500;
 
 pub(super) struct World {
     pub chaos: Chaos,
@@ -38,6 +47,8 @@ pub(super) struct World {
 #[derive(Debug)]
 pub(super) struct State {
     pub rng: Rng,
+    /// The maximum number of hazards of a step. A restart repairs some bugs, so some seeds have no hazards.
+    pub intensity: usize,
     pub process: u64,
     pub is_running: bool,
     /// The time of the test when the process started, and tokio's time then. Each runtime has its own time.
@@ -108,8 +119,10 @@ impl World {
     pub(super) fn new(chaos: Chaos) -> Self {
         let builder = Server::builder().seed(chaos.seed).garbage_collector(true).clock(Clock::Tokio(START));
         let server = (chaos.server)(builder).build();
+        let mut rng = Rng::with_seed(chaos.seed);
         let state = State {
-            rng: Rng::with_seed(chaos.seed),
+            intensity: rng.usize(..=MAX_INTENSITY),
+            rng,
             process: 0,
             is_running: false,
             started: (Duration::ZERO, Instant::now()),
@@ -186,7 +199,9 @@ impl World {
         let count = state.sent.entry(hasher.finish()).or_default();
         *count += 1;
         count.hash(&mut hasher);
-        Duration::from_millis(1 + hasher.finish() % MAX_LATENCY_MS)
+        let hash = hasher.finish();
+        let max = if hash.is_multiple_of(SLOW_REQUESTS) { MAX_SLOW_MS } else { MAX_LATENCY_MS };
+        Duration::from_millis(1 + hash / SLOW_REQUESTS % max)
     }
 
     /// Counts a request, and executes the actions before it. Returns `None` if its process was killed.
