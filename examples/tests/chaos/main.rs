@@ -2,18 +2,20 @@
 //!
 //! `CHAOS_SEEDS=5000 cargo test -p kube-informer-examples --test chaos` runs more seeds.
 
+mod buggy;
 mod invariants;
 mod users;
 
 use std::{collections::BTreeMap, env, ops::Range, thread, time::Duration};
 
+use buggy::{BUG, Bug};
 use kube_client::Client;
 use kube_informer_examples::website::{OperatorOptions, Website, operator};
 use kube_testserver::{Chaos, ChaosFailure, ChaosReport, Hazard, chaos};
 use serde_json::json;
 
 /// The number of seeds, unless `CHAOS_SEEDS` contains another one.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 400;
 
 const SITE: (&str, &str) = ("examples.kube-informer.dev/v1", "Website");
 
@@ -71,6 +73,50 @@ fn example_keeps_all_invariants() {
     let requests: u64 = reports.iter().map(ChaosReport::requests).sum();
     println!("{seeds} seeds, {processes} processes, {requests} requests: {hazards:?}");
     assert_eq!(hazards.len(), 8, "a kind of hazard did not happen");
+}
+
+/// Returns a test of the example with a bug.
+fn example_with(bug: Option<Bug>, seed: u64) -> Chaos {
+    websites(seed).operator(move |service| async move {
+        BUG.set(bug);
+        let identity = Some(format!("process-{}", service.process()));
+        let options = buggy::OperatorOptions { namespace: "default".to_owned(), identity, address: None };
+        let manager = buggy::operator(Client::new(service, "default"), options).unwrap();
+        let _ = manager.run(std::future::pending()).await;
+    })
+}
+
+/// Checks that a seed finds the bug, and that the example without the bug passes with this seed.
+fn check_found(bug: Bug) {
+    let failure = (0..1000).find_map(|seed| example_with(Some(bug), seed).run().err());
+    let failure = failure.unwrap_or_else(|| panic!("{bug:?} was not found"));
+    println!("{bug:?}: seed {}: {}", failure.seed(), failure.cause());
+    example_with(None, failure.seed()).run().unwrap();
+}
+
+#[test]
+fn forgotten_owner_reference_is_found() {
+    check_found(Bug::ForgottenOwnerReference);
+}
+
+#[test]
+fn write_after_cleanup_is_found() {
+    check_found(Bug::WriteAfterCleanup);
+}
+
+#[test]
+fn non_idempotent_create_is_found() {
+    check_found(Bug::NonIdempotentCreate);
+}
+
+#[test]
+fn lost_requeue_is_found() {
+    check_found(Bug::LostRequeue);
+}
+
+#[test]
+fn status_from_a_stale_object_is_found() {
+    check_found(Bug::StaleStatus);
 }
 
 #[test]
