@@ -20,6 +20,7 @@ const PAGES: [(&str, &str, Option<&str>); 12] = [
     ("from_kube_runtime", "docs/from-kube-runtime.md", None),
     ("testserver", "docs/testserver.md", None),
     ("faults", "docs/faults.md", None),
+    ("chaos", "docs/chaos.md", None),
     ("warm_restarts", "docs/warm-restarts.md", None),
     ("shards", "docs/shards.md", None),
     ("webhooks", "docs/webhooks.md", None),
