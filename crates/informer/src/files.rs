@@ -2,27 +2,38 @@
 
 mod bytes;
 mod cluster;
+mod container;
 mod folder;
 mod frame;
 mod header;
 
 pub(crate) use bytes::{Reader, as_number, put_key, put_number, put_text, read_key};
 pub use cluster::{ClusterId, ClusterIdError};
+pub use container::{FrameReader, FrameWriter};
 pub(crate) use folder::{Limited, LockedFolder, StorageError, file_name, is_secrets};
 #[cfg(feature = "snapshots")]
 pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, parse_head};
 pub(crate) use frame::{hash, put_frame, take_frame};
 pub(crate) use header::{HeaderStart, footer, header_start, read_footer, read_header_start};
 
-/// The reason for which a file is not used.
+/// Reports the reason for which a file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unusable {
+pub enum Unusable {
+    /// The file starts with other bytes. Contains the expected kind of file.
     #[error("it is not a {0}")]
     Magic(&'static str),
+    /// The file has another version of the format.
     #[error("its format has version {found}, and this program reads version {supported}")]
-    FormatVersion { found: u32, supported: u32 },
+    FormatVersion {
+        /// The version of the file.
+        found: u32,
+        /// The version that this program reads.
+        supported: u32,
+    },
+    /// The file ends within a frame.
     #[error("it is truncated")]
     Truncated,
+    /// The file was changed. Contains the check that failed.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
 }

@@ -73,7 +73,7 @@ pub use factory::{
     AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
     Selection, WeakAnyInformer,
 };
-pub use files::{ClusterId, ClusterIdError};
+pub use files::{ClusterId, ClusterIdError, FrameReader, FrameWriter, Unusable as FrameError};
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;
 pub use handlers::{
@@ -98,7 +98,8 @@ pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, Lis
 pub use kube_object::{
     Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
     ParseKeyError, Persist, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount, SlotCountError,
-    SlotSet, StatusText, ToResource, Uid, mark_sensitive, mask_quoted_values, set_requested_kind,
+    SlotSet, StatusText, ToResource, Uid, is_sensitive, mark_sensitive, mask_quoted_values,
+    set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};
 pub use kube_store::{

@@ -68,7 +68,7 @@ pub use object::{Object, ObjectIdRef};
 pub use persist::{Persist, PersistError};
 pub use raw::{DecodeContext, RawObject};
 pub use shard::{ParseSlotSetError, Shard, ShardKey, Slot, SlotCount, SlotCountError, SlotSet};
-pub use status_text::{StatusText, mark_sensitive, mask_quoted_values, set_requested_kind};
+pub use status_text::{StatusText, is_sensitive, mark_sensitive, mask_quoted_values, set_requested_kind};
 pub use uid::Uid;
 pub use version::ResourceVersion;
 

@@ -112,6 +112,7 @@ mod observe;
 mod rate_limited;
 mod recorder;
 mod redact;
+mod replay;
 mod shards;
 mod wait;
 #[cfg(feature = "webhooks")]
@@ -157,6 +158,7 @@ pub use manager::{
 pub use manager::{CertificateSource, SecureServing};
 pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
+pub use replay::{Recording, RecordingError, Replay};
 pub use shards::{
     owned::{OwnedSlots, SlotPermit},
     scope::SlotLost,

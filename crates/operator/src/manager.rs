@@ -56,7 +56,7 @@ use crate::{
     CachedClient, CachedSlots, Election, EventRecorder, Failure, Leadership, OwnedSlots, RecorderError,
     controller::state::ControllerStates,
     election::hostname,
-    observe::{ManagerPhase, metrics::Metrics},
+    observe::{ManagerPhase, changes::ChangeLog, metrics::Metrics},
     shards::gate::SlotGate,
 };
 #[cfg(feature = "metrics")]
@@ -136,9 +136,11 @@ impl Manager {
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn new(client: Client, options: ManagerOptions) -> Result<Self, ManagerError> {
-        let metrics = Metrics::default();
+        let mut metrics = Metrics::default();
         let client = metrics.count_requests(client);
-        let mut factory = InformerFactory::new(client.clone());
+        let (followed, changes) = ChangeLog::attach(&client, options.explain_changes);
+        metrics.changes = changes;
+        let mut factory = InformerFactory::new(followed);
         if let Some(shards) = options.shards.as_ref().filter(|shards| shards.caches == CachedSlots::Own) {
             factory = factory.sharded(shards.key, shards.count);
         }

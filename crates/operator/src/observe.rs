@@ -2,8 +2,10 @@
 
 #[cfg(feature = "tls")]
 pub(crate) mod authorize;
+pub(crate) mod calls;
 #[cfg(feature = "tls")]
 pub(crate) mod certificate;
+pub(crate) mod changes;
 #[cfg(feature = "metrics")]
 pub(crate) mod collector;
 #[cfg(feature = "http")]

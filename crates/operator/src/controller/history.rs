@@ -9,7 +9,8 @@ use std::{
 use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
-use super::reason::Reasons;
+use super::reason::{Reasons, Waits};
+use crate::observe::{calls::ApiCalls, changes::ObjectChange};
 
 /// The number of keys whose last reconcile is remembered: this many successes, and this many
 /// failures.
@@ -24,6 +25,10 @@ pub(crate) struct LastRun {
     pub(crate) failures: u32,
     pub(crate) ended: Instant,
     pub(crate) took: Duration,
+    pub(crate) waits: Waits,
+    pub(crate) calls: ApiCalls,
+    /// The latest change of the object of each reason, if the manager logs changes.
+    pub(crate) changes: Vec<Option<ObjectChange>>,
     /// The error message; `None` after a success.
     pub(crate) failure: Option<String>,
 }
@@ -93,7 +98,16 @@ mod tests {
 
     fn run(failure: Option<&str>) -> LastRun {
         let (ended, took) = (Instant::now(), Duration::ZERO);
-        LastRun { reasons: Reasons::default(), failures: 0, ended, took, failure: failure.map(str::to_owned) }
+        LastRun {
+            reasons: Reasons::default(),
+            failures: 0,
+            ended,
+            took,
+            waits: Waits::default(),
+            calls: ApiCalls::default(),
+            changes: Vec::new(),
+            failure: failure.map(str::to_owned),
+        }
     }
 
     fn key(number: usize) -> ObjectKey {

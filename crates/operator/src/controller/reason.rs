@@ -4,11 +4,13 @@ use std::{
     fmt,
     hash::{BuildHasher, Hash},
     sync::Arc,
+    time::Duration,
 };
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use kube_informer::{Escaped, Event, ObjectKey};
+use tokio::time::Instant;
 
 /// The number of reasons kept for a key. Further reasons are only counted.
 const MAX_REASONS_PER_KEY: usize = 8;
@@ -123,8 +125,26 @@ impl fmt::Display for Reasons {
 /// The table contains only pointers, so a table of many keys stays small and is cheap to search.
 #[derive(Debug)]
 pub(crate) struct PendingReasons<Q> {
-    keys: HashTable<Box<(Q, Reasons)>>,
+    keys: HashTable<Box<Pending<Q>>>,
     hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Pending<Q> {
+    key: Q,
+    reasons: Reasons,
+    since: Instant,
+    cache_wait: Duration,
+}
+
+/// The times that a key waited before its reconcile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
+pub(crate) struct Waits {
+    /// The time from the first reason to the start of the reconcile, without `cache`. It contains delays.
+    pub(crate) queue: Duration,
+    /// The time until the cache contained the earlier writes of this process.
+    pub(crate) cache: Duration,
 }
 
 impl<Q> Default for PendingReasons<Q> {
@@ -137,16 +157,24 @@ impl<Q: Hash + Eq> PendingReasons<Q> {
     pub(crate) fn add(&mut self, key: Q, reason: Reason) {
         let Self { keys, hasher } = self;
         let hash = hasher.hash_one(&key);
-        if let Some(known) = keys.find_mut(hash, |known| known.0 == key) {
-            return known.1.add(reason);
+        if let Some(known) = keys.find_mut(hash, |known| known.key == key) {
+            return known.reasons.add(reason);
         }
         let reasons = Reasons { first: vec![reason], omitted: 0 };
-        keys.insert_unique(hash, Box::new((key, reasons)), |known| hasher.hash_one(&known.0));
+        let pending = Pending { key, reasons, since: Instant::now(), cache_wait: Duration::ZERO };
+        keys.insert_unique(hash, Box::new(pending), |known| hasher.hash_one(&known.key));
+    }
+
+    /// Records that a queued key waited for a cache.
+    pub(crate) fn add_cache_wait(&mut self, key: &Q, wait: Duration) {
+        if let Some(known) = self.keys.find_mut(self.hasher.hash_one(key), |known| known.key == *key) {
+            known.cache_wait += wait;
+        }
     }
 
     /// Returns the keys, in no particular order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Q> {
-        self.keys.iter().map(|known| &known.0)
+        self.keys.iter().map(|known| &known.key)
     }
 
     /// Removes the reasons of the selected keys.
@@ -156,14 +184,17 @@ impl<Q: Hash + Eq> PendingReasons<Q> {
 
     /// Returns a copy of the reasons of a key.
     pub(crate) fn get(&self, key: &Q) -> Reasons {
-        let known = self.keys.find(self.hasher.hash_one(key), |known| known.0 == *key);
-        known.map_or_else(Reasons::default, |known| known.1.clone())
+        let known = self.keys.find(self.hasher.hash_one(key), |known| known.key == *key);
+        known.map_or_else(Reasons::default, |known| known.reasons.clone())
     }
 
-    /// Removes and returns the reasons of a key when its reconcile starts.
-    pub(crate) fn take(&mut self, key: &Q) -> Reasons {
-        let known = self.keys.find_entry(self.hasher.hash_one(key), |known| known.0 == *key);
-        known.map_or_else(|_| Reasons::default(), |known| known.remove().0.1)
+    /// Removes and returns the reasons of a key when its reconcile starts, and the times that it waited.
+    pub(crate) fn take(&mut self, key: &Q) -> (Reasons, Waits) {
+        let Ok(known) = self.keys.find_entry(self.hasher.hash_one(key), |known| known.key == *key) else {
+            return Default::default();
+        };
+        let Pending { reasons, since, cache_wait: cache, .. } = *known.remove().0;
+        (reasons, Waits { queue: since.elapsed().saturating_sub(cache), cache })
     }
 }
 
@@ -182,10 +213,10 @@ mod tests {
         for object in ["shop/a", "shop/b", "shop/a"] {
             pending.add(key.clone(), reason(object));
         }
-        let reasons = pending.take(&key);
+        let reasons = pending.take(&key).0;
         assert_eq!(reasons, Reasons { first: vec![reason("shop/a"), reason("shop/b")], omitted: 0 });
         assert_eq!(reasons.first[0].to_string(), "owned Deployment shop/a was updated");
-        assert_eq!(pending.take(&key), Reasons::default());
+        assert_eq!(pending.take(&key).0, Reasons::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `ControllerState`: the present and past work of a controller, for the manager, metrics and debug
 //! pages.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use kube_workqueue::{RateLimiter, WorkQueue};
 use parking_lot::{Mutex, RwLock};
@@ -11,14 +11,19 @@ use tokio_util::task::TaskTracker;
 use super::{
     ControllerError, ControllerOptions,
     keys::{KeyFilter, KeyQueue, KeyView, RequestKey},
+    reason::{Reason, Reasons},
 };
-use crate::observe::metrics::{ControllerMetrics, Metrics};
+use crate::observe::{
+    changes::{ChangeLog, ObjectChange},
+    metrics::{ControllerMetrics, Metrics},
+};
 
 /// The state of a controller. The type of its keys is erased.
 pub(crate) struct ControllerState {
     pub(crate) options: ControllerOptions,
     pub(crate) keys: Box<dyn KeyView>,
     pub(crate) metrics: ControllerMetrics,
+    changes: Option<ChangeLog>,
     /// The running reconciles.
     pub(crate) reconciles: TaskTracker,
     /// The error that stopped the controller. Set before the running reconciles end, which may take
@@ -37,18 +42,30 @@ impl ControllerState {
         filter: Option<KeyFilter<Q>>,
         metrics: &Metrics,
     ) -> (Arc<Self>, KeyQueue<Q>) {
-        let metrics = metrics.for_controller(&options.name);
+        let (metrics, changes) = (metrics.for_controller(&options.name), metrics.changes.clone());
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
         let keys = KeyQueue::new(queue, options.debounce, filter);
         let state = Self {
             options,
             keys: Box::new(keys.clone()),
             metrics,
+            changes,
             reconciles: TaskTracker::new(),
             failure: watch::Sender::default(),
             cut_short_at: Mutex::default(),
         };
         (Arc::new(state), keys)
+    }
+
+    /// Returns the latest change of the object of each reason. Empty if the manager logs no changes.
+    pub(crate) fn changes_of(&self, key: &impl Display, reasons: &Reasons) -> Vec<Option<ObjectChange>> {
+        let Some(log) = &self.changes else { return Vec::new() };
+        let change = |reason: &Reason| {
+            let kind = reason.source.strip_prefix("owned ").unwrap_or(&reason.source);
+            let key = reason.object.as_ref().map_or_else(|| key.to_string(), ToString::to_string);
+            log.latest(kind, &key)
+        };
+        reasons.first.iter().map(change).collect()
     }
 
     /// Records that a reconcile is dropped now, or panicked.

@@ -16,12 +16,15 @@ use super::{
     action::{Action, Failure},
     history::LastRun,
     keys::{KeyQueue, RequestKey},
-    reason::{Change, Reason, Reasons},
+    reason::{Change, Reason, Reasons, Waits},
     reconcile::KeyRequest,
     state::ControllerState,
     work::{Reconciled, Work},
 };
-use crate::{Leadership, WriteError, observe::ReconcileResult};
+use crate::{
+    Leadership, WriteError,
+    observe::{ReconcileResult, calls::ApiCalls},
+};
 
 /// The state that all workers of a controller share.
 pub(crate) struct Worker<Q: RequestKey, W> {
@@ -125,7 +128,10 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
     /// Waits until a key can be reconciled, and queues it again. Meanwhile, workers reconcile other keys.
     /// The key stays with this item, so no other worker receives it.
     pub(crate) async fn wait_parked(self: Arc<Self>, item: Item<Q>) {
-        match self.work.ready(&item).await {
+        let started = Instant::now();
+        let ready = self.work.ready(&item).await;
+        self.keys.reasons.lock().add_cache_wait(&item, started.elapsed());
+        match ready {
             Ok(()) => self.keys.queue.add_with_priority(item.clone(), item.priority()),
             Err(stale) => self.record_stale_cache(item, stale),
         }
@@ -136,26 +142,35 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
         let reasons = self.keys.reasons.lock().get(&item);
         let _entered = self.span(&item, &reasons).entered();
         let (failures, outcome) = (item.num_requeues(), RunOutcome::Failed(stale.into()));
-        let (ended, took, failure) = (Instant::now(), Duration::ZERO, outcome.failure());
-        self.keys.record_run(&item, LastRun { reasons, failures, ended, took, failure });
+        let run = LastRun {
+            reasons,
+            failures,
+            ended: Instant::now(),
+            took: Duration::ZERO,
+            waits: Waits::default(),
+            calls: ApiCalls::default(),
+            changes: Vec::new(),
+            failure: outcome.failure(),
+        };
+        self.keys.record_run(&item, run);
         self.finish(item, outcome, true);
     }
 
     async fn run(&self, item: Item<Q>) {
-        let request = KeyRequest {
-            key: item.clone(),
-            reasons: self.keys.reasons.lock().take(&item),
-            failures: item.num_requeues(),
-        };
+        let (reasons, waits) = self.keys.reasons.lock().take(&item);
+        let changes = self.state.changes_of(&*item, &reasons);
+        let request = KeyRequest { key: item.clone(), reasons, failures: item.num_requeues() };
         let span = self.span(&item, &request.reasons);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
-        let started = Instant::now();
-        let (outcome, exists) = self.reconcile(request).instrument(span.clone()).await;
+        let (started, calls) = (Instant::now(), ApiCalls::default());
+        let (outcome, exists) = calls.scope(self.reconcile(request)).instrument(span.clone()).await;
         let ended = Instant::now();
         let took = ended - started;
         let _entered = span.enter();
         self.state.metrics.record_duration(took);
-        self.keys.record_run(&item, LastRun { reasons, failures, ended, took, failure: outcome.failure() });
+        let failure = outcome.failure();
+        let run = LastRun { reasons, failures, ended, took, waits, calls, changes, failure };
+        self.keys.record_run(&item, run);
         self.finish(item, outcome, exists);
     }
 

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{ManagerPhase, health::leader_text, pages::PageState};
 use crate::{
     ClusterName, ClusterStatus, Clusters, DroppedEvents, EventRecorder, Reasons, RecorderStatus,
-    controller::{keys::KeyStatus, state::ControllerState},
+    controller::{history::LastRun, keys::KeyStatus, state::ControllerState},
 };
 
 /// Limit for each list of keys on a page.
@@ -194,15 +194,7 @@ pub(crate) async fn why(
         );
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    let last = last.map(|run| {
-        json!({
-            "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
-            "tookSeconds": seconds(run.took),
-            "failedBefore": run.failures,
-            "error": run.failure,
-            "because": reasons_json(&run.reasons),
-        })
-    });
+    let last = last.as_ref().map(last_run_json);
     json_page(&json!({
         "controller": name,
         "key": key,
@@ -211,6 +203,37 @@ pub(crate) async fn why(
         "failures": failures,
         "lastRun": last,
     }))
+}
+
+fn last_run_json(run: &LastRun) -> Value {
+    let calls = run.calls.by_verb();
+    let in_calls: Duration = calls.iter().map(|(_, calls)| calls.took).sum();
+    let by_verb = calls.iter().map(|(verb, calls)| {
+        ((*verb).to_owned(), json!({"count": calls.count, "seconds": seconds(calls.took)}))
+    });
+    let changes = run.reasons.first.iter().zip(&run.changes).filter_map(|(reason, change)| {
+        let change = change.as_ref()?;
+        Some(json!({
+            "because": reason.to_string(),
+            "resourceVersion": change.version,
+            "fields": change.fields,
+            "fieldManager": change.manager,
+        }))
+    });
+    json!({
+        "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
+        "tookSeconds": seconds(run.took),
+        "failedBefore": run.failures,
+        "error": run.failure,
+        "because": reasons_json(&run.reasons),
+        "changes": changes.collect::<Vec<_>>(),
+        "time": {
+            "queueSeconds": seconds(run.waits.queue),
+            "cacheWaitSeconds": seconds(run.waits.cache),
+            "apiCalls": by_verb.collect::<serde_json::Map<_, _>>(),
+            "userCodeSeconds": seconds(run.took.saturating_sub(in_calls)),
+        },
+    })
 }
 
 fn reasons_json(reasons: &Reasons) -> Value {

@@ -17,7 +17,7 @@ use prometheus_client::{
 
 #[cfg(feature = "webhooks")]
 use super::webhook_requests::WebhookMetrics;
-use super::{ReconcileResult, requests::RequestMetrics};
+use super::{ReconcileResult, changes::ChangeLog, requests::RequestMetrics};
 
 type ControllerName = Arc<str>;
 type Labels<const N: usize> = [(&'static str, ControllerName); N];
@@ -38,6 +38,8 @@ pub(crate) struct Metrics {
     work_seconds: Histograms<2>,
     #[cfg(feature = "webhooks")]
     pub(crate) webhooks: WebhookMetrics,
+    /// The changes of objects, if the manager logs them.
+    pub(crate) changes: Option<ChangeLog>,
 }
 
 impl Default for Metrics {
@@ -54,6 +56,7 @@ impl Default for Metrics {
             work_seconds: Family::new_with_constructor(work_queue_histogram),
             #[cfg(feature = "webhooks")]
             webhooks: WebhookMetrics::default(),
+            changes: None,
         }
     }
 }
@@ -88,6 +91,7 @@ impl Metrics {
             work_seconds,
             #[cfg(feature = "webhooks")]
             webhooks,
+            changes: _,
         } = self.clone();
         #[cfg(feature = "webhooks")]
         webhooks.register(registry);

@@ -11,6 +11,8 @@ use prometheus_client::{
 use tokio::time::Instant;
 use tower::BoxError;
 
+use super::calls::ApiCalls;
+
 type Label = (&'static str, Cow<'static, str>);
 
 /// The buckets of client-go, so that its dashboards work.
@@ -47,6 +49,7 @@ impl RequestMetrics {
         let send = tower::service_fn(move |request: Request<Body>| {
             let (client, metrics) = (client.clone(), metrics.clone());
             async move {
+                let _call = ApiCalls::start(request.method());
                 let mut pending = PendingRequest::new(metrics, request.method());
                 let result = client.send(request).await;
                 if let Ok(response) = &result {

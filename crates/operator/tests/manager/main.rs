@@ -21,6 +21,7 @@ mod shutdown;
 #[cfg(feature = "tls")]
 #[path = "../support/tls.rs"]
 mod tls;
+mod why;
 
 use std::{
     sync::{

@@ -1,0 +1,110 @@
+//! The container of recordings: a magic, a version, and frames with checksums.
+
+use std::io::{self, Write};
+
+use super::{Reader, Unusable, put_frame, take_frame};
+
+/// The first bytes of each recording.
+const MAGIC: [u8; 8] = *b"KINFRECD";
+
+/// The name of the file in errors.
+const KIND: &str = "recording";
+
+/// Writes a recording: frames with a tag, a length and a checksum. Checkpoints and snapshots consist of the same
+/// frames.
+///
+/// ```
+/// use kube_informer::{FrameError, FrameReader, FrameWriter};
+///
+/// let mut writer = FrameWriter::new(Vec::new(), 1).unwrap();
+/// writer.write(7, b"an event").unwrap();
+/// let file = writer.into_inner();
+/// let frames: Vec<_> = FrameReader::new(&file, 1).unwrap().collect();
+/// assert_eq!(frames, [Ok((7, &b"an event"[..]))]);
+/// let refused = FrameReader::new(&file, 2).err();
+/// assert_eq!(refused, Some(FrameError::FormatVersion { found: 1, supported: 2 }));
+/// ```
+#[derive(Debug)]
+pub struct FrameWriter<W> {
+    out: W,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> FrameWriter<W> {
+    /// Starts a file with this version of its format.
+    ///
+    /// # Errors
+    /// Returns the error of the write.
+    pub fn new(mut out: W, version: u32) -> io::Result<Self> {
+        out.write_all(&MAGIC)?;
+        out.write_all(&version.to_le_bytes())?;
+        Ok(Self { out, buffer: Vec::new() })
+    }
+
+    /// Writes a frame. The payload has at most 4 GiB. Returns the number of written bytes.
+    ///
+    /// # Errors
+    /// Returns the error of the write, or [`io::ErrorKind::InvalidInput`] if the payload is too large.
+    pub fn write(&mut self, tag: u8, payload: &[u8]) -> io::Result<usize> {
+        if u32::try_from(payload.len()).is_err() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame has at most 4 GiB"));
+        }
+        self.buffer.clear();
+        put_frame(&mut self.buffer, tag, payload);
+        self.out.write_all(&self.buffer)?;
+        Ok(self.buffer.len())
+    }
+
+    /// Flushes the frames.
+    ///
+    /// # Errors
+    /// Returns the error of the flush.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Returns the output.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+/// Reads the frames of a recording. After an error, the iterator ends.
+///
+/// A program that is killed can leave a partial last frame, which is an error of the kind
+/// [`FrameError::Truncated`](crate::FrameError::Truncated).
+#[derive(Debug, Clone)]
+pub struct FrameReader<'a>(&'a [u8]);
+
+impl<'a> FrameReader<'a> {
+    /// Checks the start of a file.
+    ///
+    /// # Errors
+    /// Returns [`FrameError::Magic`](crate::FrameError::Magic) if the file is not a recording, and
+    /// [`FrameError::FormatVersion`](crate::FrameError::FormatVersion) if it has another version.
+    pub fn new(file: &'a [u8], version: u32) -> Result<Self, Unusable> {
+        let mut reader = Reader(file);
+        if reader.array() != Ok(MAGIC) {
+            return Err(Unusable::Magic(KIND));
+        }
+        match u32::from_le_bytes(reader.array().map_err(|_| Unusable::Truncated)?) {
+            found if found == version => Ok(Self(reader.0)),
+            found => Err(Unusable::FormatVersion { found, supported: version }),
+        }
+    }
+}
+
+impl<'a> Iterator for FrameReader<'a> {
+    type Item = Result<(u8, &'a [u8]), Unusable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let frame = take_frame(&mut self.0);
+        if frame.is_err() {
+            self.0 = &[];
+        }
+        Some(frame)
+    }
+}

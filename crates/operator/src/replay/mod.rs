@@ -1,0 +1,42 @@
+//! Records the responses that a program receives, and replays them in a test.
+
+mod entry;
+mod playback;
+mod record;
+mod redactor;
+mod timeline;
+
+use std::{io, path::PathBuf};
+
+use kube_informer::FrameError;
+
+pub use playback::Replay;
+pub use record::Recording;
+
+/// The version of the contents of a recording.
+const FORMAT_VERSION: u32 = 1;
+
+/// The tag of the frames with an entry.
+const ENTRY: u8 = 1;
+
+/// Reports that a recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file cannot be created, written or read.
+    #[error("cannot access the recording {}: {source}", .path.display())]
+    Io {
+        /// The path of the file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The file is not a recording of this version, or it is damaged.
+    #[error("cannot replay {}: {source}; record it again with this version of kube-operator", .path.display())]
+    Unusable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The cause.
+        source: FrameError,
+    },
+}

@@ -1,0 +1,319 @@
+//! `Recording`: writes the responses that a client receives to a file.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response, header::CONTENT_TYPE};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use kube_client::{Client, client::Body};
+use kube_informer::{FrameReader, FrameWriter};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::{ENTRY, FORMAT_VERSION, RecordingError, entry::Entry, redactor::Redactor};
+
+/// The default limit for the size of a file, in bytes.
+const MAX_FILE_BYTES: usize = 256 << 20;
+
+/// The maximum size of one body, or of one event of a watch, in bytes.
+const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// Records the inputs of a program: the responses to its requests, the events of its watches, and their times.
+///
+/// All requests of the program must use the client of the recording, before other layers. Pass it to
+/// [`Manager::new`](crate::Manager::new), or to the controllers of kube-runtime. [`Replay`](super::Replay) replays
+/// the file in a test.
+///
+/// ```no_run
+/// # use kube_client::Client;
+/// # use kube_operator::{Manager, ManagerOptions, Recording, shutdown_signal};
+/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let (recording, client) = Recording::start("operator.recording".as_ref(), client)?;
+/// let manager = Manager::new(client, ManagerOptions::default())?;
+/// manager.run(shutdown_signal()).await?;
+/// recording.finish()?;
+/// # Ok(()) }
+/// ```
+///
+/// # Contents
+/// The file contains the methods and URLs of requests, and never their headers and bodies. It contains the bodies of
+/// responses. Placeholders replace the values of Secrets, of tokens, and of kinds that
+/// [`mark_sensitive`](kube_informer::mark_sensitive) marks. In other objects, they replace the same values of at least 8
+/// characters, and texts of at least 4 characters that equal a value. Messages of error responses follow the rules of
+/// the logs of this crate. Only the owner can read the file.
+///
+/// Until [`finish`](Self::finish), the file has the suffix `.partial`. In a partial file, an object that arrived before a
+/// Secret can still contain a copy of its values.
+///
+/// # Limits
+/// The recording ends at 256 MiB, and after an error of the disk. The program continues, and
+/// [`finish`](Self::finish) returns the error. Bodies that are not JSON are not recorded. Writes to the file are
+/// buffered and block the thread shortly.
+#[derive(Clone)]
+pub struct Recording(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    /// The file until `finish`.
+    partial: PathBuf,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    writer: FrameWriter<BufWriter<File>>,
+    redactor: Redactor,
+    requests: u64,
+    left: usize,
+    error: Option<io::Error>,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Recording").field(&self.0.path).finish()
+    }
+}
+
+impl Recording {
+    /// Creates the file with the suffix `.partial`, and returns a client whose responses are recorded.
+    ///
+    /// # Errors
+    /// Returns [`RecordingError::Io`] if the file cannot be created.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime, like `Client::new`.
+    pub fn start(path: &Path, client: Client) -> Result<(Self, Client), RecordingError> {
+        let failed = |source| RecordingError::Io { path: path.to_owned(), source };
+        let partial = with_suffix(path, ".partial");
+        let writer = create(&partial).map_err(failed)?;
+        let redactor = Redactor::default();
+        let state = State { writer, redactor, requests: 0, left: MAX_FILE_BYTES, error: None };
+        let (path, started, state) = (path.to_owned(), Instant::now(), Mutex::new(state));
+        let recording = Self(Arc::new(Shared { path, partial, started, state }));
+        let client = recording.record(client);
+        Ok((recording, client))
+    }
+
+    /// Ends the recording, and writes the file. Later responses are not recorded.
+    ///
+    /// A value of a Secret can also be part of an object that the program received before the Secret. This method
+    /// therefore reads all entries again, and replaces the values in all of them.
+    ///
+    /// # Errors
+    /// Returns [`RecordingError::Io`] if this or an earlier write failed. The file does not exist then.
+    pub fn finish(&self) -> Result<(), RecordingError> {
+        let mut state = self.0.state.lock();
+        let ended = io::Error::other("the recording has already ended");
+        let result = match state.error.replace(ended) {
+            Some(error) => Err(error),
+            None => state.rewrite(&self.0.path, &self.0.partial),
+        };
+        result.map_err(|source| RecordingError::Io { path: self.0.path.clone(), source })
+    }
+
+    fn record(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let recording = self.clone();
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let (client, recording) = (client.clone(), recording.clone());
+            async move {
+                let (number, resource) = recording.begin(&request);
+                let is_watch = request
+                    .uri()
+                    .query()
+                    .unwrap_or_default()
+                    .split('&')
+                    .any(|part| part.starts_with("watch="));
+                match client.send(request).await {
+                    Ok(response) => Ok(recording.respond(response, number, resource, is_watch)),
+                    Err(error) => {
+                        recording.add(|at| Entry::Broken { number, at });
+                        Err(BoxError::from(error))
+                    }
+                }
+            }
+        });
+        Client::new(send, namespace)
+    }
+
+    /// Records a request. Returns its number and its resource.
+    fn begin(&self, request: &Request<Body>) -> (u64, String) {
+        let number = {
+            let mut state = self.0.state.lock();
+            state.requests += 1;
+            state.requests
+        };
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        let method = request.method().as_str();
+        self.add(|_| Entry::Request { number, method: method.to_owned(), path: path.to_owned() });
+        (number, resource(request.uri().path()).to_owned())
+    }
+
+    fn respond(
+        &self,
+        response: Response<Body>,
+        number: u64,
+        resource: String,
+        is_watch: bool,
+    ) -> Response<Recorded> {
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let (status, content_type) = (response.status(), content_type.unwrap_or_default().to_owned());
+        self.add(|at| Entry::Response { number, at, status: status.as_u16(), content_type });
+        let is_watch = is_watch && status.is_success();
+        let recording = self.clone();
+        response.map(|body| Recorded { body, recording, number, resource, is_watch, bytes: Vec::new() })
+    }
+
+    fn add(&self, entry: impl FnOnce(u64) -> Entry) {
+        let at = u64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0.state.lock().add(&entry(at));
+    }
+
+    fn add_body(&self, number: u64, resource: &str, body: &[u8], end: &str) {
+        let at = u64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut state = self.0.state.lock();
+        if let Some(text) = state.redactor.redact(resource, body) {
+            state.add(&Entry::Chunk { number, at, text: text + end });
+        }
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Creates a file that only the owner can read. Another file with this name can have other permissions.
+fn create(path: &Path) -> io::Result<FrameWriter<BufWriter<File>>> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    FrameWriter::new(BufWriter::new(options.open(path)?), FORMAT_VERSION)
+}
+
+impl State {
+    /// Copies the entries of the partial file, and replaces all known values.
+    fn rewrite(&mut self, path: &Path, partial: &Path) -> io::Result<()> {
+        self.writer.flush()?;
+        let temporary = with_suffix(path, ".tmp");
+        let file = fs::read(partial)?;
+        let mut writer = create(&temporary)?;
+        for frame in FrameReader::new(&file, FORMAT_VERSION).map_err(io::Error::other)? {
+            let (tag, payload) = frame.map_err(io::Error::other)?;
+            let mut entry: Entry = serde_json::from_slice(payload)?;
+            if let Entry::Chunk { text, .. } = &mut entry
+                && let Some(redacted) = self.redactor.redact_again(text)
+            {
+                *text = redacted;
+            }
+            writer.write(tag, &serde_json::to_vec(&entry)?)?;
+        }
+        writer.flush()?;
+        fs::rename(&temporary, path)?;
+        fs::remove_file(partial)
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        if self.error.is_some() {
+            return;
+        }
+        let written = serde_json::to_vec(entry).map_err(io::Error::other).and_then(|payload| {
+            if payload.len() > self.left {
+                return Err(io::Error::new(io::ErrorKind::StorageFull, "the recording reached 256 MiB"));
+            }
+            self.writer.write(ENTRY, &payload)
+        });
+        match written {
+            Ok(written) => self.left = self.left.saturating_sub(written),
+            Err(error) => {
+                tracing::warn!(%error, "recording ends; the program continues");
+                self.error = Some(error);
+            }
+        }
+    }
+}
+
+/// Returns the plural name of the resource in a path.
+fn resource(path: &str) -> &str {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let skipped = if parts.next() == Some("apis") { 2 } else { 1 };
+    let mut rest = parts.skip(skipped);
+    match (rest.next(), rest.next(), rest.next()) {
+        (Some("namespaces"), Some(_), Some(resource)) => resource,
+        (resource, ..) => resource.unwrap_or_default(),
+    }
+}
+
+/// A body that is recorded while the program reads it.
+struct Recorded {
+    body: Body,
+    recording: Recording,
+    number: u64,
+    resource: String,
+    is_watch: bool,
+    /// The incomplete event of a watch, or the body so far.
+    bytes: Vec<u8>,
+}
+
+impl Recorded {
+    fn read(&mut self, data: &[u8]) {
+        if self.bytes.len() + data.len() > MAX_BODY_BYTES {
+            return self.bytes.clear();
+        }
+        self.bytes.extend_from_slice(data);
+        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n').filter(|_| self.is_watch) {
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            self.recording.add_body(self.number, &self.resource, &line, "\n");
+        }
+    }
+
+    fn end(&mut self, is_complete: bool) {
+        let (number, bytes) = (self.number, std::mem::take(&mut self.bytes));
+        if is_complete && !bytes.is_empty() {
+            self.recording.add_body(number, &self.resource, &bytes, "");
+        }
+        self.recording
+            .add(|at| if is_complete { Entry::End { number, at } } else { Entry::Broken { number, at } });
+    }
+}
+
+impl HttpBody for Recorded {
+    type Data = Bytes;
+    type Error = kube_client::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    self.read(data);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => self.end(false),
+            Poll::Ready(None) => self.end(true),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,174 @@
+//! Replaces the contents of sensitive objects by numbered placeholders.
+//!
+//! Equal values get equal placeholders, so a program that copies or compares values behaves as before.
+
+use std::collections::HashMap;
+
+use k8s_openapi::ByteString;
+use kube_client::core::Status;
+use kube_informer::{StatusText, is_sensitive, set_requested_kind};
+use serde_json::Value;
+
+/// Shorter values are replaced only where they are an entire string.
+const MIN_PART_CHARS: usize = 8;
+
+/// Shorter values are replaced only in sensitive objects. Otherwise, the value `1` would change most objects.
+const MIN_CHARS: usize = 4;
+
+/// The fields that identify an object.
+const IDENTITY: [&str; 9] = [
+    "apiVersion",
+    "creationTimestamp",
+    "generation",
+    "kind",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+];
+
+/// Remembers the values of a recording, so that they are also replaced in other objects.
+#[derive(Debug, Default)]
+pub(super) struct Redactor {
+    placeholders: HashMap<String, String>,
+}
+
+impl Redactor {
+    /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None` if
+    /// the body is not JSON.
+    pub(super) fn redact(&mut self, resource: &str, body: &[u8]) -> Option<String> {
+        let mut value: Value = serde_json::from_slice(body).ok()?;
+        self.redact_value(resource, &mut value);
+        Some(value.to_string())
+    }
+
+    /// Replaces known values in a body that was redacted before all values were known.
+    pub(super) fn redact_again(&self, text: &str) -> Option<String> {
+        let mut value: Value = serde_json::from_str(text).ok()?;
+        self.replace_known(&mut value);
+        let end = if text.ends_with('\n') { "\n" } else { "" };
+        Some(value.to_string() + end)
+    }
+
+    fn redact_value(&mut self, resource: &str, value: &mut Value) {
+        if value["kind"] == "Status" {
+            redact_status(resource, value);
+            return self.replace_known(value);
+        }
+        if let Some(object) = value.get_mut("object").filter(|object| object.is_object()) {
+            return self.redact_value(resource, object);
+        }
+        let kind = value["kind"].as_str().unwrap_or_default();
+        let is_secret =
+            is_sensitive(kind) || is_sensitive(kind.trim_end_matches("List")) || is_sensitive(resource);
+        match value.get_mut("items").and_then(Value::as_array_mut) {
+            Some(items) => items.iter_mut().for_each(|item| self.redact_object(item, is_secret)),
+            None => self.redact_object(value, is_secret),
+        }
+    }
+
+    fn redact_object(&mut self, object: &mut Value, is_secret: bool) {
+        let is_token = matches!(object["kind"].as_str(), Some("TokenReview" | "TokenRequest"));
+        for (name, part) in object.as_object_mut().into_iter().flatten() {
+            match name.as_str() {
+                "apiVersion" | "kind" | "type" | "immutable" => {}
+                "metadata" => {
+                    // kubectl stores a copy of the object in an annotation.
+                    if let Some(annotations) = part.get_mut("annotations").filter(|_| is_secret) {
+                        self.hide(annotations, false);
+                    }
+                    self.replace_known(part);
+                }
+                name if is_secret => self.hide(part, name == "data"),
+                _ if is_token => self.hide(part, false),
+                _ => self.replace_known(part),
+            }
+        }
+    }
+
+    /// Replaces each text by a placeholder.
+    fn hide(&mut self, value: &mut Value, is_base64: bool) {
+        match value {
+            Value::String(text) => *text = self.placeholder(text, is_base64),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item, is_base64)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.hide(field, is_base64)),
+            _ => {}
+        }
+    }
+
+    fn placeholder(&mut self, text: &str, is_base64: bool) -> String {
+        if text.is_empty() || self.placeholders.values().any(|known| known == text) {
+            return text.to_owned();
+        }
+        if let Some(known) = self.placeholders.get(text) {
+            return known.clone();
+        }
+        let plain = format!("redacted-{}", self.placeholders.len());
+        if !is_base64 {
+            self.placeholders.insert(base64(text.as_bytes()), base64(plain.as_bytes()));
+            self.placeholders.insert(text.to_owned(), plain.clone());
+            return plain;
+        }
+        let encoded = base64(plain.as_bytes());
+        self.placeholders.insert(text.to_owned(), encoded.clone());
+        if let Some(decoded) = from_base64(text).and_then(|bytes| String::from_utf8(bytes).ok()) {
+            self.placeholders.insert(decoded, plain);
+        }
+        encoded
+    }
+
+    /// Replaces known values in an object that is not sensitive.
+    fn replace_known(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(placeholder) = self.placeholders.get(text).filter(|_| text.len() >= MIN_CHARS) {
+                    placeholder.clone_into(text);
+                    return;
+                }
+                let mut parts: Vec<_> = self
+                    .placeholders
+                    .iter()
+                    .filter(|(known, _)| known.len() >= MIN_PART_CHARS && text.contains(*known))
+                    .collect();
+                parts.sort_by_key(|(known, _)| std::cmp::Reverse(known.len()));
+                for (known, placeholder) in parts {
+                    *text = text.replace(known, placeholder);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_known(item)),
+            Value::Object(fields) => {
+                let fields = fields.iter_mut().filter(|(name, _)| !IDENTITY.contains(&&***name));
+                fields.for_each(|(_, field)| self.replace_known(field));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Replaces the message of an error response, which may contain parts of an object.
+fn redact_status(resource: &str, value: &mut Value) {
+    let Ok(mut status) = serde_json::from_value::<Status>(value.clone()) else {
+        *value = serde_json::json!({"kind": "Status", "apiVersion": "v1", "code": value["code"]});
+        return;
+    };
+    if !resource.is_empty() {
+        set_requested_kind(&mut status, resource);
+    }
+    let text = StatusText(&status);
+    if !text.is_complete() {
+        value["message"] = text.to_string().into();
+        if let Some(details) = value["details"].as_object_mut() {
+            details.remove("causes");
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let encoded = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
+    encoded.as_str().unwrap_or_default().to_owned()
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    Some(serde_json::from_value::<ByteString>(text.into()).ok()?.0)
+}
