@@ -20,7 +20,7 @@ use tokio::{
 };
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The value of a Secret, as text and in base64. Another object contains a copy.
+/// The value of a Secret, as text and in base64. A ConfigMap contains a copy of this value.
 const SECRET: [&str; 2] = ["hunter2-hunter2", "aHVudGVyMi1odW50ZXIy"];
 
 /// Collects the log of a thread.
@@ -91,7 +91,7 @@ async fn record(path: &Path) {
     });
     server.create(&site).unwrap();
     sleep(Duration::from_secs(1)).await;
-    // The request for the status is on its way. It contains the resourceVersion before this write.
+    // The server has not executed the request for the status yet. This request contains the resourceVersion before this write.
     server.patch::<Website>(None, "web", &json!({"spec": {"html": "new"}})).unwrap();
     sleep(Duration::from_secs(10)).await;
     assert_eq!(server.faults().pending(), 0);
@@ -135,7 +135,7 @@ fn recorded_conflict_is_replayed_100_times_from_a_file_without_secrets() {
 }
 
 #[test]
-fn recording_of_another_version_is_refused_with_one_message() {
+fn recording_of_another_version_is_rejected_with_one_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("website.recording");
     run(|| record(&path));

@@ -11,7 +11,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 /// The pages, and tests that see the items of a page's first block of items.
-const PAGES: [(&str, &str, Option<&str>); 12] = [
+const PAGES: [(&str, &str, Option<&str>); 13] = [
     ("readme", "README.md", None),
     ("guide", "docs/guide.md", None),
     ("operator", "docs/operator.md", Some("operator_permissions.rs")),
@@ -21,6 +21,7 @@ const PAGES: [(&str, &str, Option<&str>); 12] = [
     ("testserver", "docs/testserver.md", None),
     ("faults", "docs/faults.md", None),
     ("chaos", "docs/chaos.md", None),
+    ("replay", "docs/replay.md", None),
     ("warm_restarts", "docs/warm-restarts.md", None),
     ("shards", "docs/shards.md", None),
     ("webhooks", "docs/webhooks.md", None),

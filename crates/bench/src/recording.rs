@@ -5,14 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
+use kube_informer::{FrameReader, FrameWriter};
 use serde::{Deserialize, Serialize};
 
 use crate::pods::NOT_SENT;
 use crate::wire::{Change, Object, Stamp, Wire};
 
 /// The version of the file format, which is part of the folder name.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The tag of the frame of an object.
+const OBJECT: u8 = 1;
 /// The file with the manifest. It is written last.
 const MANIFEST: &str = "manifest.json";
 
@@ -76,16 +79,14 @@ fn name(wire: Wire, what: &str) -> String {
     format!("{what}.{wire}")
 }
 
-/// Joins objects to a file: for each object its length in four bytes, and its bytes with a raised
+/// Joins objects to a recording with a frame for each object. The frame contains its bytes with a raised
 /// resourceVersion.
 fn joined(wire: Wire, objects: &[Object]) -> Result<Vec<u8>> {
-    let mut file = Vec::new();
+    let mut file = FrameWriter::new(Vec::new(), FORMAT)?;
     for object in objects {
-        let bytes = object.raised(wire)?;
-        file.extend(u32::try_from(bytes.len())?.to_le_bytes());
-        file.extend(bytes);
+        file.write(OBJECT, &object.raised(wire)?)?;
     }
-    Ok(file)
+    Ok(file.into_inner())
 }
 
 impl Recording {
@@ -170,16 +171,14 @@ impl Written {
 fn read(folder: &Path, wire: Wire, what: &str) -> Result<Vec<Object>> {
     let path = folder.join(name(wire, what));
     let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    cut(file.into(), wire).with_context(|| format!("{} is damaged", path.display()))
+    cut(&file.into(), wire).with_context(|| format!("{} is damaged", path.display()))
 }
 
-fn cut(mut file: Bytes, wire: Wire) -> Result<Vec<Object>> {
+fn cut(file: &Bytes, wire: Wire) -> Result<Vec<Object>> {
     let mut objects = Vec::new();
-    while !file.is_empty() {
-        ensure!(file.len() >= 4, "the file is truncated");
-        let length = file.get_u32_le() as usize;
-        ensure!(file.len() >= length, "the file is truncated");
-        let object = Object::new(wire, file.split_to(length))?;
+    for frame in FrameReader::new(file, FORMAT)? {
+        let (_, bytes) = frame?;
+        let object = Object::new(wire, file.slice_ref(bytes))?;
         ensure!(object.is_raised(), "a resourceVersion has too few digits");
         objects.push(object);
     }

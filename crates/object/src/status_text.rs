@@ -176,8 +176,8 @@ impl StatusText<'_> {
     }
 }
 
-/// Returns whether objects of this kind, or of this plural name of a resource, have contents that no log may contain:
-/// Secrets, and the kinds of [`mark_sensitive`].
+/// Returns whether objects of this kind, or of this plural name of a resource, have contents that no log may
+/// contain: Secrets, and the kinds of [`mark_sensitive`].
 pub fn is_sensitive(kind: &str) -> bool {
     let kind = kind.to_lowercase();
     matches!(kind.as_str(), "secret" | "secrets")

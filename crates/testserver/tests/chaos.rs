@@ -63,7 +63,7 @@ fn correct_operator_passes_all_seeds() {
 }
 
 #[test]
-fn operator_that_remembers_only_in_memory_is_found() {
+fn operator_that_remembers_only_in_memory_is_reported() {
     let forgetful = maps(0).operator(|service| async move {
         let maps: Api<ConfigMap> = Api::default_namespaced(Client::new(service, "default"));
         let mut is_made = false;
@@ -93,7 +93,7 @@ impl Drop for Alive {
 }
 
 #[test]
-fn kill_ends_all_tasks_of_the_operator() {
+fn kill_stops_all_tasks_of_the_operator() {
     let alive = Arc::new(AtomicUsize::new(0));
     let (counter, most) = (Arc::clone(&alive), Arc::new(AtomicUsize::new(0)));
     let max = Arc::clone(&most);
@@ -114,7 +114,7 @@ fn kill_ends_all_tasks_of_the_operator() {
 
 #[test]
 fn statement_that_always_holds_is_checked_after_each_write() {
-    let test = maps(2).operator(run).always("nothing is made", |server| {
+    let test = maps(2).operator(run).always("no map is made", |server| {
         if has(server, "made") { Err("it is made".to_owned()) } else { Ok(()) }
     });
     let failure = test.run().unwrap_err();
@@ -126,7 +126,7 @@ fn statement_that_always_holds_is_checked_after_each_write() {
 }
 
 #[test]
-fn operator_without_rest_ends_or_panic_is_reported() {
+fn operator_that_never_rests_or_panics_is_reported() {
     let restless = maps(0).steps(0).operator(|service| async move {
         let maps: Api<ConfigMap> = Api::default_namespaced(Client::new(service, "default"));
         for number in 0.. {
@@ -144,7 +144,7 @@ fn operator_without_rest_ends_or_panic_is_reported() {
 
 #[test]
 fn timestamps_continue_across_processes() {
-    let test = maps(3).operator(run).always("time does not go back", |server| {
+    let test = maps(3).operator(run).always("timestamps increase", |server| {
         let mut maps = server.list_untyped("v1", "ConfigMap", Some("default")).unwrap();
         let number =
             |map: &Value| map["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();

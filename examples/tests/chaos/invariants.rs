@@ -1,4 +1,4 @@
-//! The invariants of the Website operator. They state what its users can rely on, and know nothing about its code.
+//! The invariants of the Website operator. Users of the operator rely on these statements.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ pub(crate) fn add(chaos: Chaos) -> Chaos {
         .always("a new report describes the page of its generation", move |server| {
             reports_describe_pages(server, &mut generations.lock().unwrap_or_else(PoisonError::into_inner))
         })
-        .invariant("a site has its children, unless a name is taken", sites_have_children)
+        .invariant("a site without a name conflict has its children", sites_have_children)
         .invariant("each child belongs to a site", children_have_sites)
         .invariant("a site with children is in the directory", sites_are_listed)
         .invariant("a status describes the latest generation", statuses_are_current)
@@ -66,7 +66,8 @@ fn directory_lists_only_sites(server: &Server) -> Result<(), String> {
     check(unknown.is_empty(), || format!("no site has the entries {unknown:?}"))
 }
 
-/// Checks each status that reports another generation than before. `reported` contains the last generations by uid.
+/// Checks each status that reports another generation than before. `reported` contains the last generations
+/// by uid.
 fn reports_describe_pages(server: &Server, reported: &mut BTreeMap<String, i64>) -> Result<(), String> {
     for site in &list(server, SITE) {
         let Some(generation) = site["status"]["observedGeneration"].as_i64() else { continue };

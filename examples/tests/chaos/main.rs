@@ -14,7 +14,7 @@ use kube_informer_examples::website::{OperatorOptions, Website, operator};
 use kube_testserver::{Chaos, ChaosFailure, ChaosReport, Hazard, chaos};
 use serde_json::json;
 
-/// The number of seeds, unless `CHAOS_SEEDS` contains another one.
+/// The number of seeds, unless `CHAOS_SEEDS` contains a number.
 const SEEDS: u64 = 400;
 
 const SITE: (&str, &str) = ("examples.kube-informer.dev/v1", "Website");
@@ -38,13 +38,13 @@ fn websites(seed: u64) -> Chaos {
     invariants::add(chaos)
 }
 
-/// Returns a test of the example as it is.
+/// Returns a test of the unchanged example.
 fn example(seed: u64) -> Chaos {
     websites(seed).operator(|service| async move {
         let identity = Some(format!("process-{}", service.process()));
         let options = OperatorOptions { namespace: "default".to_owned(), identity, address: None };
         let manager = operator(Client::new(service, "default"), options).unwrap();
-        // Without its lease, the process ends, and another process starts.
+        // Without its lease, the process stops, and another process starts.
         let _ = manager.run(std::future::pending()).await;
     })
 }
@@ -95,27 +95,27 @@ fn check_found(bug: Bug) {
 }
 
 #[test]
-fn forgotten_owner_reference_is_found() {
+fn forgotten_owner_reference_is_reported() {
     check_found(Bug::ForgottenOwnerReference);
 }
 
 #[test]
-fn write_after_cleanup_is_found() {
+fn write_after_cleanup_is_reported() {
     check_found(Bug::WriteAfterCleanup);
 }
 
 #[test]
-fn non_idempotent_create_is_found() {
+fn non_idempotent_create_is_reported() {
     check_found(Bug::NonIdempotentCreate);
 }
 
 #[test]
-fn lost_requeue_is_found() {
+fn lost_requeue_is_reported() {
     check_found(Bug::LostRequeue);
 }
 
 #[test]
-fn status_from_a_stale_object_is_found() {
+fn status_from_a_stale_object_is_reported() {
     check_found(Bug::StaleStatus);
 }
 

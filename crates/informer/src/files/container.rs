@@ -10,8 +10,8 @@ const MAGIC: [u8; 8] = *b"KINFRECD";
 /// The name of the file in errors.
 const KIND: &str = "recording";
 
-/// Writes a recording: frames with a tag, a length and a checksum. Checkpoints and snapshots consist of the same
-/// frames.
+/// Writes a recording: frames with a tag, a length and a checksum. Checkpoints and snapshots consist of the
+/// same frames.
 ///
 /// ```
 /// use kube_informer::{FrameError, FrameReader, FrameWriter};
@@ -69,7 +69,7 @@ impl<W: Write> FrameWriter<W> {
     }
 }
 
-/// Reads the frames of a recording. After an error, the iterator ends.
+/// Reads the frames of a recording. After an error, the iterator returns no further frames.
 ///
 /// A program that is killed can leave a partial last frame, which is an error of the kind
 /// [`FrameError::Truncated`](crate::FrameError::Truncated).

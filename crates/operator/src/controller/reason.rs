@@ -139,9 +139,8 @@ struct Pending<Q> {
 
 /// The times that a key waited before its reconcile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct Waits {
-    /// The time from the first reason to the start of the reconcile, without `cache`. It contains delays.
+    /// The time from the first reason to the start of the reconcile, without `cache`, and with delays.
     pub(crate) queue: Duration,
     /// The time until the cache contained the earlier writes of this process.
     pub(crate) cache: Duration,

@@ -28,11 +28,12 @@ pub struct ManagerOptions {
     /// [`probe_address`](Self::probe_address) always use plain HTTP without authorization.
     #[cfg(feature = "tls")]
     pub secure_serving: Option<SecureServing>,
-    /// Whether the page `/debug/why` shows which fields of an object changed before a reconcile, and which field
-    /// manager wrote last. The default is `false`.
+    /// Whether the page `/debug/why` shows which fields of an object changed before a reconcile, and which
+    /// field manager wrote last. The default is `false`.
     ///
-    /// The informers of [`Manager::new`](crate::Manager::new) then parse each received object twice. The manager
-    /// stores up to 64 hashes of fields for each of up to 4,096 objects, at most about 16 MB, and no values.
+    /// The informers of [`Manager::new`](crate::Manager::new) then parse each received object twice. The
+    /// manager stores up to 64 hashes of fields for each of up to 4,096 objects, at most about 16 MB, and no
+    /// values.
     pub explain_changes: bool,
     /// The election that decides which process is the leader. The default is `None`: every process acts
     /// as the leader.

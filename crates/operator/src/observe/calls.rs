@@ -22,8 +22,8 @@ pub(crate) struct VerbCalls {
 
 /// Measures the requests of one reconcile. A clone measures the same reconcile.
 ///
-/// The requests of spawned tasks do not count. If a reconcile sends requests concurrently, the sum of their times
-/// can exceed the time of the reconcile.
+/// The requests of spawned tasks do not count. If a reconcile sends requests concurrently, the sum of their
+/// times can exceed the time of the reconcile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ApiCalls(Arc<Mutex<[VerbCalls; VERBS.len()]>>);
 

@@ -1,7 +1,7 @@
 //! `ChangeLog`: the changed fields and the field manager of the latest change of each object.
 //!
-//! It reads the responses of lists and watches while the informers read them. It stores hashes of fields, and never
-//! their values.
+//! It reads the responses of lists and watches while the informers read them. It stores hashes of fields, and
+//! never their values.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -197,8 +197,8 @@ fn managers(meta: &Value, hasher: &RandomState) -> Vec<Manager> {
     entries.map(manager).collect()
 }
 
-/// Returns the manager that wrote last: of the changed entries, the one with the latest time. Times are whole seconds, so
-/// the entry that grew most decides: a manager that sets a field takes it from other managers.
+/// Returns the manager of the changed entry with the latest time. Times are whole
+/// seconds, so the entry that grew most decides: a manager that sets a field takes it from other managers.
 fn writer(old: &[Manager], new: &[Manager]) -> Option<String> {
     let growth = |manager: &Manager| {
         let before = old.iter().find(|old| (&old.name, &old.part) == (&manager.name, &manager.part));

@@ -11,7 +11,7 @@ pub(super) enum Entry {
     Response { number: u64, at: u64, status: u16, content_type: String },
     /// The program received a part of a response: an event of a watch, or an entire body.
     Chunk { number: u64, at: u64, text: String },
-    /// The response ended.
+    /// The response is complete.
     End { number: u64, at: u64 },
     /// The connection broke before the response, or within it.
     Broken { number: u64, at: u64 },

@@ -1,4 +1,4 @@
-//! `Replay`: answers the requests of a program from a recording.
+//! `Replay`: responds to the requests of a program from a recording.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,14 +26,14 @@ use super::{
 
 /// Replays a [`Recording`](super::Recording) in a test. A clone shares the replay.
 ///
-/// The client of the replay answers each request with the recorded response to the same request. Inputs arrive in
-/// their recorded order, and at their recorded times in tokio's time. With a paused clock, a replay takes no real
-/// time, and each replay of the same program receives the same inputs. The times are whole milliseconds, and no two
-/// inputs have the same time.
+/// The client of the replay returns the recorded response to each request. Inputs
+/// arrive in their recorded order, and at their recorded times in tokio's time. With a paused clock, a replay
+/// takes no real time, and each replay of the same program receives the same inputs. The times are
+/// milliseconds, and no two inputs have the same time.
 ///
-/// Requests are equal if their methods and URLs are equal, without `timeoutSeconds` and the names of Events. Replay the
-/// code that was recorded, with the same identity in an election. A program that depends on the wall clock can send
-/// other requests. [`divergences`](Self::divergences) lists them.
+/// Requests are equal if their methods and URLs are equal, without `timeoutSeconds` and the names of Events.
+/// Replay the code that was recorded, with the same identity in an election. A program that depends on the
+/// wall clock can send other requests. [`divergences`](Self::divergences) lists them.
 #[derive(Clone)]
 pub struct Replay(Arc<Shared>);
 
@@ -83,7 +83,7 @@ impl Drop for Running {
 impl Running {
     async fn release(&self, input: Input) {
         if !self.shared.timeline.release(input).await {
-            let text = format!("no request led to the input before number {}", input.position + 1);
+            let text = format!("no request received the input before number {}", input.position + 1);
             self.shared.state.lock().divergences.push(text);
         }
     }
@@ -96,7 +96,7 @@ impl Running {
             return Some(Ok(Frame::data(data)));
         }
         let Some((input, is_broken)) = self.exchange.end else {
-            // The recording ends before this response.
+            // The recording does not contain this response.
             return std::future::pending().await;
         };
         self.release(input).await;
@@ -115,8 +115,8 @@ impl Replay {
     /// Reads a recording. An incomplete last entry, which a killed program leaves, is ignored.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if the file cannot be read. Returns [`RecordingError::Unusable`] if it is not a
-    /// recording of this version, or if it is damaged.
+    /// Returns [`RecordingError::Io`] if the file cannot be read. Returns [`RecordingError::Unusable`] if it
+    /// is not a recording of this version, or if it is damaged.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = fs::read(path).map_err(|source| RecordingError::Io { path: path.to_owned(), source })?;
         let read = read_exchanges(&file);
@@ -130,7 +130,7 @@ impl Replay {
         Ok(Self(Arc::new(Shared { inputs, timeline, state })))
     }
 
-    /// Returns a client that answers from the recording.
+    /// Returns a client that receives the recorded responses.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -143,8 +143,8 @@ impl Replay {
         Client::new(send, "default")
     }
 
-    /// Waits until the program has received all inputs. If it never requests an input, this waits up to ten minutes of
-    /// tokio's time for each such input.
+    /// Waits until the program has received all inputs. If it never requests an input, this waits up to ten
+    /// minutes of tokio's time for each such input.
     ///
     /// # Cancel safety
     /// The future does not change any state.
@@ -157,8 +157,8 @@ impl Replay {
         self.0.state.lock().sent.clone()
     }
 
-    /// Returns the differences between the requests of the program and the recording. Empty if the program behaves as
-    /// in the recording.
+    /// Returns the differences between the requests of the program and the recording. Empty if the program
+    /// behaves as in the recording.
     pub fn divergences(&self) -> Vec<String> {
         self.0.state.lock().divergences.clone()
     }
@@ -195,7 +195,8 @@ impl Shared {
     }
 }
 
-/// Returns the exchanges in the order of their requests, with their methods and URLs, and the number of inputs.
+/// Returns the exchanges in the order of their requests, with their methods and URLs, and the number of
+/// inputs.
 fn read_exchanges(file: &[u8]) -> Result<(Vec<(String, Exchange)>, usize), FrameError> {
     let mut exchanges = BTreeMap::<u64, (String, Exchange)>::new();
     let (mut inputs, mut last, mut first) = (0, Duration::ZERO, None);

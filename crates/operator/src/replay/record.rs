@@ -26,11 +26,12 @@ const MAX_FILE_BYTES: usize = 256 << 20;
 /// The maximum size of one body, or of one event of a watch, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// Records the inputs of a program: the responses to its requests, the events of its watches, and their times.
+/// Records the inputs of a program: the responses to its requests, the events of its watches, and their
+/// times.
 ///
 /// All requests of the program must use the client of the recording, before other layers. Pass it to
-/// [`Manager::new`](crate::Manager::new), or to the controllers of kube-runtime. [`Replay`](super::Replay) replays
-/// the file in a test.
+/// [`Manager::new`](crate::Manager::new), or to the controllers of kube-runtime. [`Replay`](super::Replay)
+/// replays the file in a test.
 ///
 /// ```no_run
 /// # use kube_client::Client;
@@ -44,19 +45,19 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// ```
 ///
 /// # Contents
-/// The file contains the methods and URLs of requests, and never their headers and bodies. It contains the bodies of
-/// responses. Placeholders replace the values of Secrets, of tokens, and of kinds that
-/// [`mark_sensitive`](kube_informer::mark_sensitive) marks. In other objects, they replace the same values of at least 8
-/// characters, and texts of at least 4 characters that equal a value. Messages of error responses follow the rules of
-/// the logs of this crate. Only the owner can read the file.
+/// The file contains the methods and URLs of requests, and never their headers and bodies. The file also
+/// contains the bodies of responses. Placeholders replace the values of Secrets and tokens, and the values of
+/// kinds that [`mark_sensitive`](kube_informer::mark_sensitive) marks. In other objects, they replace the
+/// same values of at least 8 characters, and texts of at least 4 characters that equal a value. Messages of
+/// error responses follow the rules of the logs of this crate. Only the owner can read the file.
 ///
-/// Until [`finish`](Self::finish), the file has the suffix `.partial`. In a partial file, an object that arrived before a
-/// Secret can still contain a copy of its values.
+/// Until [`finish`](Self::finish), the file has the suffix `.partial`. In a partial file, an object that
+/// arrived before a Secret can still contain a copy of its values.
 ///
 /// # Limits
-/// The recording ends at 256 MiB, and after an error of the disk. The program continues, and
-/// [`finish`](Self::finish) returns the error. Bodies that are not JSON are not recorded. Writes to the file are
-/// buffered and block the thread shortly.
+/// The recording stops at 256 MiB, and after an error of the disk. The program continues, and
+/// [`finish`](Self::finish) returns the error. Bodies that are not JSON are not recorded. Writes to the file
+/// are buffered and block the thread shortly.
 #[derive(Clone)]
 pub struct Recording(Arc<Shared>);
 
@@ -102,16 +103,16 @@ impl Recording {
         Ok((recording, client))
     }
 
-    /// Ends the recording, and writes the file. Later responses are not recorded.
+    /// Stops the recording, and writes the file. Later responses are not recorded.
     ///
-    /// A value of a Secret can also be part of an object that the program received before the Secret. This method
-    /// therefore reads all entries again, and replaces the values in all of them.
+    /// A value of a Secret can also be part of an object that the program received before the Secret. This
+    /// method therefore reads all entries again, and replaces the values in each entry.
     ///
     /// # Errors
     /// Returns [`RecordingError::Io`] if this or an earlier write failed. The file does not exist then.
     pub fn finish(&self) -> Result<(), RecordingError> {
         let mut state = self.0.state.lock();
-        let ended = io::Error::other("the recording has already ended");
+        let ended = io::Error::other("the recording is already complete");
         let result = match state.error.replace(ended) {
             Some(error) => Err(error),
             None => state.rewrite(&self.0.path, &self.0.partial),
@@ -240,7 +241,7 @@ impl State {
         match written {
             Ok(written) => self.left = self.left.saturating_sub(written),
             Err(error) => {
-                tracing::warn!(%error, "recording ends; the program continues");
+                tracing::warn!(%error, "recording stopped; the program continues");
                 self.error = Some(error);
             }
         }

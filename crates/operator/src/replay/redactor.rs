@@ -9,10 +9,11 @@ use kube_client::core::Status;
 use kube_informer::{StatusText, is_sensitive, set_requested_kind};
 use serde_json::Value;
 
-/// Shorter values are replaced only where they are an entire string.
+/// The redactor replaces shorter values only if they equal an entire string.
 const MIN_PART_CHARS: usize = 8;
 
-/// Shorter values are replaced only in sensitive objects. Otherwise, the value `1` would change most objects.
+/// The redactor replaces shorter values only in sensitive objects. Otherwise, the value `1` would change most
+/// objects.
 const MIN_CHARS: usize = 4;
 
 /// The fields that identify an object.
@@ -28,15 +29,15 @@ const IDENTITY: [&str; 9] = [
     "uid",
 ];
 
-/// Remembers the values of a recording, so that they are also replaced in other objects.
+/// Stores the values of a recording, to replace them also in other objects.
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
     placeholders: HashMap<String, String>,
 }
 
 impl Redactor {
-    /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None` if
-    /// the body is not JSON.
+    /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None`
+    /// if the body is not JSON.
     pub(super) fn redact(&mut self, resource: &str, body: &[u8]) -> Option<String> {
         let mut value: Value = serde_json::from_slice(body).ok()?;
         self.redact_value(resource, &mut value);

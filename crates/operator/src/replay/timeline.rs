@@ -11,12 +11,12 @@ use tokio::{
 /// The maximum time that an input waits for earlier inputs, which the program did not request.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// An input: a response, a part of a response, or its end.
+/// An input: the head, a part or the completion of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Input {
     /// The position in the order of all inputs.
     pub(super) position: usize,
-    /// The time since the start. Different inputs have different times of whole milliseconds.
+    /// The time since the start. No two inputs have the same time, in milliseconds.
     pub(super) due: Duration,
 }
 
@@ -45,8 +45,8 @@ impl State {
 }
 
 impl Timeline {
-    /// Waits until this input is due, and all earlier inputs were released. Returns false if an earlier input was
-    /// never requested.
+    /// Waits until this input is due, and all earlier inputs were released. Returns false if an earlier input
+    /// was never requested.
     ///
     /// # Cancel safety
     /// If the future is dropped, the input is not released. The caller must skip it.
@@ -55,7 +55,7 @@ impl Timeline {
         sleep_until(start + input.due).await;
         let turn = async {
             loop {
-                // Created before the check, so that a change after the check completes it.
+                // Created before the check. A change after the check then completes this future.
                 let changed = self.changed.notified();
                 if self.state.lock().next >= input.position {
                     return;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{pages::get_until, *};
 
 #[tokio::test]
-async fn why_shows_changed_fields_manager_and_time_but_no_values() {
+async fn page_why_contains_changed_fields_and_no_values() {
     let mut world = World::new(ManagerOptions {
         bind_address: Some(([127, 0, 0, 1], 0).into()),
         explain_changes: true,
@@ -60,7 +60,7 @@ async fn why_shows_changed_fields_manager_and_time_but_no_values() {
 }
 
 #[tokio::test]
-async fn why_without_explain_changes_shows_only_the_time() {
+async fn page_why_without_explain_changes_contains_the_time() {
     let mut world = World::new(ManagerOptions {
         bind_address: Some(([127, 0, 0, 1], 0).into()),
         ..ManagerOptions::default()

@@ -24,8 +24,8 @@ pub enum Hazard {
     FailedRequest,
     /// The server executes a request, and the connection breaks before the response.
     LostResponse,
-    /// Watches, and lists at resourceVersion 0, return a state that is some writes old. This lasts until the
-    /// next process starts twice, or until all faults end.
+    /// Watches, and lists at resourceVersion 0, return a state that is some writes old. The cache is stale
+    /// until all faults stop.
     StaleCache,
 }
 
@@ -80,9 +80,9 @@ impl Action {
 /// An action that waits for a request.
 #[derive(Clone, Debug)]
 pub(super) struct Armed {
-    /// The number of requests that still come before.
+    /// The number of earlier requests that the action skips.
     pub skip: u64,
-    /// Whether requests for Leases count. An idle leader sends only such requests.
+    /// True if the action also counts requests for Leases. An idle leader sends only such requests.
     pub counts_leases: bool,
     pub action: Action,
 }

@@ -23,13 +23,17 @@ use crate::server::builder::ServerBuilder;
 
 type Operator = Arc<dyn Fn(ChaosService) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
 
+type Check = Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>;
+
+type Step = Arc<dyn Fn(&Server, &mut fastrand::Rng) + Send + Sync>;
+
 /// Checks one statement about the objects of a server.
 #[derive(Clone)]
 struct Invariant {
     name: String,
     /// True if the statement holds after each write, and not only while the cluster is quiet.
     always: bool,
-    check: Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>,
+    check: Check,
 }
 
 /// Returns a chaos test with this seed. Complete it with the methods of [`Chaos`].
@@ -71,8 +75,8 @@ pub fn chaos(seed: u64) -> Chaos {
 
 /// Runs an operator while a seed selects kills, faults and the actions of users.
 ///
-/// The operator runs as one *process* after the other, in separate runtimes of tokio on one thread. The
-/// clock of each runtime is paused, so hours take no real time. A kill drops the runtime, which ends each task
+/// The operator runs as one *process* after the other, in separate runtimes of tokio on one thread. The clock
+/// of each runtime is paused, so hours take no real time. A kill drops the runtime, which stops each task
 /// that the operator has spawned, at any await. The next process starts with empty memory. All processes use
 /// the same [`Server`].
 ///
@@ -82,15 +86,15 @@ pub fn chaos(seed: u64) -> Chaos {
 /// 2. [`Chaos::step`] changes objects like a user, several times. Between the steps, and in the middle of the
 ///    requests of the operator, the test injects a [`Hazard`]. The statements of [`Chaos::always`] are checked
 ///    after each write.
-/// 3. All faults end. When the cluster is quiet, the statements of [`Chaos::invariant`] are checked.
+/// 3. All faults stop. When the cluster is quiet, the statements of [`Chaos::invariant`] are checked.
 ///
 /// Equal seeds select equal schedules. tokio selects randomly between branches of its `select!` without
 /// `biased`, and so does a map with random hash keys. An operator that depends on such an order can behave
 /// differently if the test is repeated.
 ///
 /// # Limits
-/// Only one process runs at a time. A kill waits for closures of `spawn_blocking`, and does not end threads or
-/// change global variables. `Drop` implementations run, but cannot await. An operator that reads the wall
+/// Only one process runs at a time. A kill waits for closures of `spawn_blocking`, and does not end threads
+/// or change global variables. `Drop` implementations run, but cannot await. An operator that reads the wall
 /// clock gets the real time.
 #[derive(Clone)]
 #[must_use = "a chaos test does nothing until it runs"]
@@ -101,7 +105,7 @@ pub struct Chaos {
     hazards: Vec<Hazard>,
     server: Arc<dyn Fn(ServerBuilder) -> ServerBuilder + Send + Sync>,
     setup: Arc<dyn Fn(&Server) + Send + Sync>,
-    step: Arc<dyn Fn(&Server, &mut fastrand::Rng) + Send + Sync>,
+    step: Step,
     operator: Option<Operator>,
     invariants: Vec<Invariant>,
 }
@@ -130,8 +134,8 @@ impl Chaos {
 
     /// Sets the function that starts the operator. It is called once for each process.
     ///
-    /// All requests of the operator must use the [`ChaosService`]. If the future ends, the process has ended,
-    /// and the next process starts one second later.
+    /// All requests of the operator must use the [`ChaosService`]. If the future completes, the process has
+    /// stopped, and the next process starts one second later.
     pub fn operator<F>(mut self, operator: impl Fn(ChaosService) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -156,7 +160,7 @@ impl Chaos {
         self
     }
 
-    /// Adds a statement that must hold while the cluster is quiet, after all faults have ended.
+    /// Adds a statement that must hold while the cluster is quiet, after all faults have stopped.
     ///
     /// `check` returns a description of the violation.
     pub fn invariant(
@@ -167,7 +171,8 @@ impl Chaos {
         self.check(name, false, check)
     }
 
-    /// Adds a statement that must hold after each write and after each step, and also while the cluster is quiet.
+    /// Adds a statement that must hold after each write and after each step, and also while the cluster is
+    /// quiet.
     pub fn always(
         self,
         name: &str,
@@ -188,8 +193,8 @@ impl Chaos {
 
     /// Sets the time without a write after which the cluster is quiet. Default: two minutes.
     ///
-    /// It must be longer than the longest backoff and the longest delay of a requeue of the operator. Writes of
-    /// Leases and Events do not count.
+    /// It must be longer than the longest backoff and the longest delay of a requeue of the operator. Writes
+    /// of Leases and Events do not count.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.quiet = quiet;
         self
@@ -201,11 +206,11 @@ impl Chaos {
         self
     }
 
-    /// Runs the test on a thread of its own. It can therefore also be called in an asynchronous test.
+    /// Runs the test on a separate thread. It can therefore also be called in an asynchronous test.
     ///
     /// # Errors
-    /// Returns a [`ChaosFailure`] if a statement does not hold, if the operator panics or does not become quiet,
-    /// or if [`Chaos::setup`] panics.
+    /// Returns a [`ChaosFailure`] if a statement does not hold, if the operator panics or does not become
+    /// quiet, or if [`Chaos::setup`] panics.
     ///
     /// # Panics
     /// Panics if [`Chaos::operator`] was not called.

@@ -41,7 +41,8 @@ impl ChaosReport {
         &self.hazards
     }
 
-    /// Returns the last 8,192 events: processes, steps, hazards and requests, with their times since the start.
+    /// Returns the last 8,192 events: processes, steps, hazards and requests, with their times since the
+    /// start.
     pub fn schedule(&self) -> &[String] {
         &self.schedule
     }
@@ -59,16 +60,16 @@ pub enum ChaosCause {
         /// The description that the check returned.
         message: String,
     },
-    /// The operator still writes an hour after all faults ended.
+    /// The operator still writes an hour after all faults stopped.
     #[error("the operator still writes {}s after the last fault and the last step", .after.as_secs())]
     NotQuiet {
         /// The time since the last fault and the last step.
         after: Duration,
     },
-    /// The future of the operator ends again and again, although no fault happens.
-    #[error("the future of the operator ended {times} times without a fault")]
+    /// The future of the operator repeatedly completes, although no fault happens.
+    #[error("the future of the operator completed {times} times without a fault")]
     Ended {
-        /// The number of ends without a fault.
+        /// The number of completed futures without a fault.
         times: u32,
     },
     /// The operator, a step, a check or the setup panicked.
@@ -79,7 +80,7 @@ pub enum ChaosCause {
     },
 }
 
-/// Reports that a chaos test failed: the seed, the cause, and the last events before it.
+/// Reports that a chaos test failed: the seed, the cause, and the last events.
 ///
 /// `Debug` prints the same text as `Display`, so a failed `unwrap` is readable.
 #[derive(Clone, thiserror::Error)]

@@ -19,17 +19,17 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 /// The maximum time for which a step waits for a request.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
 
-/// The delay before the next process if the future of the operator ends.
+/// The delay before the next process if the future of the operator completes.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// The maximum number of ends of the operator without a fault.
+/// The maximum number of processes that stop without a fault.
 const MAX_ENDS: u32 = 10;
 
-/// The reason for which a process ended.
+/// The reason for which a process stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Killed,
-    /// The future of the operator ended.
+    /// The future of the operator completed.
     Returned,
     /// The test passed or failed.
     Finished,
@@ -61,7 +61,7 @@ fn run_processes(world: &Arc<World>, operator: &Operator) {
             world.end_process();
             end
         });
-        // This ends each task that the operator has spawned.
+        // This stops each task that the operator has spawned.
         drop(runtime);
         calm_ends += u32::from(end == End::Returned && world.state(|state| state.settling_since.is_some()));
         if calm_ends > MAX_ENDS {
@@ -90,7 +90,7 @@ async fn run_process(world: &Arc<World>, operator: &Operator, last: End) -> End 
         () = world.until(|state| !state.is_running) => End::Killed,
         () = drive(world) => End::Finished,
         () = operator => {
-            world.note("the operator ends");
+            world.note("the operator returns");
             End::Returned
         }
     }
@@ -157,7 +157,7 @@ async fn step_at_request(world: &World) {
     }
 }
 
-/// Ends all faults, waits until the cluster is quiet, and checks all statements.
+/// Stops all faults, waits until the cluster is quiet, and checks all statements.
 async fn settle(world: &World) {
     world.calm();
     let started = world.state(|state| state.now());

@@ -18,8 +18,8 @@ use crate::http::service_error::ServiceError;
 /// Connects a process of an operator to the server, as a [`tower::Service`](tower_service::Service). Create a
 /// client with `kube_client::Client::new(service, "default")`.
 ///
-/// Most requests take a few milliseconds, and some take up to 1.5 s. The latency depends on the seed and on the
-/// request. Requests of a process that was killed never complete.
+/// Most requests take a few milliseconds, and some take up to 1.5 s. The latency depends on the seed and on
+/// the request. Requests of a process that was killed never complete.
 #[derive(Clone)]
 pub struct ChaosService {
     service: ApiService,

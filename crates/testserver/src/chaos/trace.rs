@@ -7,7 +7,7 @@ use tokio::time::Duration;
 
 use crate::chaos::hazard::Hazard;
 
-/// The maximum number of lines in memory. Older lines are dropped.
+/// The maximum number of lines in memory.
 const MAX_LINES: usize = 8192;
 
 #[derive(Debug, Default)]

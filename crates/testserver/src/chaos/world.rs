@@ -58,7 +58,7 @@ pub(super) struct State {
     armed: Vec<Armed>,
     /// The time of the last write that is not a write of a Lease or an Event.
     pub last_write: Duration,
-    /// The time at which all faults ended.
+    /// The time at which all faults stopped.
     pub settling_since: Option<Duration>,
     pub failure: Option<ChaosCause>,
     sent: HashMap<u64, u64>,
@@ -138,7 +138,8 @@ impl World {
         Self { chaos, server, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Starts a process. Its runtime has a new clock, so the clock of the server continues from the last time.
+    /// Starts a process. Its runtime has a new clock, so the clock of the server continues from the last
+    /// time.
     pub(super) fn start_process(&self) -> u64 {
         let mut state = self.state.lock();
         state.process += 1;
@@ -169,7 +170,7 @@ impl World {
     /// Waits until a function of the state returns true.
     pub(super) async fn until(&self, done: impl Fn(&State) -> bool) {
         loop {
-            // Created before the check, so that a change after the check completes it.
+            // Created before the check. A change after the check then completes this future.
             let changed = self.changed.notified();
             if done(&self.state.lock()) {
                 return;
@@ -204,7 +205,8 @@ impl World {
         Duration::from_millis(1 + hash / SLOW_REQUESTS % max)
     }
 
-    /// Counts a request, and executes the actions before it. Returns `None` if its process was killed.
+    /// Counts a request, and executes the actions that precede this request. Returns `None` if its process
+    /// was killed.
     pub(super) fn begin(&self, process: u64, info: &RequestInfo) -> Option<RequestHazards> {
         let due = {
             let mut state = self.state.lock();
@@ -354,13 +356,13 @@ impl World {
         }
     }
 
-    /// Ends all faults.
+    /// Stops all faults.
     pub(super) fn calm(&self) {
         let mut state = self.state.lock();
         if state.settling_since.is_none() {
             state.armed.clear();
             state.settling_since = Some(state.now());
-            state.note("all faults end");
+            state.note("all faults stop");
         }
         drop(state);
         self.server.faults().clear();

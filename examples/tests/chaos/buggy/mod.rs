@@ -1,4 +1,4 @@
-//! The example with a bug in its reconciler. All other modules are those of the example.
+//! The example with a bug in its reconciler. All other modules belong to the example.
 
 use std::cell::Cell;
 
@@ -36,6 +36,6 @@ pub(crate) enum Bug {
 }
 
 thread_local! {
-    /// The bug of the operator on this thread. A chaos test runs on a thread of its own.
+    /// The bug of the operator on this thread. Each chaos test runs on a separate thread.
     pub(crate) static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
 }
