@@ -11,7 +11,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 /// The pages, and tests that see the items of a page's first block of items.
-const PAGES: [(&str, &str, Option<&str>); 13] = [
+const PAGES: [(&str, &str, Option<&str>); 14] = [
     ("readme", "README.md", None),
     ("guide", "docs/guide.md", None),
     ("operator", "docs/operator.md", Some("operator_permissions.rs")),

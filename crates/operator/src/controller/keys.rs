@@ -174,8 +174,17 @@ mod tests {
         let reason = Reason { source: "a test".into(), object: None, change: Change::Requested };
         for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {
             keys.add(key.to_owned(), reason.clone(), Duration::ZERO, Priority::NORMAL);
-            let (ended, took, reasons) = (Instant::now(), Duration::ZERO, Reasons::default());
-            keys.record_run(&key.to_owned(), LastRun { reasons, failures: 0, ended, took, failure });
+            let run = LastRun {
+                reasons: Reasons::default(),
+                failures: 0,
+                ended: Instant::now(),
+                took: Duration::ZERO,
+                waits: Default::default(),
+                calls: Default::default(),
+                changes: Vec::new(),
+                failure,
+            };
+            keys.record_run(&key.to_owned(), run);
             keys.queue.add_rate_limited(key.to_owned());
         }
         keys.remove_where(|key| key.starts_with('a')).await;

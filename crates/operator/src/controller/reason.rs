@@ -178,7 +178,7 @@ impl<Q: Hash + Eq> PendingReasons<Q> {
 
     /// Removes the reasons of the selected keys.
     pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&Q) -> bool) {
-        self.keys.retain(|known| !is_selected(&known.0));
+        self.keys.retain(|known| !is_selected(&known.key));
     }
 
     /// Returns a copy of the reasons of a key.
