@@ -91,7 +91,8 @@ async fn record(path: &Path) {
     });
     server.create(&site).unwrap();
     sleep(Duration::from_secs(1)).await;
-    // The server has not executed the request for the status yet. This request contains the resourceVersion before this write.
+    // The server has not executed the request for the status yet. This request contains the resourceVersion
+    // before this write.
     server.patch::<Website>(None, "web", &json!({"spec": {"html": "new"}})).unwrap();
     sleep(Duration::from_secs(10)).await;
     assert_eq!(server.faults().pending(), 0);

@@ -84,8 +84,8 @@ pub fn chaos(seed: u64) -> Chaos {
 ///
 /// 1. [`Chaos::setup`] creates the first objects.
 /// 2. [`Chaos::step`] changes objects like a user, several times. Between the steps, and in the middle of the
-///    requests of the operator, the test injects a [`Hazard`]. The statements of [`Chaos::always`] are checked
-///    after each write.
+///    requests of the operator, the test injects a [`Hazard`]. The statements of [`Chaos::always`] are
+///    checked after each write.
 /// 3. All faults stop. When the cluster is quiet, the statements of [`Chaos::invariant`] are checked.
 ///
 /// Equal seeds select equal schedules. tokio selects randomly between branches of its `select!` without
