@@ -120,7 +120,7 @@ impl Cluster {
         let mut writers = self.take_event_writers();
         let written = async { while writers.join_next().await.is_some() {} };
         if timeout(EVENTS_TIMEOUT, written).await.is_err() {
-            tracing::warn!(cluster = %self.name(), "some events were not written before the cluster has left");
+            tracing::warn!(cluster = %self.name(), "cannot write some Events; the cluster has left");
         }
     }
 

@@ -43,9 +43,9 @@ pub struct ClusterRequest<T: Cached> {
 }
 
 /// Calls a function for each object of a type in all clusters, and again when the object or a related object
-/// changes. All clusters share one work queue and the concurrent reconciles.
+/// changes. All clusters share one work queue and one limit of concurrent reconciles.
 ///
-/// The methods have the meaning of the methods of [`Controller`](crate::Controller) with the same names.
+/// The methods correspond to the methods of [`Controller`](crate::Controller) with the same names.
 /// Clusters can be added and removed while the controller runs; see [`Clusters`](crate::Clusters). The
 /// controller runs only on the leader.
 ///

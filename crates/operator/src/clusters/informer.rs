@@ -160,7 +160,7 @@ impl<T: Cached> ClusterInformer<T> {
             let values = Arc::clone(&values);
             // Another `ClusterInformer` of the same informer may have added the index.
             if let Err(error) = informer.add_index(name, move |object: &T| values(object)) {
-                tracing::debug!(%error, "index of a cluster is not added");
+                tracing::debug!(%error, "cannot add the index to a cluster");
             }
         });
         self.informers().iter().for_each(|(_, informer)| add(informer));

@@ -106,7 +106,7 @@ impl KubeconfigProvider {
         Self::default()
     }
 
-    /// Reads this file instead.
+    /// Sets the path of the file. The default is described at [`new`](Self::new).
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.path = Some(path.into());
         self

@@ -55,8 +55,8 @@ where
     }
 }
 
-/// Receives the clusters of a [`ClusterProvider`]. The methods return immediately. A task for each cluster
-/// engages and disengages it, so a cluster that hangs does not delay other clusters.
+/// Engages and disengages clusters, for a [`ClusterProvider`]. The methods return immediately. Each cluster
+/// has a separate task, so a cluster that does not respond does not delay other clusters.
 ///
 /// Only the latest call for a name counts. If a cluster is disengaged and engaged again, the second
 /// engagement starts after the end of the first engagement.
@@ -64,8 +64,8 @@ where
 pub struct ClusterSet(pub(super) Clusters);
 
 impl ClusterSet {
-    /// Engages a cluster. If a cluster with this name is engaged, it first leaves, so call this method only
-    /// if the configuration of the client has changed.
+    /// Engages a cluster. If a cluster with this name is engaged, it first leaves. Therefore, do not call
+    /// this method again for an unchanged client.
     pub fn engage(&self, name: &ClusterName, client: Client) {
         self.0.set_desired(name, Some(client));
     }

@@ -168,8 +168,8 @@ impl Clusters {
         self.select(|cluster| cluster.factory().informer())
     }
 
-    /// Returns one informer of each cluster, as one informer. For example, `select` selects the objects with
-    /// a label. It must not block.
+    /// Returns one informer of each cluster, as one informer. `select` creates the informer of a cluster, for
+    /// example with a label selector. It must not block.
     ///
     /// Call this method before the manager runs. The handlers are then attached before the informers start.
     pub fn select<T: Cached>(

@@ -19,7 +19,7 @@ use crate::redact::redact;
 /// Limit for concurrent reviews.
 const MAX_CONCURRENT_REVIEWS: usize = 8;
 
-/// Represents an RBAC rule that the account of this program needs and lacks.
+/// Represents an RBAC permission: one verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct MissingRule {

@@ -142,8 +142,8 @@ impl Manager {
     }
 
     /// Returns the roles that grant this program the permissions of the manager and the declared
-    /// permissions. The argument is the name of all roles. Print the roles with a command of your program,
-    /// and bind them to its ServiceAccount:
+    /// permissions. All roles have the name `name`. Print the roles with a command of your program, and bind
+    /// them to its ServiceAccount:
     ///
     /// ```
     /// # use kube_operator::{Manager, ManagerOptions, offline_client};
@@ -164,14 +164,14 @@ impl Manager {
     }
 
     /// Compares the permissions of [`rbac_roles`](Self::rbac_roles) with the permissions of the account of
-    /// this program. Run it with a command of your program, for example before an upgrade.
+    /// this program. Call this method in a command of your program, for example before an upgrade.
     ///
     /// Sends one SelfSubjectAccessReview for each permission, and one SelfSubjectRulesReview for each
     /// namespace in which the program needs permissions. The result does not contain superfluous permissions
     /// in other namespaces.
     ///
     /// # Errors
-    /// Returns an error if a review fails.
+    /// Returns a [`PermissionCheckError`] if a review fails.
     ///
     /// # Cancel safety
     /// This method is cancel safe, because reviews are not stored.

@@ -83,7 +83,7 @@ impl Drop for Running {
 impl Running {
     async fn release(&self, input: Input) {
         if !self.shared.timeline.release(input).await {
-            let text = format!("no request received the input before number {}", input.position + 1);
+            let text = format!("no request received one of the first {} inputs", input.position);
             self.shared.state.lock().divergences.push(text);
         }
     }
@@ -143,8 +143,8 @@ impl Replay {
         Client::new(send, "default")
     }
 
-    /// Waits until the program has received all inputs. If it never requests an input, this waits up to ten
-    /// minutes of tokio's time for each such input.
+    /// Waits until the program has received all inputs. If the program never requests an input, the replay
+    /// waits up to ten minutes of tokio's time before it skips the input.
     ///
     /// # Cancel safety
     /// The future does not change any state.
@@ -157,8 +157,9 @@ impl Replay {
         self.0.state.lock().sent.clone()
     }
 
-    /// Returns the differences between the requests of the program and the recording. Empty if the program
-    /// behaves as in the recording.
+    /// Returns the differences between the requests of the program and the recording: requests that the
+    /// recording does not contain, and inputs that the program did not request. The result is empty if the
+    /// program behaves as in the recording.
     pub fn divergences(&self) -> Vec<String> {
         self.0.state.lock().divergences.clone()
     }

@@ -57,7 +57,7 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// # Limits
 /// The recording stops at 256 MiB, and after an error of the disk. The program continues, and
 /// [`finish`](Self::finish) returns the error. Bodies that are not JSON are not recorded. Writes to the file
-/// are buffered and block the thread shortly.
+/// are buffered, and block the thread for a short time.
 #[derive(Clone)]
 pub struct Recording(Arc<Shared>);
 
@@ -109,7 +109,8 @@ impl Recording {
     /// method therefore reads all entries again, and replaces the values in each entry.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if this or an earlier write failed. The file does not exist then.
+    /// Returns [`RecordingError::Io`] if this or an earlier write failed. Only the file with the suffix
+    /// `.partial` then exists.
     pub fn finish(&self) -> Result<(), RecordingError> {
         let mut state = self.0.state.lock();
         let ended = io::Error::other("the recording is already complete");

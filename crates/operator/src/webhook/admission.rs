@@ -2,7 +2,7 @@
 
 use kube_client::core::response::Status;
 
-/// Permits a request. This is the result of a validating webhook; `Ok(())` has the same effect as
+/// Permits a request. This is the result of a validating webhook. `Ok(())` has the same effect as
 /// `Ok(Admitted::new())`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admitted {
@@ -29,7 +29,7 @@ impl From<()> for Admitted {
     }
 }
 
-/// Permits a request with a changed object. This is the result of a mutating webhook; `Ok(object)` has the
+/// Permits a request with a changed object. This is the result of a mutating webhook. `Ok(object)` has the
 /// same effect as `Ok(Mutated::new(object))`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutated<K> {

@@ -44,7 +44,7 @@ pub enum WebhookCertificate {
 /// The first replica that starts creates the Secret. It also writes the CA bundle into the
 /// [targets](Self::targets), because the caches of a replica may need a conversion webhook before a leader
 /// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after
-/// two thirds of its validity. It publishes the new certificate in the targets for the time of
+/// two thirds of its validity. It publishes the new certificate in the targets, and waits for
 /// [`overlap`](Self::overlap) before a replica serves it, so no request fails.
 ///
 /// This process needs permission to `get`, `create` and `update` the Secret, and to `get` and `patch` the
@@ -62,14 +62,15 @@ pub struct SecretCertificate {
     pub targets: Vec<CaTarget>,
     /// The validity of a certificate. The default is one year.
     pub validity: Duration,
-    /// The time in which both the old and the new certificate are valid during a renewal. The default is
-    /// 10 minutes. The time must be longer than the 10 s in which replicas read the Secret, and than the
-    /// delay of the caches of kube-apiserver.
+    /// The time between the publication of a new certificate and its use. Afterwards, clients trust the old
+    /// certificate for the same time. The default is 10 minutes. The time must be longer than 10 s, the
+    /// interval in which replicas read the Secret, and than the delay of the caches of kube-apiserver.
     pub overlap: Duration,
 }
 
 impl SecretCertificate {
-    /// Creates a configuration for webhooks behind a Service in this namespace.
+    /// Creates a configuration for webhooks behind a Service. `namespace` is the namespace of the Secret and
+    /// of the Service.
     pub fn new(
         namespace: &str,
         secret: &str,
@@ -171,7 +172,7 @@ impl CertificateTask {
                     if text != last {
                         tracing::warn!(
                             error = text,
-                            "the certificate of the webhooks is not up to date; retrying"
+                            "cannot update the certificate of the webhooks; retrying"
                         );
                         last = text;
                     }

@@ -77,11 +77,12 @@ impl Webhooks {
         Self::default()
     }
 
-    /// Adds a validating webhook. This is `CustomValidator` of controller-runtime.
+    /// Adds a validating webhook. Corresponds to `CustomValidator` of controller-runtime.
     ///
-    /// The handler receives the request with the new object, the old object, or both, depending on the
-    /// operation. It returns `Ok(())`, [`Admitted`] with warnings, or [`Denied`]. If an object cannot be
-    /// decoded into `K`, the webhook denies the request with code 400, and does not call the handler.
+    /// The handler receives the request. `object` is the new object, and `None` for a deletion. `old_object`
+    /// is `None` for a creation. The handler returns `Ok(())`, [`Admitted`] with warnings, or [`Denied`]. If
+    /// an object cannot be decoded into `K`, the webhook denies the request with code 400, and does not call
+    /// the handler.
     ///
     /// # Panics
     /// Panics if `path` does not start with `/`, or if another webhook has this path.
@@ -102,10 +103,10 @@ impl Webhooks {
         })
     }
 
-    /// Adds a mutating webhook. This is `CustomDefaulter` of controller-runtime.
+    /// Adds a mutating webhook. Corresponds to `CustomDefaulter` of controller-runtime.
     ///
     /// The handler receives the object, and a request whose `object` is `None`. It returns the changed
-    /// object, or [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the
+    /// object, [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the
     /// changes of the handler, so fields that `K` does not contain are retained. Requests that delete an
     /// object are permitted without a call, because they have no object that can change.
     ///

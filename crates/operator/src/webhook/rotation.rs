@@ -1,4 +1,4 @@
-//! `Rotation`: replaces the certificate of webhooks in steps. No request fails meanwhile.
+//! `Rotation`: replaces the certificate of webhooks in steps. No request fails during these steps.
 //!
 //! kube-apiserver verifies a webhook with the CA bundle in its configuration, which it reads from a cache.
 //! A new certificate is therefore published in the bundles first, and is served only later:

@@ -15,14 +15,14 @@ use tokio::time::timeout;
 
 use super::{Handler, WebhookError, WebhookKind, Webhooks};
 
-/// The maximum size of an AdmissionReview, as in controller-runtime. It contains up to two objects. In
-/// kube-apiserver, the maximum size of an object is 3 MiB.
+/// The maximum size of an AdmissionReview, as in controller-runtime. The review contains up to two objects.
+/// In kube-apiserver, the maximum size of an object is 3 MiB.
 const MAX_ADMISSION_BYTES: usize = 7 << 20;
 
-/// The maximum size of a ConversionReview. It contains all objects of a list.
+/// The maximum size of a ConversionReview. The review contains all objects of a list.
 const MAX_CONVERSION_BYTES: usize = 256 << 20;
 
-/// The time limit of a request that contains none. It is the maximum of kube-apiserver.
+/// The time limit of a request without a time limit. kube-apiserver sends at most this limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Webhooks {
@@ -62,7 +62,7 @@ async fn serve(State(route): State<Arc<Route>>, request: Request) -> Response {
     match respond(&route, request).await {
         Ok(review) => ([(CONTENT_TYPE, "application/json")], review.to_string()).into_response(),
         Err(Rejection(code, reason)) => {
-            tracing::warn!(webhook = %route.path, code = code.as_u16(), reason, "webhook rejected a request");
+            tracing::warn!(webhook = %route.path, code = code.as_u16(), reason, "webhook call failed");
             Rejection(code, reason).into_response()
         }
     }
@@ -98,7 +98,8 @@ async fn read(kind: WebhookKind, body: Body) -> Result<Value, Rejection> {
     };
     let body = to_bytes(body, limit).await.map_err(|error| {
         // axum does not distinguish a large body from a broken connection, which receives no response.
-        Rejection(StatusCode::PAYLOAD_TOO_LARGE, format!("cannot read at most {limit} bytes: {error}"))
+        let text = format!("cannot read the body, which may have at most {limit} bytes: {error}");
+        Rejection(StatusCode::PAYLOAD_TOO_LARGE, text)
     })?;
     serde_json::from_slice(&body).map_err(|error| {
         // The text of a syntax error contains only its position.

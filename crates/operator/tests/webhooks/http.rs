@@ -60,7 +60,7 @@ async fn invalid_requests_are_rejected_with_the_reason() {
         (Request::post("/validate"), review(), 415, "the Content-Type of a review must be application/json"),
         (post("/validate"), b"{\"a\":".to_vec(), 400, "the body is not JSON: EOF while parsing"),
         (post("/validate"), b"[]".to_vec(), 400, "expected a admission.k8s.io/v1/AdmissionReview"),
-        (post("/validate"), large, 413, "cannot read at most 7340032 bytes"),
+        (post("/validate"), large, 413, "cannot read the body, which may have at most 7340032 bytes"),
         (post("/absent"), review(), 404, "there is no webhook with the path /absent"),
     ] {
         let (found, text) = send(request, body).await;

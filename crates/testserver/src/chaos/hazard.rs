@@ -8,10 +8,9 @@ use crate::faults::Fault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Hazard {
-    /// The process is killed before a request, after a request whose response it does not read, or while it
-    /// waits.
+    /// The process is killed before a request, between a request and its response, or at another time.
     Kill,
-    /// Another candidate takes each Lease that has a holder, and then vanishes.
+    /// Another candidate acquires each Lease that has a holder, and never renews it.
     LostLease,
     /// All watches end with an ERROR event, and the client must list again.
     ExpiredWatches,
@@ -24,8 +23,8 @@ pub enum Hazard {
     FailedRequest,
     /// The server executes a request, and the connection breaks before the response.
     LostResponse,
-    /// Watches, and lists at resourceVersion 0, return a state that is some writes old. The cache is stale
-    /// until all faults stop.
+    /// Watches, and lists at resourceVersion 0, return a stale state, which lacks the last 1 to 16 writes.
+    /// The state remains stale until all faults stop.
     StaleCache,
 }
 

@@ -27,11 +27,11 @@ type Check = Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>;
 
 type Step = Arc<dyn Fn(&Server, &mut fastrand::Rng) + Send + Sync>;
 
-/// Checks one statement about the objects of a server.
+/// Checks one invariant of the objects of a server.
 #[derive(Clone)]
 struct Invariant {
     name: String,
-    /// True if the statement holds after each write, and not only while the cluster is quiet.
+    /// True if the invariant holds after each write, and not only while the cluster is quiet.
     always: bool,
     check: Check,
 }
@@ -73,9 +73,9 @@ pub fn chaos(seed: u64) -> Chaos {
     }
 }
 
-/// Runs an operator while a seed selects kills, faults and the actions of users.
+/// Tests an operator with kills, faults and actions of users, which a seed selects.
 ///
-/// The operator runs as one *process* after the other, in separate runtimes of tokio on one thread. The clock
+/// The operator runs as one *process* after the other, in separate tokio runtimes on one thread. The clock
 /// of each runtime is paused, so hours take no real time. A kill drops the runtime, which stops each task
 /// that the operator has spawned, at any await. The next process starts with empty memory. All processes use
 /// the same [`Server`].
@@ -83,14 +83,13 @@ pub fn chaos(seed: u64) -> Chaos {
 /// A test has these phases:
 ///
 /// 1. [`Chaos::setup`] creates the first objects.
-/// 2. [`Chaos::step`] changes objects like a user, several times. Between the steps, and in the middle of the
-///    requests of the operator, the test injects a [`Hazard`]. The statements of [`Chaos::always`] are
-///    checked after each write.
-/// 3. All faults stop. When the cluster is quiet, the statements of [`Chaos::invariant`] are checked.
+/// 2. [`Chaos::step`] changes objects like a user, several times. Between the steps, and between the
+///    requests of the operator, the test injects [`Hazard`]s. After each write, it checks the invariants of
+///    [`Chaos::always`].
+/// 3. All faults stop. When the cluster is quiet, the test checks all invariants.
 ///
-/// Equal seeds select equal schedules. tokio selects randomly between branches of its `select!` without
-/// `biased`, and so does a map with random hash keys. An operator that depends on such an order can behave
-/// differently if the test is repeated.
+/// A test with the same seed repeats the same events. The operator can behave differently if it depends on
+/// the order of a `HashMap`, or on a `select!` without `biased`, which selects a branch at random.
 ///
 /// # Limits
 /// Only one process runs at a time. A kill waits for closures of `spawn_blocking`, and does not end threads
@@ -148,7 +147,7 @@ impl Chaos {
     /// randomness.
     ///
     /// Ignore the errors of actions that can be impossible, such as the deletion of an object that does not
-    /// exist. The state in which [`Chaos::invariant`] is checked may not depend on a later action.
+    /// exist. Each step can be the last step, so an [invariant](Self::invariant) must not need a later step.
     pub fn step(mut self, step: impl Fn(&Server, &mut fastrand::Rng) + Send + Sync + 'static) -> Self {
         self.step = Arc::new(step);
         self
@@ -160,9 +159,10 @@ impl Chaos {
         self
     }
 
-    /// Adds a statement that must hold while the cluster is quiet, after all faults have stopped.
+    /// Adds an invariant that must hold at the end of the test, when all faults have stopped and the cluster
+    /// is [quiet](Self::quiet).
     ///
-    /// `check` returns a description of the violation.
+    /// If the invariant does not hold, `check` returns a description of the violation.
     pub fn invariant(
         self,
         name: &str,
@@ -171,8 +171,8 @@ impl Chaos {
         self.check(name, false, check)
     }
 
-    /// Adds a statement that must hold after each write and after each step, and also while the cluster is
-    /// quiet.
+    /// Adds an invariant that must hold after each write and after each step, and also at the end of the
+    /// test.
     pub fn always(
         self,
         name: &str,
@@ -200,7 +200,7 @@ impl Chaos {
         self
     }
 
-    /// Disables a kind of hazard, for example because the operator does not yet survive it.
+    /// Disables a kind of hazard, for example because the operator does not yet tolerate it.
     pub fn without(mut self, hazard: Hazard) -> Self {
         self.hazards.retain(|enabled| *enabled != hazard);
         self
@@ -209,7 +209,7 @@ impl Chaos {
     /// Runs the test on a separate thread. It can therefore also be called in an asynchronous test.
     ///
     /// # Errors
-    /// Returns a [`ChaosFailure`] if a statement does not hold, if the operator panics or does not become
+    /// Returns a [`ChaosFailure`] if an invariant does not hold, if the operator panics or does not become
     /// quiet, or if [`Chaos::setup`] panics.
     ///
     /// # Panics

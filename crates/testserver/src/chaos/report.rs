@@ -52,10 +52,10 @@ impl ChaosReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChaosCause {
-    /// A statement does not hold.
+    /// An invariant does not hold.
     #[error("invariant \"{name}\" does not hold: {message}")]
     Invariant {
-        /// The name of the statement.
+        /// The name of the invariant.
         name: String,
         /// The description that the check returned.
         message: String,

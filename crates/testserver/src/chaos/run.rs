@@ -157,7 +157,7 @@ async fn step_at_request(world: &World) {
     }
 }
 
-/// Stops all faults, waits until the cluster is quiet, and checks all statements.
+/// Stops all faults, waits until the cluster is quiet, and checks all invariants.
 async fn settle(world: &World) {
     world.calm();
     let started = world.state(|state| state.now());

@@ -240,7 +240,7 @@ impl World {
         state.requests
     }
 
-    /// Records the result of a request. After a write, checks the statements that always hold.
+    /// Records the result of a request. After a write, checks the invariants that always hold.
     pub(super) fn end(&self, number: u64, info: &RequestInfo, what: &str, version: u64, code: Option<u16>) {
         let is_read = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other);
         let is_change = !is_read && self.server.resource_version() != version;
@@ -321,7 +321,7 @@ impl World {
         self.state.lock().hazard(hazard, event);
     }
 
-    /// Takes each Lease that has a holder, as another candidate. Returns the number of Leases.
+    /// Acquires each Lease that has a holder, as another candidate. Returns the number of Leases.
     fn take_leases(&self) -> usize {
         const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
         let leases = self.server.list_untyped(LEASE.0, LEASE.1, None).unwrap_or_default();
@@ -377,7 +377,7 @@ impl World {
         state.armed.len() < armed
     }
 
-    /// Checks the statements that always hold, or all statements.
+    /// Checks the invariants that always hold, or all invariants.
     pub(super) fn check(&self, only_always: bool) {
         let checked = self.chaos.invariants.iter().filter(|invariant| invariant.always || !only_always);
         for Invariant { name, check, .. } in checked {
