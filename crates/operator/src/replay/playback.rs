@@ -130,7 +130,7 @@ impl Replay {
         Ok(Self(Arc::new(Shared { inputs, timeline, state })))
     }
 
-    /// Returns a client that receives the recorded responses.
+    /// Returns a client that receives the recorded responses and has the default namespace `default`.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -143,8 +143,11 @@ impl Replay {
         Client::new(send, "default")
     }
 
-    /// Waits until the program has received all inputs. If the program never requests an input, the replay
-    /// waits up to ten minutes of tokio's time before it skips the input.
+    /// Waits until the program has received all inputs.
+    ///
+    /// If the program requests a later input instead of an input, the replay skips the input after ten
+    /// minutes of tokio's time. If the program does not request the last input, this future never completes.
+    /// Limit the time with `tokio::time::timeout`.
     ///
     /// # Cancel safety
     /// The future does not change any state.
@@ -157,9 +160,9 @@ impl Replay {
         self.0.state.lock().sent.clone()
     }
 
-    /// Returns the differences between the requests of the program and the recording: requests that the
-    /// recording does not contain, and inputs that the program did not request. The result is empty if the
-    /// program behaves as in the recording.
+    /// Returns the differences between the program and the recording. These are requests that the recording
+    /// does not contain, and inputs that the program did not request. The result is empty if the program
+    /// behaves as in the recording.
     pub fn divergences(&self) -> Vec<String> {
         self.0.state.lock().divergences.clone()
     }

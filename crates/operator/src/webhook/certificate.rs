@@ -62,9 +62,9 @@ pub struct SecretCertificate {
     pub targets: Vec<CaTarget>,
     /// The validity of a certificate. The default is one year.
     pub validity: Duration,
-    /// The time between the publication of a new certificate and its use. Afterwards, clients trust the old
-    /// certificate for the same time. The default is 10 minutes. The time must be longer than 10 s, the
-    /// interval in which replicas read the Secret, and than the delay of the caches of kube-apiserver.
+    /// The time between the publication of a new certificate and its use. Afterwards, the CA bundle contains
+    /// the old certificate for the same time. The default is 10 minutes. The time must be longer than 10 s,
+    /// the interval in which replicas read the Secret, and than the delay of the caches of kube-apiserver.
     pub overlap: Duration,
 }
 
