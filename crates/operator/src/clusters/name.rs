@@ -7,8 +7,8 @@ use kube_informer::{ObjectKey, ParseKeyError};
 /// The maximum length of a name, as for the name of a Kubernetes object.
 const MAX_NAME_BYTES: usize = 253;
 
-/// Names a cluster. The name has at most 253 bytes, and contains no `/`, no spaces and no control
-/// characters.
+/// Identifies a cluster by its name. The name has at most 253 bytes, and contains no `/`, no spaces and no
+/// control characters.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterName(Arc<str>);
 

@@ -48,7 +48,7 @@ impl ChaosReport {
     }
 }
 
-/// Describes the reason for which a chaos test failed.
+/// Describes why a chaos test failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChaosCause {
@@ -61,13 +61,20 @@ pub enum ChaosCause {
         message: String,
     },
     /// The operator still writes an hour after all faults stopped.
-    #[error("the operator still writes {}s after the last fault and the last step", .after.as_secs())]
+    #[error(
+        "the operator still writes {}s after the last fault and the last step; \
+         stop writes that do not change an object",
+        .after.as_secs()
+    )]
     NotQuiet {
         /// The time since the last fault and the last step.
         after: Duration,
     },
     /// The future of the operator repeatedly completes, although no fault happens.
-    #[error("the future of the operator completed {times} times without a fault")]
+    #[error(
+        "the future of the operator completed {times} times without a fault; \
+         it must run until the process is killed"
+    )]
     Ended {
         /// The number of completed futures without a fault.
         times: u32,

@@ -11,8 +11,9 @@ use kube_client::{Api, Client, api::PostParams};
 use super::{MAX_CONCURRENT_REVIEWS, MissingRule, is_missing};
 use crate::redact::redact;
 
-/// Compares the permissions that a program needs with the permissions of its account. The text contains one
-/// line for each difference. [`Manager::check_permissions`](crate::Manager::check_permissions) creates it.
+/// Contains the differences between the permissions that a program needs and the permissions of its account.
+/// The text contains one line for each difference.
+/// [`Manager::check_permissions`](crate::Manager::check_permissions) returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermissionDiff {
@@ -27,7 +28,7 @@ pub struct PermissionDiff {
 }
 
 impl PermissionDiff {
-    /// Returns whether there is no known difference.
+    /// Returns true if no difference is known.
     pub fn is_exact(&self) -> bool {
         self.missing.is_empty() && self.superfluous.is_empty()
     }
@@ -45,7 +46,7 @@ impl fmt::Display for PermissionDiff {
             writeln!(f, "the account has exactly the permissions that the program needs")?;
         }
         if self.incomplete {
-            writeln!(f, "the server cannot list all permissions of the account")?;
+            writeln!(f, "the server did not list all permissions of the account; more can be superfluous")?;
         }
         Ok(())
     }
