@@ -63,7 +63,7 @@ pub enum ChaosCause {
     /// The operator still writes an hour after all faults stopped.
     #[error(
         "the operator still writes {}s after the last fault and the last step; \
-         stop writes that do not change an object",
+         an operator must write only after a change",
         .after.as_secs()
     )]
     NotQuiet {
