@@ -1,5 +1,7 @@
 //! The JSON patch of a mutating webhook.
 
+use std::collections::{HashMap, VecDeque};
+
 use json_patch_of_kube::Patch;
 use serde_json::{Map, Value};
 
@@ -19,13 +21,8 @@ fn transfer(before: &Value, after: &Value, target: &mut Value) {
     match (before, after, target) {
         _ if before == after => {}
         (Value::Object(before), Value::Object(after), Value::Object(target)) => fields(before, after, target),
-        // Without a key, only the position identifies the item of `target` that equals an item of `after`.
-        (Value::Array(before), Value::Array(after), Value::Array(target))
-            if before.len() == after.len() && before.len() == target.len() =>
-        {
-            for ((before, after), target) in before.iter().zip(after).zip(target) {
-                transfer(before, after, target);
-            }
+        (Value::Array(before), Value::Array(after), Value::Array(target)) if before.len() == target.len() => {
+            items(before, after, target);
         }
         (_, after, target) => *target = after.clone(),
     }
@@ -41,6 +38,40 @@ fn fields(before: &Map<String, Value>, after: &Map<String, Value>, target: &mut 
             continue;
         }
         transfer(before, after, target.entry(key).or_insert(Value::Null));
+    }
+}
+
+/// Changes the items of a list, which the handler may add, remove and move. `name` identifies an item. An item
+/// without a name is the equal item at the same position from the start or from the end, or the item at the
+/// same position of a list of the same length.
+fn items(before: &[Value], after: &[Value], target: &mut Vec<Value>) {
+    let mut named: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (index, item) in before.iter().enumerate() {
+        if let Some(name) = item["name"].as_str() {
+            named.entry(name).or_default().push_back(index);
+        }
+    }
+    let mut old: Vec<Option<Value>> = std::mem::take(target).into_iter().map(Some).collect();
+    for (index, item) in after.iter().enumerate() {
+        let origin = match item["name"].as_str() {
+            Some(name) => named.get_mut(name).and_then(VecDeque::pop_front),
+            None => {
+                let from_end = (index + before.len()).checked_sub(after.len());
+                let is_equal = |origin: &usize| before.get(*origin) == Some(item) && old[*origin].is_some();
+                let same_position =
+                    || before.len() == after.len() && before[index]["name"].as_str().is_none();
+                let equal = [Some(index), from_end].into_iter().flatten().find(is_equal);
+                equal.or_else(|| same_position().then_some(index))
+            }
+        };
+        let kept = origin.and_then(|origin| Some((&before[origin], old[origin].take()?)));
+        target.push(kept.map_or_else(
+            || item.clone(),
+            |(before, mut kept)| {
+                transfer(before, item, &mut kept);
+                kept
+            },
+        ));
     }
 }
 
@@ -113,7 +144,8 @@ mod tests {
             json_patch_of_kube::patch(&mut patched, &patch(&object, &old, &new)).unwrap();
             prop_assert_eq!(serde_json::from_value::<Typed>(patched.clone()).unwrap(), after.clone());
             prop_assert_eq!(patched.get("unknown"), object.get("unknown"));
-            if before.items.len() == after.items.len() {
+            let names = |typed: &Typed| typed.items.iter().map(|item| item.name.clone()).collect::<Vec<_>>();
+            if names(&before) == names(&after) {
                 let unknown = |value: &Value| -> Vec<_> {
                     let items = value["items"].as_array().into_iter().flatten();
                     items.map(|item| item.get("unknown").cloned()).collect()
@@ -128,5 +160,57 @@ mod tests {
             let value = serde_json::to_value(typed).unwrap();
             prop_assert!(patch(&object, &value, &value).0.is_empty());
         }
+    }
+    /// Returns the object after the patch.
+    fn patched(object: &Value, before: &Value, after: &Value) -> Value {
+        let mut patched = object.clone();
+        json_patch_of_kube::patch(&mut patched, &patch(object, before, after)).unwrap();
+        patched
+    }
+
+    #[test]
+    fn item_keeps_unknown_fields_when_handler_adds_moves_or_removes_items() {
+        let object = json!({"items": [{"name": "a", "new": 1}, {"name": "b", "new": 2}]});
+        let before = json!({"items": [{"name": "a"}, {"name": "b"}]});
+        for (after, expected) in [
+            (json!(["x", "a", "b"]), json!([null, 1, 2])),
+            (json!(["a", "b", "x"]), json!([1, 2, null])),
+            (json!(["b", "a"]), json!([2, 1])),
+            (json!(["b"]), json!([2])),
+            (json!(["a", "x"]), json!([1, null])),
+            (json!(["a", "a"]), json!([1, null])),
+        ] {
+            let items = |names: &Value| -> Vec<_> {
+                names.as_array().unwrap().iter().map(|name| json!({"name": name})).collect()
+            };
+            let patched = patched(&object, &before, &json!({"items": items(&after)}));
+            let new: Vec<_> = patched["items"].as_array().unwrap().iter().map(|item| &item["new"]).collect();
+            assert_eq!(json!(new), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn item_without_name_keeps_unknown_fields() {
+        let object = json!({"items": [{"port": 1, "new": 1}, {"port": 2, "new": 2}]});
+        let before = json!({"items": [{"port": 1}, {"port": 2}]});
+        for (after, expected) in [
+            (json!([0, 1, 2]), json!([null, 1, 2])),
+            (json!([1, 0, 2]), json!([1, null, 2])),
+            (json!([1]), json!([1])),
+            (json!([2]), json!([2])),
+            (json!([1, 3]), json!([1, 2])),
+        ] {
+            let ports = after.as_array().unwrap().iter().map(|port| json!({"port": port}));
+            let patched = patched(&object, &before, &json!({"items": ports.collect::<Vec<_>>()}));
+            let new: Vec<_> = patched["items"].as_array().unwrap().iter().map(|item| &item["new"]).collect();
+            assert_eq!(json!(new), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn keys_with_slashes_and_tildes_are_escaped() {
+        let object = json!({"a/b": {"~1": 1, "": [null]}, "~": null});
+        let after = json!({"a/b": {"~1": 2, "~0/": {}}, "~": [null]});
+        assert_eq!(patched(&object, &object, &after), after);
     }
 }
