@@ -23,6 +23,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The delay after a failure, for example if the server is not reachable.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// The minimum delay between two steps. A configuration such as an overlap of zero must not flood the server.
+const MIN_DELAY: Duration = Duration::from_millis(100);
+
 /// Selects the TLS certificate of the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookCertificate {
@@ -161,7 +164,9 @@ impl CertificateTask {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut last = String::new();
         loop {
-            let delay = match self.sync().await {
+            // A server that does not respond must not delay the shutdown.
+            let Some(synced) = stop.run_until_cancelled(self.sync()).await else { return };
+            let delay = match synced {
                 Ok(delay) => {
                     last.clear();
                     delay
@@ -179,7 +184,7 @@ impl CertificateTask {
                     RETRY_DELAY
                 }
             };
-            if stop.run_until_cancelled(sleep(delay)).await.is_none() {
+            if stop.run_until_cancelled(sleep(delay.max(MIN_DELAY))).await.is_none() {
                 return;
             }
         }
@@ -187,6 +192,12 @@ impl CertificateTask {
 
     /// Executes the next step. Returns the time until the next step.
     async fn sync(&mut self) -> Result<Duration, SyncError> {
+        // The Secret contains the names as one text, separated by commas.
+        let is_unusable = |name: &String| name.is_empty() || name.contains(',');
+        if self.options.names.is_empty() || self.options.names.iter().any(is_unusable) {
+            let reason = "a name is missing, is empty, or contains a comma".to_owned();
+            return Err(SyncError::Create { names: self.options.names.clone(), reason });
+        }
         let now = Timestamp::now();
         let (mut secret, mut stored) = self.read_or_create(now).await?;
         self.load(&stored)?;
@@ -270,5 +281,55 @@ impl CertificateTask {
         self.serving.send_replace(Some(certificate.config));
         self.loaded = Some(pair.clone());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use http::{Request, Response};
+    use kube_client::client::Body;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn task(names: &[&str], client: Client) -> CertificateTask {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let options = SecretCertificate { names, ..SecretCertificate::new("shop", "tls", "web", []) };
+        CertificateTask::new(options, client, Leadership::always()).0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn server_that_does_not_respond_does_not_delay_shutdown() {
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Infallible>>()
+        });
+        let stop = CancellationToken::new();
+        let running = task(&["web.shop.svc"], Client::new(silent, "shop")).run(stop.clone());
+        let stopped = async {
+            sleep(Duration::from_secs(1)).await;
+            stop.cancel();
+        };
+        let both = async { tokio::join!(running, stopped) };
+        timeout(Duration::from_secs(2), both).await.expect("the task stops");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn invalid_names_are_reported_without_requests() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        for names in [&["a,b"][..], &[""], &[]] {
+            let counter = Arc::clone(&requests);
+            let service = tower::service_fn(move |_: Request<Body>| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                async { Ok::<_, Infallible>(Response::new(Body::empty())) }
+            });
+            let error = task(names, Client::new(service, "shop")).sync().await.unwrap_err();
+            assert!(error.to_string().contains("correct the names"), "{error}");
+        }
+        assert_eq!(requests.load(Ordering::Relaxed), 0);
     }
 }
