@@ -55,9 +55,9 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// arrived before a Secret can still contain a copy of its values.
 ///
 /// # Limits
-/// The recording stops at 256 MiB, and after an error of the disk. The program continues, and
-/// [`finish`](Self::finish) returns the error. Bodies that are not JSON are not recorded. Writes to the file
-/// are buffered, and block the thread for a short time.
+/// The recording stops at 256 MiB, at a response or an event of a watch with more than 64 MiB, and after an
+/// error of the disk. The program continues, and [`finish`](Self::finish) returns the error. Bodies that are
+/// not JSON are not recorded. Writes to the file are buffered, and block the thread for a short time.
 #[derive(Clone)]
 pub struct Recording(Arc<Shared>);
 
@@ -109,8 +109,8 @@ impl Recording {
     /// method therefore reads all entries again, and replaces the values in each entry.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if this or an earlier write failed. Only the file with the suffix
-    /// `.partial` then exists.
+    /// Returns [`RecordingError::Io`] if this or an earlier write failed. The entries until then are in the
+    /// file with the suffix `.partial`. A file of an earlier recording at this path remains.
     pub fn finish(&self) -> Result<(), RecordingError> {
         let mut state = self.0.state.lock();
         let ended = io::Error::other("the recording is already complete");
@@ -118,6 +118,7 @@ impl Recording {
             Some(error) => Err(error),
             None => state.rewrite(&self.0.path, &self.0.partial),
         };
+        state.redactor = Redactor::default(); // the values of Secrets
         result.map_err(|source| RecordingError::Io { path: self.0.path.clone(), source })
     }
 
@@ -182,9 +183,17 @@ impl Recording {
     fn add_body(&self, number: u64, resource: &str, body: &[u8], end: &str) {
         let at = u64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut state = self.0.state.lock();
+        // Otherwise, a stopped recording would store the values of further Secrets.
+        if state.error.is_some() {
+            return;
+        }
         if let Some(text) = state.redactor.redact(resource, body) {
             state.add(&Entry::Chunk { number, at, text: text + end });
         }
+    }
+
+    fn stop(&self, error: io::Error) {
+        self.0.state.lock().stop(error);
     }
 }
 
@@ -241,10 +250,14 @@ impl State {
         });
         match written {
             Ok(written) => self.left = self.left.saturating_sub(written),
-            Err(error) => {
-                tracing::warn!(%error, "recording stopped; the program continues");
-                self.error = Some(error);
-            }
+            Err(error) => self.stop(error),
+        }
+    }
+
+    fn stop(&mut self, error: io::Error) {
+        if self.error.is_none() {
+            tracing::warn!(%error, "recording stopped; the program continues");
+            self.error = Some(error);
         }
     }
 }
@@ -272,15 +285,22 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(&mut self, data: &[u8]) {
+    fn read(&mut self, mut data: &[u8]) {
+        while let Some(end) = self.is_watch.then(|| data.iter().position(|byte| *byte == b'\n')).flatten() {
+            self.push(&data[..=end]);
+            let line = std::mem::take(&mut self.bytes);
+            self.recording.add_body(self.number, &self.resource, &line, "\n");
+            data = &data[end + 1..];
+        }
+        self.push(data);
+    }
+
+    fn push(&mut self, data: &[u8]) {
         if self.bytes.len() + data.len() > MAX_BODY_BYTES {
-            return self.bytes.clear();
+            self.bytes = Vec::new();
+            return self.recording.stop(io::Error::other("a response is larger than 64 MiB"));
         }
         self.bytes.extend_from_slice(data);
-        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n').filter(|_| self.is_watch) {
-            let line: Vec<u8> = self.bytes.drain(..=end).collect();
-            self.recording.add_body(self.number, &self.resource, &line, "\n");
-        }
     }
 
     fn end(&mut self, is_complete: bool) {
@@ -317,5 +337,87 @@ impl HttpBody for Recorded {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+
+    /// Returns a client whose responses to all requests have this body.
+    fn client(body: &'static str) -> Client {
+        let respond = move |_: Request<Body>| async move {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body.as_bytes()))))
+        };
+        Client::new(tower::service_fn(respond), "default")
+    }
+
+    async fn read(client: &Client, path: &str) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        client.send(request).await.unwrap().into_body().collect().await.unwrap();
+    }
+
+    fn chunks(path: &Path) -> Vec<String> {
+        let file = fs::read(path).unwrap();
+        let entries = FrameReader::new(&file, FORMAT_VERSION).unwrap();
+        let entries = entries.map(|frame| serde_json::from_slice(frame.unwrap().1).unwrap());
+        entries
+            .filter_map(|entry| if let Entry::Chunk { text, .. } = entry { Some(text) } else { None })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn value_of_secret_is_replaced_within_earlier_and_later_texts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        let (map, secret) = (
+            "{\"kind\":\"ConfigMap\",\"data\":{\"a\":\"<swordfish>swordfish\"}}\n{\"kind\":\"ConfigMap\"}\n",
+            "{\"kind\":\"Secret\",\"data\":{\"a\":\"c3dvcmRmaXNo\"}}",
+        );
+        let (recording, records_maps) = Recording::start(&path, client(map)).unwrap();
+        let records_secrets = recording.record(client(secret));
+        read(&records_maps, "/api/v1/configmaps?watch=true").await;
+        read(&records_secrets, "/api/v1/secrets/a").await;
+        read(&records_maps, "/api/v1/configmaps?watch=true").await;
+        recording.finish().unwrap();
+        let texts = chunks(&path);
+        let data =
+            |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap()["data"]["a"].clone();
+        let data: Vec<_> = texts.iter().map(data).collect();
+        let replaced = serde_json::json!("<redacted-0>redacted-0");
+        assert_eq!((&data[0], &data[3]), (&replaced, &replaced), "{texts:?}");
+        assert!(texts.len() == 5 && !texts.concat().contains("swordfish"), "{texts:?}");
+    }
+
+    #[tokio::test]
+    async fn stopped_recording_stores_no_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        let (recording, client) =
+            Recording::start(&path, client("{\"kind\":\"Secret\",\"data\":{\"a\":\"eA==\"}}")).unwrap();
+        recording.stop(io::Error::other("the disk is full"));
+        read(&client, "/api/v1/secrets/a").await;
+        assert!(recording.0.state.lock().redactor.is_empty());
+        assert!(recording.finish().is_err());
+    }
+
+    #[tokio::test]
+    async fn too_large_response_stops_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        let (recording, _client) = Recording::start(&path, client("{}")).unwrap();
+        let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
+        let body = recording.respond(Response::new(body), 1, "pods".to_owned(), false).into_body();
+        assert_eq!(
+            body.collect().await.unwrap().to_bytes().len(),
+            MAX_BODY_BYTES + 1,
+            "the program reads it"
+        );
+        let error = recording.finish().unwrap_err().to_string();
+        assert!(error.contains("larger than 64 MiB"), "{error}");
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Equal values get equal placeholders, so a program that copies or compares values behaves as before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use foldhash::quality::RandomState;
 use k8s_openapi::ByteString;
 use kube_client::core::Status;
 use kube_informer::{StatusText, is_sensitive, set_requested_kind};
@@ -33,9 +34,18 @@ const IDENTITY: [&str; 9] = [
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
     placeholders: HashMap<String, String>,
+    issued: HashSet<String>,
+    /// The values that are replaced within texts, by their first bytes. A recording can contain many values,
+    /// so a search for each value would take too long.
+    by_start: HashMap<[u8; MIN_PART_CHARS], Vec<String>, RandomState>,
 }
 
 impl Redactor {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.placeholders.is_empty()
+    }
+
     /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None`
     /// if the body is not JSON.
     pub(super) fn redact(&mut self, resource: &str, body: &[u8]) -> Option<String> {
@@ -99,7 +109,7 @@ impl Redactor {
     }
 
     fn placeholder(&mut self, text: &str, is_base64: bool) -> String {
-        if text.is_empty() || self.placeholders.values().any(|known| known == text) {
+        if text.is_empty() || self.issued.contains(text) {
             return text.to_owned();
         }
         if let Some(known) = self.placeholders.get(text) {
@@ -107,16 +117,41 @@ impl Redactor {
         }
         let plain = format!("redacted-{}", self.placeholders.len());
         if !is_base64 {
-            self.placeholders.insert(base64(text.as_bytes()), base64(plain.as_bytes()));
-            self.placeholders.insert(text.to_owned(), plain.clone());
+            self.insert(base64(text.as_bytes()), base64(plain.as_bytes()));
+            self.insert(text.to_owned(), plain.clone());
             return plain;
         }
         let encoded = base64(plain.as_bytes());
-        self.placeholders.insert(text.to_owned(), encoded.clone());
+        self.insert(text.to_owned(), encoded.clone());
         if let Some(decoded) = from_base64(text).and_then(|bytes| String::from_utf8(bytes).ok()) {
-            self.placeholders.insert(decoded, plain);
+            self.insert(decoded, plain);
         }
         encoded
+    }
+
+    fn insert(&mut self, value: String, placeholder: String) {
+        if let Some(start) = value.as_bytes().first_chunk() {
+            let values = self.by_start.entry(*start).or_default();
+            if !self.placeholders.contains_key(&value) {
+                values.push(value.clone());
+            }
+        }
+        self.issued.insert(placeholder.clone());
+        self.placeholders.insert(value, placeholder);
+    }
+
+    /// Returns the values within a text, the longest first.
+    fn values_within(&self, text: &str) -> Vec<&str> {
+        let mut found = BTreeSet::new();
+        for at in 0..text.len() {
+            let rest = &text.as_bytes()[at..];
+            let values = rest.first_chunk().and_then(|start| self.by_start.get(start));
+            let within = values.into_iter().flatten().filter(|value| rest.starts_with(value.as_bytes()));
+            found.extend(within.map(String::as_str));
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        found
     }
 
     /// Replaces known values in an object that is not sensitive.
@@ -127,14 +162,8 @@ impl Redactor {
                     placeholder.clone_into(text);
                     return;
                 }
-                let mut parts: Vec<_> = self
-                    .placeholders
-                    .iter()
-                    .filter(|(known, _)| known.len() >= MIN_PART_CHARS && text.contains(*known))
-                    .collect();
-                parts.sort_by_key(|(known, _)| std::cmp::Reverse(known.len()));
-                for (known, placeholder) in parts {
-                    *text = text.replace(known, placeholder);
+                for value in self.values_within(text) {
+                    *text = text.replace(value, &self.placeholders[value]);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.replace_known(item)),
