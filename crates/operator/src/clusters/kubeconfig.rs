@@ -10,7 +10,7 @@ use std::{
 use foldhash::quality::RandomState;
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_client::{
-    Client, Config,
+    Client, Config, Error,
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig},
 };
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,13 @@ pub enum ClusterConfigError {
         "the context, cluster or user of the kubeconfig is missing or incomplete; complete the kubeconfig"
     )]
     Incomplete(#[source] kube_client::config::KubeconfigError),
+    /// The protocol of the proxy is not supported. The error of the client would contain the URL of the proxy,
+    /// which can contain a password.
+    #[error(
+        "the protocol of the `proxy-url` of the kubeconfig is not supported; enable the feature `http-proxy` or `socks5` \
+         of kube-client, or use another proxy"
+    )]
+    Proxy,
     /// The client cannot be created, for example because this program was built without TLS.
     #[error("cannot create a client from the kubeconfig")]
     Client(#[source] kube_client::Error),
@@ -63,7 +70,13 @@ pub(super) async fn untrusted_client(kubeconfig: &[u8]) -> Result<Client, Cluste
 async fn client(kubeconfig: Kubeconfig, context: Option<String>) -> Result<Client, ClusterConfigError> {
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    Client::try_from(config.map_err(ClusterConfigError::Incomplete)?).map_err(ClusterConfigError::Client)
+    let config = config.map_err(ClusterConfigError::Incomplete)?;
+    Client::try_from(config).map_err(|error| match error {
+        Error::ProxyProtocolDisabled { .. } | Error::ProxyProtocolUnsupported { .. } => {
+            ClusterConfigError::Proxy
+        }
+        error => ClusterConfigError::Client(error),
+    })
 }
 
 /// Returns the name of a field that refers to a file or a program of this process.

@@ -81,12 +81,15 @@ async fn broken_kubeconfig_in_secret_is_isolated_and_can_be_corrected() {
     };
     let mut no_context = good.clone();
     no_context["current-context"] = "absent".into();
+    let mut proxy = good.clone();
+    proxy["clusters"][0]["cluster"]["proxy-url"] = format!("socks5://bob:{TOKEN}@127.0.0.1:1").into();
     let exec = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [TOKEN]}});
     let broken = [
         ("no-data", "other", good.clone(), "no data \"kubeconfig\""),
         ("no-yaml", "kubeconfig", json!(format!("{TOKEN}: [")), "not valid"),
         ("wrong-type", "kubeconfig", json!({"users": TOKEN}), "not valid"),
         ("no-context", "kubeconfig", no_context, "incomplete"),
+        ("proxy", "kubeconfig", proxy, "`proxy-url`"),
         ("program", "kubeconfig", with_user(exec), "`exec`"),
         ("file", "kubeconfig", with_user(json!({"tokenFile": "/etc/passwd"})), "`tokenFile`"),
     ];
