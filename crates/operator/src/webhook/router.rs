@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{Handler, WebhookError, WebhookKind, Webhooks};
+use crate::redact::single_line;
 
 /// The maximum size of an AdmissionReview, as in controller-runtime. The review contains up to two objects.
 /// In kube-apiserver, the maximum size of an object is 3 MiB.
@@ -21,6 +22,9 @@ const MAX_ADMISSION_BYTES: usize = 7 << 20;
 
 /// The maximum size of a ConversionReview. The review contains all objects of a list.
 const MAX_CONVERSION_BYTES: usize = 256 << 20;
+
+/// The maximum length of the reason for a rejection, in characters.
+const MAX_REASON_CHARS: usize = 512;
 
 /// The time limit of a request without a time limit. kube-apiserver sends at most this limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,6 +66,8 @@ async fn serve(State(route): State<Arc<Route>>, request: Request) -> Response {
     match respond(&route, request).await {
         Ok(review) => ([(CONTENT_TYPE, "application/json")], review.to_string()).into_response(),
         Err(Rejection(code, reason)) => {
+            // The reason can repeat a text of the client, of any length.
+            let reason = single_line(&reason, MAX_REASON_CHARS);
             tracing::warn!(webhook = %route.path, code = code.as_u16(), reason, "webhook call failed");
             Rejection(code, reason).into_response()
         }

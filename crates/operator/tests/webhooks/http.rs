@@ -55,17 +55,21 @@ async fn response_to_a_valid_review_is_json() {
 #[tokio::test]
 async fn invalid_requests_are_rejected_with_the_reason() {
     let large = vec![b' '; (7 << 20) + 1];
+    let long_kind = json!({"apiVersion": "v1", "kind": "x".repeat(1 << 20)}).to_string().into_bytes();
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     for (request, body, code, reason) in [
         (Request::get("/validate"), review(), 405, "a webhook supports only POST"),
         (Request::post("/validate"), review(), 415, "the Content-Type of a review must be application/json"),
         (post("/validate"), b"{\"a\":".to_vec(), 400, "the body is not JSON: EOF while parsing"),
         (post("/validate"), b"[]".to_vec(), 400, "expected a admission.k8s.io/v1/AdmissionReview"),
+        (post("/validate"), long_kind, 400, "expected a admission.k8s.io/v1/AdmissionReview"),
+        (post("/validate"), deep, 400, "the body is not JSON: recursion limit exceeded"),
         (post("/validate"), large, 413, "cannot read the body, which may have at most 7340032 bytes"),
         (post("/absent"), review(), 404, "there is no webhook with the path /absent"),
     ] {
         let (found, text) = send(request, body).await;
         assert_eq!(found, code, "{text}");
-        assert!(text.starts_with(reason), "{text}");
+        assert!(text.starts_with(reason) && text.chars().count() <= 513, "{text}");
     }
 }
 
