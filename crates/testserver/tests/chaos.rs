@@ -142,6 +142,32 @@ fn operator_that_never_rests_or_panics_is_reported() {
     assert_eq!(*failure.cause(), ChaosCause::Panicked { message: "the operator is broken".to_owned() });
 }
 
+/// tokio catches a panic of a spawned task.
+#[test]
+fn panic_of_check_or_step_in_spawned_task_is_reported() {
+    let spawned = |service| async {
+        drop(tokio::spawn(run(service)));
+        std::future::pending().await
+    };
+    let calls = AtomicUsize::new(0);
+    let test = maps(0)
+        .setup(|server| drop(server.create(&map("wanted")).unwrap()))
+        .steps(0)
+        .operator(spawned)
+        .always("the first check", move |_| {
+            assert!(calls.fetch_add(1, Ordering::Relaxed) > 0, "the check is broken");
+            Ok(())
+        });
+    let failure = test.run().unwrap_err();
+    assert_eq!(*failure.cause(), ChaosCause::Panicked { message: "the check is broken".to_owned() });
+    let steps = maps(0).operator(spawned).step(|_, _| panic!("the step is broken"));
+    for seed in 0..10 {
+        let failure = steps.run_seeds(seed..seed + 1).unwrap_err();
+        let expected = ChaosCause::Panicked { message: "the step is broken".to_owned() };
+        assert_eq!(*failure.cause(), expected, "{failure}");
+    }
+}
+
 #[test]
 fn timestamps_continue_across_processes() {
     let test = maps(3).operator(run).always("timestamps increase", |server| {

@@ -1,5 +1,6 @@
 //! The result of a chaos test.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -79,12 +80,21 @@ pub enum ChaosCause {
         /// The number of completed futures without a fault.
         times: u32,
     },
-    /// The operator, a step, a check or the setup panicked.
+    /// The future of the operator, a step, a check or the setup panicked. tokio catches the panics of tasks that
+    /// the operator has spawned. The operator must report them, for example by awaiting its tasks.
     #[error("panic: {message}")]
     Panicked {
         /// The message of the panic.
         message: String,
     },
+}
+
+impl ChaosCause {
+    pub(super) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Self::Panicked { message: text.unwrap_or_else(|| "no message".to_owned()) }
+    }
 }
 
 /// Reports that a chaos test failed: the seed, the cause, and the last events.

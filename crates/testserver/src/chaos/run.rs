@@ -1,6 +1,5 @@
 //! Runs the processes of an operator, one after the other.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::thread;
 
@@ -39,14 +38,9 @@ pub(super) fn run(chaos: Chaos, operator: &Operator) -> Result<ChaosReport, Chao
     let world = Arc::new(World::new(chaos));
     let joined = thread::scope(|scope| scope.spawn(|| run_processes(&world, operator)).join());
     if let Err(panic) = joined {
-        world.fail(ChaosCause::Panicked { message: message(&*panic) });
+        world.fail(ChaosCause::of_panic(&*panic));
     }
     world.result()
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 fn run_processes(world: &Arc<World>, operator: &Operator) {

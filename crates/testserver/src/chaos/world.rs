@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::{Arguments, Display};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
 use parking_lot::Mutex;
@@ -294,7 +295,7 @@ impl World {
         };
         let mut rng =
             Rng::with_seed(self.chaos.seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        (self.chaos.step)(&self.server, &mut rng);
+        self.guard(|| (self.chaos.step)(&self.server, &mut rng));
         self.check(true);
         self.changed.notify_waiters();
     }
@@ -369,6 +370,13 @@ impl World {
         self.server.set_lag(Lag::None);
     }
 
+    /// Calls a function of the test, and reports its panic. The function can run in a task that the operator has
+    /// spawned, and tokio would catch the panic.
+    fn guard<T>(&self, function: impl FnOnce() -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(function));
+        result.map_err(|panic| self.fail(ChaosCause::of_panic(&*panic))).ok()
+    }
+
     /// Removes the step that waits for a request. Returns false if it was already taken.
     pub(super) fn disarm_step(&self) -> bool {
         let mut state = self.state.lock();
@@ -381,7 +389,7 @@ impl World {
     pub(super) fn check(&self, only_always: bool) {
         let checked = self.chaos.invariants.iter().filter(|invariant| invariant.always || !only_always);
         for Invariant { name, check, .. } in checked {
-            if let Err(message) = check(&self.server) {
+            if let Some(Err(message)) = self.guard(|| check(&self.server)) {
                 return self.fail(ChaosCause::Invariant { name: name.clone(), message });
             }
         }
