@@ -393,6 +393,21 @@ mod tests {
         assert!(texts.len() == 5 && !texts.concat().contains("swordfish"), "{texts:?}");
     }
 
+    /// A Secret from a file often ends with a line break, and programs copy it without. An annotation of kubectl
+    /// contains JSON.
+    #[test]
+    fn forms_of_value_are_replaced() {
+        let mut redactor = Redactor::default();
+        let secret =
+            serde_json::json!({"kind": "Secret", "stringData": {"a": "first \"line\"\nsecond line\n"}});
+        redactor.redact("secrets", secret.to_string().as_bytes()).unwrap();
+        let trimmed = "first \"line\"\nsecond line";
+        let annotation = serde_json::json!({"env": [{"value": trimmed}]}).to_string();
+        let object = serde_json::json!({"kind": "Pod", "spec": [trimmed, annotation]}).to_string();
+        let text = redactor.redact("pods", object.as_bytes()).unwrap();
+        assert!(text.contains("redacted-0") && !text.contains("line"), "{text}");
+    }
+
     #[tokio::test]
     async fn stopped_recording_stores_no_values() {
         let folder = tempfile::tempdir().unwrap();

@@ -118,15 +118,28 @@ impl Redactor {
         let plain = format!("redacted-{}", self.placeholders.len());
         if !is_base64 {
             self.insert(base64(text.as_bytes()), base64(plain.as_bytes()));
-            self.insert(text.to_owned(), plain.clone());
+            self.insert_text(text, &plain);
             return plain;
         }
         let encoded = base64(plain.as_bytes());
         self.insert(text.to_owned(), encoded.clone());
         if let Some(decoded) = from_base64(text).and_then(|bytes| String::from_utf8(bytes).ok()) {
-            self.insert(decoded, plain);
+            self.insert_text(&decoded, &plain);
         }
         encoded
+    }
+
+    /// Inserts a value, and the forms in which programs copy it: without a line break at the end, and within JSON.
+    fn insert_text(&mut self, text: &str, placeholder: &str) {
+        self.insert(text.to_owned(), placeholder.to_owned());
+        for form in [text, text.trim()] {
+            let json = Value::from(form).to_string();
+            for form in [form, &json[1..json.len() - 1]] {
+                if !form.is_empty() && !self.placeholders.contains_key(form) {
+                    self.insert(form.to_owned(), placeholder.to_owned());
+                }
+            }
+        }
     }
 
     fn insert(&mut self, value: String, placeholder: String) {
