@@ -71,7 +71,10 @@ async fn client(kubeconfig: Kubeconfig, context: Option<String>) -> Result<Clien
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.map_err(ClusterConfigError::Incomplete)?;
-    Client::try_from(config).map_err(|error| match error {
+    // The conversion runs an `exec` program, and waits for it.
+    let converted = tokio::task::spawn_blocking(|| Client::try_from(config)).await;
+    let client = converted.unwrap_or_else(|error| Err(Error::Service(error.into())));
+    client.map_err(|error| match error {
         Error::ProxyProtocolDisabled { .. } | Error::ProxyProtocolUnsupported { .. } => {
             ClusterConfigError::Proxy
         }

@@ -187,3 +187,41 @@ async fn absent_kubeconfig_file_stops_the_manager() {
     let error = manager.run(std::future::pending()).await.unwrap_err().to_string();
     assert!(error.contains("clusters") && error.contains("absent"), "{error}");
 }
+
+/// The program ends only if this thread creates a file meanwhile.
+#[cfg(unix)]
+#[tokio::test]
+async fn exec_program_of_kubeconfig_does_not_block_the_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, started, go) =
+        (folder.path().join("config"), folder.path().join("started"), folder.path().join("go"));
+    let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"s3cr3t"}}"#;
+    let script = format!(
+        "touch {}; for i in $(seq 500); do [ -e {} ] && echo '{credential}' && exit; sleep 0.02; done; exit 1",
+        started.display(),
+        go.display()
+    );
+    let mut config = kubeconfig(&[("east", SocketAddr::from(([127, 0, 0, 1], 1)))]);
+    config["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        "interactiveMode": "Never"
+    }});
+    std::fs::write(&path, config.to_string()).unwrap();
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let clusters = manager.clusters(KubeconfigProvider::new().path(&path));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    while !started.exists() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    std::fs::write(&go, "").unwrap();
+    let engaged = async {
+        while clusters.get("east").is_none() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(60 * SECOND, engaged).await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
