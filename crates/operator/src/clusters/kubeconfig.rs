@@ -45,8 +45,8 @@ pub enum ClusterConfigError {
         "the context, cluster or user of the kubeconfig is missing or incomplete; complete the kubeconfig"
     )]
     Incomplete(#[source] kube_client::config::KubeconfigError),
-    /// The protocol of the proxy is not supported. The error of the client would contain the URL of the proxy,
-    /// which can contain a password.
+    /// The protocol of the proxy is not supported. The error of the client would contain the URL of the
+    /// proxy, which can contain a password.
     #[error(
         "the protocol of the `proxy-url` of the kubeconfig is not supported; enable the feature `http-proxy` or `socks5` \
          of kube-client, or use another proxy"

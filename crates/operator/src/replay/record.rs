@@ -393,8 +393,8 @@ mod tests {
         assert!(texts.len() == 5 && !texts.concat().contains("swordfish"), "{texts:?}");
     }
 
-    /// A Secret from a file often ends with a line break, and programs copy it without. An annotation of kubectl
-    /// contains JSON.
+    /// A Secret from a file often ends with a line break, and programs copy it without. An annotation of
+    /// kubectl contains JSON.
     #[test]
     fn forms_of_value_are_replaced() {
         let mut redactor = Redactor::default();

@@ -129,7 +129,8 @@ impl Redactor {
         encoded
     }
 
-    /// Inserts a value, and the forms in which programs copy it: without a line break at the end, and within JSON.
+    /// Inserts a value, and the forms in which programs copy it: without a line break at the end, and within
+    /// JSON.
     fn insert_text(&mut self, text: &str, placeholder: &str) {
         self.insert(text.to_owned(), placeholder.to_owned());
         for form in [text, text.trim()] {

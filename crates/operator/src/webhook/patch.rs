@@ -41,9 +41,9 @@ fn fields(before: &Map<String, Value>, after: &Map<String, Value>, target: &mut 
     }
 }
 
-/// Changes the items of a list, which the handler may add, remove and move. `name` identifies an item. An item
-/// without a name is the equal item at the same position from the start or from the end, or the item at the
-/// same position of a list of the same length.
+/// Changes the items of a list, which the handler may add, remove and move. `name` identifies an item. An
+/// item without a name is the equal item at the same position from the start or from the end, or the item at
+/// the same position of a list of the same length.
 fn items(before: &[Value], after: &[Value], target: &mut Vec<Value>) {
     let mut named: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for (index, item) in before.iter().enumerate() {

@@ -80,8 +80,8 @@ pub enum ChaosCause {
         /// The number of completed futures without a fault.
         times: u32,
     },
-    /// The future of the operator, a step, a check or the setup panicked. tokio catches the panics of tasks that
-    /// the operator has spawned. The operator must report them, for example by awaiting its tasks.
+    /// The future of the operator, a step, a check or the setup panicked. tokio catches the panics of tasks
+    /// that the operator has spawned. The operator must report them, for example by awaiting its tasks.
     #[error("panic: {message}")]
     Panicked {
         /// The message of the panic.

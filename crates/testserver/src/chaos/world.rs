@@ -370,8 +370,8 @@ impl World {
         self.server.set_lag(Lag::None);
     }
 
-    /// Calls a function of the test, and reports its panic. The function can run in a task that the operator has
-    /// spawned, and tokio would catch the panic.
+    /// Calls a function of the test, and reports its panic. The function can run in a task that the operator
+    /// has spawned, and tokio would catch the panic.
     fn guard<T>(&self, function: impl FnOnce() -> T) -> Option<T> {
         let result = catch_unwind(AssertUnwindSafe(function));
         result.map_err(|panic| self.fail(ChaosCause::of_panic(&*panic))).ok()
