@@ -147,7 +147,7 @@ fn operator_that_never_rests_or_panics_is_reported() {
 fn panic_of_check_or_step_in_spawned_task_is_reported() {
     let spawned = |service| async {
         drop(tokio::spawn(run(service)));
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let calls = AtomicUsize::new(0);
     let test = maps(0)
