@@ -3,6 +3,7 @@
 
 mod cluster;
 mod controller;
+mod gate;
 mod informer;
 mod kubeconfig;
 mod name;
@@ -13,6 +14,7 @@ mod secrets;
 mod source;
 mod status;
 
+pub(crate) use self::gate::ClusterShards;
 pub use self::{
     cluster::Cluster,
     controller::{ClusterController, ClusterRequest},

@@ -291,7 +291,9 @@ impl<T: Cached> Controller<T> {
         let work = ObjectWork { informers: informers.clone(), observe_uncached, reconciler };
         let gate = gate.map(|gate| {
             let allowed = gate.slot_sources(owner.scope);
-            (core.restrict(&gate, |gate| gate.keys(informers)), allowed)
+            let gate = gate.of(core.informers());
+            core.restrict(gate.clone(), gate.keys(informers));
+            (gate, allowed)
         });
         for keys in unselected {
             core.sources.push(Box::new(keys.into_source(gate.as_ref().map(|(gate, _)| gate))));

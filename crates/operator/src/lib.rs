@@ -160,6 +160,7 @@ pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
 pub use replay::{Recording, RecordingError, Replay};
 pub use shards::{
+    cluster_slots::ClusterSharding,
     owned::{OwnedSlots, SlotPermit},
     scope::SlotLost,
     sharding::{CachedSlots, ShardOptions, Sharding},

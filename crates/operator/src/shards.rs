@@ -9,6 +9,7 @@
 pub(crate) mod caches;
 #[cfg(test)]
 mod calls;
+pub(crate) mod cluster_slots;
 #[cfg(test)]
 mod exploration;
 pub(crate) mod gate;

@@ -6,13 +6,14 @@ use kube_client::Client;
 use kube_informer::InformerFactory;
 use parking_lot::Mutex;
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::name::ClusterName;
-use crate::{CachedClient, EventRecorder, RecorderError};
+use crate::{CachedClient, EventRecorder, RecorderError, shards::caches::Readiness};
 
 /// The time for the last events of a cluster that has left.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,6 +30,8 @@ struct Inner {
     name: ClusterName,
     /// Writes only while this process is the leader.
     client: Client,
+    /// Writes events.
+    event_client: Client,
     factory: InformerFactory,
     /// By the field manager.
     cached_clients: Mutex<BTreeMap<String, CachedClient>>,
@@ -37,6 +40,8 @@ struct Inner {
     instance: Option<Arc<str>>,
     left: CancellationToken,
     engaged_at: Instant,
+    /// The slots for which the caches contain the writes of earlier owners.
+    ready: watch::Sender<Readiness>,
 }
 
 #[derive(Default)]
@@ -49,19 +54,21 @@ struct Recorders {
 impl Cluster {
     pub(super) fn new(
         name: ClusterName,
-        client: Client,
+        (client, event_client): (Client, Client),
         factory: InformerFactory,
         instance: Option<Arc<str>>,
     ) -> Self {
         Self(Arc::new(Inner {
             name,
             client,
+            event_client,
             factory,
             cached_clients: Mutex::default(),
             recorders: Mutex::default(),
             instance,
             left: CancellationToken::new(),
             engaged_at: Instant::now(),
+            ready: watch::Sender::default(),
         }))
     }
 
@@ -71,7 +78,9 @@ impl Cluster {
     }
 
     /// Returns a client of this cluster that writes only while this process is the leader; see
-    /// [`Leadership::guard`](crate::Leadership::guard).
+    /// [`Leadership::guard`](crate::Leadership::guard). With
+    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards), a write in a reconcile requires the slot of
+    /// the reconciled object instead.
     pub fn client(&self) -> Client {
         self.0.client.clone()
     }
@@ -94,7 +103,8 @@ impl Cluster {
     /// [`Manager::event_recorder`](crate::Manager::event_recorder). Calls with the same name return the same
     /// recorder.
     ///
-    /// The recorder writes only while this process is the leader. After the last reconcile of a cluster that
+    /// The recorder writes only while this process is the leader, or in each process with
+    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards). After the last reconcile of a cluster that
     /// has left, the recorder has 5 s to write the remaining Events.
     ///
     /// # Errors
@@ -109,7 +119,7 @@ impl Cluster {
         }
         let instance = self.0.instance.as_deref().unwrap_or(controller);
         let stop = recorders.stop.clone();
-        let (recorder, writer) = EventRecorder::new(self.client(), controller, instance, stop)?;
+        let (recorder, writer) = EventRecorder::new(self.0.event_client.clone(), controller, instance, stop)?;
         recorders.writers.spawn(writer);
         recorders.by_controller.insert(controller.to_owned(), recorder.clone());
         Ok(recorder)
@@ -146,6 +156,10 @@ impl Cluster {
 
     pub(super) fn leave(&self) {
         self.0.left.cancel();
+    }
+
+    pub(super) fn readiness(&self) -> &watch::Sender<Readiness> {
+        &self.0.ready
     }
 
     pub(super) fn engaged_at(&self) -> Instant {

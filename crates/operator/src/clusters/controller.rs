@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::{
     cluster::Cluster,
+    gate::ClusterGate,
     informer::ClusterInformer,
     name::{ClusterKey, ClusterName},
 };
@@ -21,7 +22,7 @@ use crate::{
         work::{Reconciled, Work, wait_for_own_writes},
     },
     observe::metrics::Metrics,
-    shards::gate::SlotSources,
+    shards::gate::{ShardedWork, SlotSources},
 };
 
 /// The time for which a running reconcile continues after its cluster has left.
@@ -47,7 +48,8 @@ pub struct ClusterRequest<T: Cached> {
 ///
 /// The methods correspond to the methods of [`Controller`](crate::Controller) with the same names.
 /// Clusters can be added and removed while the controller runs; see [`Clusters`](crate::Clusters). The
-/// controller runs only on the leader.
+/// controller runs only on the leader, or in each process of a shard group for the objects in its slots; see
+/// [`ClusterSharding`](crate::ClusterSharding).
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -188,6 +190,8 @@ impl<T: Cached> ClusterController<T> {
         self.core.handle.clone()
     }
 
+    /// Combines the controller with its function. With a shard group, the controller reconciles only the
+    /// objects in the slots of this process.
     pub(crate) fn prepare<F, R, E>(self, reconcile: F, metrics: &Metrics) -> PreparedController
     where
         F: Fn(ClusterRequest<T>) -> R + Send + Sync + 'static,
@@ -199,7 +203,12 @@ impl<T: Cached> ClusterController<T> {
             queue.add(ClusterKey::new(cluster.name().clone(), event.key().clone()));
         };
         core.sources.insert(0, Source::clusters(&informer, "", filter, true, keys).0);
-        core.prepare(owner.kind.into(), ClusterWork { informer, reconcile }, SlotSources::None, metrics)
+        let kind = owner.kind.into();
+        let gate = informer.shards().map(|shards| ClusterGate::new(shards, &informer, core.informers()));
+        let work = ClusterWork { informer: informer.clone(), reconcile };
+        let Some(gate) = gate else { return core.prepare(kind, work, SlotSources::None, metrics) };
+        core.restrict(gate.clone(), gate.keys(informer));
+        core.prepare(kind, ShardedWork { work, gate }, SlotSources::Clusters, metrics)
     }
 }
 

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{
     cluster::Cluster,
+    gate::ClusterShards,
     name::{ClusterKey, ClusterName},
     registry::Member,
 };
@@ -35,6 +36,7 @@ type AddIndex<T> = Arc<dyn Fn(&Informer<T>) + Send + Sync>;
 /// function therefore never waits for it. The lock `table` is held for short reads and writes only.
 struct Inner<T: Cached> {
     select: Select<T>,
+    shards: Option<ClusterShards>,
     changes: Mutex<()>,
     table: RwLock<Table<T>>,
 }
@@ -76,10 +78,16 @@ impl<T: Cached> fmt::Debug for ClusterInformer<T> {
 impl<T: Cached> ClusterInformer<T> {
     pub(super) fn new(
         select: impl Fn(&Cluster) -> Result<Informer<T>, FactoryError> + Send + Sync + 'static,
+        shards: Option<ClusterShards>,
     ) -> Self {
         let (clusters, handlers, indexes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let table = RwLock::new(Table { clusters, handlers, indexes, next_id: 0 });
-        Self(Arc::new(Inner { select: Box::new(select), changes: Mutex::new(()), table }))
+        Self(Arc::new(Inner { select: Box::new(select), shards, changes: Mutex::new(()), table }))
+    }
+
+    /// Returns the shard group of the manager.
+    pub(super) fn shards(&self) -> Option<&ClusterShards> {
+        self.0.shards.as_ref()
     }
 
     pub(super) fn member(&self) -> Arc<dyn Member> {

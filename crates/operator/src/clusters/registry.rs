@@ -8,12 +8,13 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_client::{Client, Resource};
-use kube_informer::{Cached, FactoryError, Informer, InformerFactory, ReflectorOptions};
+use kube_informer::{Cached, FactoryError, Informer, InformerFactory, ReflectorOptions, SlotSet};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
     cluster::Cluster,
+    gate::ClusterShards,
     informer::ClusterInformer,
     name::ClusterName,
     status::{ClusterState, ClusterStatus},
@@ -73,6 +74,7 @@ struct Registry {
     leadership: Leadership,
     /// The reporting instance of events.
     instance: Option<Arc<str>>,
+    shards: Option<ClusterShards>,
 }
 
 #[derive(Default)]
@@ -124,6 +126,7 @@ impl Clusters {
         count_requests: impl Fn(Client) -> Client + Send + Sync + 'static,
         leadership: Leadership,
         instance: Option<String>,
+        shards: Option<ClusterShards>,
     ) -> Self {
         Self(Arc::new(Registry {
             entries: Mutex::default(),
@@ -131,6 +134,7 @@ impl Clusters {
             count_requests: Box::new(count_requests),
             leadership,
             instance: instance.map(Arc::from),
+            shards,
         }))
     }
 
@@ -154,7 +158,11 @@ impl Clusters {
                 .collect()
         };
         let status = |(name, cluster, problem): (ClusterName, Option<Cluster>, Option<String>)| {
-            ClusterStatus::new(&name, cluster.as_ref(), problem)
+            let mut status = ClusterStatus::new(&name, cluster.as_ref(), problem);
+            if status.state == ClusterState::Starting && !self.is_wanted(&name) {
+                status.state = ClusterState::OtherReplica;
+            }
+            status
         };
         known.into_iter().map(status).collect()
     }
@@ -176,7 +184,7 @@ impl Clusters {
         &self,
         select: impl Fn(&Cluster) -> Result<Informer<T>, FactoryError> + Send + Sync + 'static,
     ) -> ClusterInformer<T> {
-        let informer = ClusterInformer::new(select);
+        let informer = ClusterInformer::new(select, self.0.shards.clone());
         self.add_member(&informer.member());
         informer
     }
@@ -234,8 +242,11 @@ impl Clusters {
             InformerFactory::new(client.clone()).cluster_name(name.as_str()).reflector_options(quiet);
         let configure = self.0.entries.lock().configure.clone();
         let factory = configure.map_or_else(|| factory.clone(), |configure| configure(factory.clone()));
-        let cluster =
-            Cluster::new(name.clone(), self.0.leadership.guard(client), factory, self.0.instance.clone());
+        let guarded = self.0.leadership.guard_other_cluster(client.clone());
+        // Events are written outside of reconciles, so a process of a shard group has no permit for them.
+        let events = if self.0.shards.is_some() { Leadership::always() } else { self.0.leadership.clone() };
+        let clients = (guarded, events.guard_other_cluster(client));
+        let cluster = Cluster::new(name.clone(), clients, factory, self.0.instance.clone());
         // A member that is added from now on attaches to this cluster itself.
         let members = {
             let mut entries = self.0.entries.lock();
@@ -244,12 +255,42 @@ impl Clusters {
         };
         members.iter().for_each(|member| self.attach(&**member, &cluster));
         cluster.factory().start();
+        self.publish_engaged();
         cluster
+    }
+
+    /// Returns whether this process engages a cluster that the provider wants.
+    fn is_wanted(&self, name: &ClusterName) -> bool {
+        self.0.shards.as_ref().is_none_or(|shards| shards.is_wanted(name))
+    }
+
+    /// Waits until other slots are wanted than `known`, and returns them. The tasks of clusters then check
+    /// whether they are wanted.
+    pub(super) async fn slots_changed(&self, known: SlotSet) -> SlotSet {
+        let Some(shards) = self.0.shards.as_ref().filter(|shards| shards.is_divided()) else {
+            return std::future::pending().await;
+        };
+        let wanted = shards.slots_changed(known).await;
+        self.0.entries.lock().by_name.values().for_each(|entry| entry.changed.notify_one());
+        wanted
+    }
+
+    /// Waits for the writes of earlier owners of slots in the caches of a cluster.
+    pub(super) fn keep_ready(&self, cluster: &Cluster) -> BoxFuture<'static, ()> {
+        let shards = self.0.shards.as_ref();
+        shards.map_or_else(|| std::future::pending().boxed(), |shards| shards.keep_ready(cluster))
+    }
+
+    fn publish_engaged(&self) {
+        if let Some(shards) = &self.0.shards {
+            shards.publish(|| self.all());
+        }
     }
 
     /// Removes a cluster that has left.
     pub(super) fn disengaged(&self, name: &ClusterName) {
         self.0.entries.lock().entry(name).actual = None;
+        self.publish_engaged();
     }
 
     pub(super) fn set_desired(&self, name: &ClusterName, client: Option<Client>) {
@@ -322,6 +363,7 @@ impl Clusters {
 
     /// Returns the next step of the task of a cluster. After [`Step::End`], the task must return.
     pub(super) fn next_step(&self, name: &ClusterName) -> Step {
+        let is_wanted = self.is_wanted(name);
         let mut entries = self.0.entries.lock();
         let entry = entries.entry(name);
         match (&entry.desired, &entry.actual) {
@@ -330,8 +372,9 @@ impl Clusters {
                 entries.remove_unused(name);
                 Step::End
             }
-            (Some(desired), None) => Step::Engage(desired.clone()),
-            (Some(desired), Some((id, _))) if desired.id == *id => Step::Wait,
+            (Some(desired), None) if is_wanted => Step::Engage(desired.clone()),
+            (Some(_), None) => Step::Wait,
+            (Some(desired), Some((id, _))) if is_wanted && desired.id == *id => Step::Wait,
             (_, Some((_, cluster))) => Step::Disengage(cluster.clone()),
         }
     }

@@ -3,6 +3,7 @@
 use std::{panic::resume_unwind, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
+use kube_informer::SlotSet;
 use tokio::{
     task::{JoinError, JoinSet},
     time::sleep,
@@ -28,7 +29,7 @@ impl Clusters {
         provider: Box<dyn ClusterProvider>,
         stop: CancellationToken,
     ) -> Result<(), Failure> {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut slots) = (JoinSet::new(), SlotSet::default());
         let mut provider = provider.run(ClusterSet(self.clone()), stop.child_token()).fuse();
         loop {
             tokio::select! {
@@ -38,6 +39,7 @@ impl Clusters {
                     result?;
                     self.set_initialized();
                 }
+                wanted = self.slots_changed(slots) => slots = wanted,
                 Some(joined) = tasks.join_next() => joined.unwrap_or_else(resume_panic),
                 names = self.next_tasks() => {
                     for name in names {
@@ -75,12 +77,15 @@ impl Drop for StopOnDrop {
 /// Engages and disengages a cluster, as the provider wants, until the provider does not want it any longer.
 async fn run_cluster(clusters: Clusters, name: ClusterName, stop: CancellationToken) {
     let mut engaged: Option<StopOnDrop> = None;
+    let mut keep_ready = std::future::pending().boxed();
     loop {
         match clusters.next_step(&name) {
             Step::End => return,
             Step::Engage(desired) => {
                 tracing::info!(cluster = %name, "cluster is engaged");
-                engaged = Some(StopOnDrop(clusters.engage(&name, &desired)));
+                let cluster = clusters.engage(&name, &desired);
+                keep_ready = clusters.keep_ready(&cluster);
+                engaged = Some(StopOnDrop(cluster));
             }
             Step::Disengage(cluster) => {
                 tokio::select! {
@@ -89,6 +94,7 @@ async fn run_cluster(clusters: Clusters, name: ClusterName, stop: CancellationTo
                 }
                 cluster.factory().shutdown().await;
                 clusters.disengaged(&name);
+                keep_ready = std::future::pending().boxed();
                 engaged = None;
                 tracing::info!(cluster = %name, "cluster has left");
             }
@@ -96,6 +102,7 @@ async fn run_cluster(clusters: Clusters, name: ClusterName, stop: CancellationTo
                 () = clusters.changed(&name) => {}
                 () = stop.cancelled() => {}
                 () = log_states(engaged.as_ref()) => {}
+                () = &mut keep_ready => {}
             },
         }
         if stop.is_cancelled() {
@@ -144,6 +151,6 @@ fn log_state(status: &ClusterStatus, before: ClusterState) {
             let error = status.problem.as_deref().unwrap_or_default();
             tracing::warn!(%cluster, error, "cluster fails; retrying; other clusters are not affected");
         }
-        ClusterState::Starting => {}
+        ClusterState::Starting | ClusterState::OtherReplica => {}
     }
 }

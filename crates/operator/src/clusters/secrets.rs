@@ -76,6 +76,10 @@ impl ClusterProvider for SecretProvider {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
         let Self { secrets, data_key } = *self;
+        if secrets.shard().is_some() {
+            let error = "the informer of SecretProvider caches only the slots of this process; use `Selection::all_slots`";
+            return std::future::ready(Err(Failure::from(error))).boxed();
+        }
         let run = async move {
             let mut events = secrets.events();
             secrets.start();

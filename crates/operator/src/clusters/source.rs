@@ -1,6 +1,9 @@
 //! The objects of all clusters as a source of keys.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::{Any, type_name},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kube_informer::{Cached, Event, Informer, InformerFactory};
@@ -106,7 +109,8 @@ where
     fn join(&self, _: &InformerFactory) {}
 
     fn informers(&self) -> SourceInformers {
-        SourceInformers::Fixed(Vec::new())
+        let informer = self.informer.clone();
+        SourceInformers::Clusters(Box::new(move |cluster| Some(informer.attached(cluster)?.1.id())))
     }
 
     fn is_primary(&self) -> bool {
@@ -114,7 +118,8 @@ where
     }
 
     fn sharded_informer(&self) -> Option<String> {
-        None
+        let name = || format!("of many clusters for {}", type_name::<O>());
+        self.informer.shards().filter(|shards| shards.is_divided()).map(|_| name())
     }
 
     fn wait_for_caches(&self) -> BoxFuture<'static, ()> {

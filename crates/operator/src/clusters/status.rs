@@ -23,6 +23,8 @@ pub enum ClusterState {
     Synced,
     /// Requests fail, or the provider has rejected the cluster. The informers retry.
     Failing,
+    /// The slot of the cluster belongs to another process of the shard group.
+    OtherReplica,
 }
 
 impl fmt::Display for ClusterState {
@@ -31,6 +33,7 @@ impl fmt::Display for ClusterState {
             Self::Starting => "starting",
             Self::Synced => "synced",
             Self::Failing => "failing",
+            Self::OtherReplica => "other_replica",
         })
     }
 }

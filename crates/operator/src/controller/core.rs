@@ -1,9 +1,9 @@
 //! `ControllerCore`: the parts of a controller that do not depend on the type of the objects.
 
-use std::{borrow::Borrow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, Stream, future::BoxFuture};
-use kube_informer::{InformerFactory, ObjectKey};
+use kube_informer::InformerFactory;
 use kube_workqueue::{ItemExponentialFailureRateLimiter, Priority, RateLimiter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Leadership,
     observe::metrics::Metrics,
-    shards::gate::{SlotGate, SlotSources},
+    shards::gate::{Gate, SlotSources, SourceInformers},
 };
 
 /// The delay of a key after its first failure. The delay doubles with each further failure.
@@ -79,20 +79,21 @@ impl<Q: RequestKey> ControllerCore<Q> {
         }
     }
 
-    /// Queues only keys whose slots are open, and these keys when their slots become open.
-    /// Returns the gate of this controller.
-    pub(super) fn restrict<K>(&mut self, gate: &SlotGate, keys: impl FnOnce(&SlotGate) -> K) -> SlotGate
+    /// Returns the informers of all sources.
+    pub(crate) fn informers(&self) -> impl Iterator<Item = SourceInformers> {
+        self.sources.iter().map(|source| source.informers())
+    }
+
+    /// Queues only keys whose slots are open. `keys` are these keys when their slots become open.
+    pub(crate) fn restrict<K>(&mut self, gate: impl Gate<Q>, keys: K)
     where
-        Q: Borrow<ObjectKey>,
         K: Stream<Item = Q> + Send + 'static,
     {
-        let own = gate.of(self.sources.iter().map(|source| source.informers()));
-        let (gate, filter, keys) = (own.clone(), self.filter.take(), keys(&own));
+        let filter = self.filter.take();
         self.filter = Some(Arc::new(move |key: &Q, reason: &Reason| {
-            gate.is_open(key.borrow()) && filter.as_ref().is_none_or(|filter| filter(key, reason))
+            gate.is_open(key) && filter.as_ref().is_none_or(|filter| filter(key, reason))
         }));
         self.sources.push(Box::new(StreamSource { name: "slots".into(), keys, priority: Priority::LOW }));
-        own
     }
 
     /// Combines the controller with its work and erases the type of the keys. `name` is the source of
@@ -108,6 +109,7 @@ impl<Q: RequestKey> ControllerCore<Q> {
         let mut others = sources.iter().filter(|source| match allowed {
             SlotSources::None => true,
             SlotSources::Reconciled => !source.is_primary(),
+            SlotSources::Clusters => !matches!(source.informers(), SourceInformers::Clusters(_)),
             SlotSources::All => false,
         });
         let incomplete_informer = others.find_map(|source| source.sharded_informer());

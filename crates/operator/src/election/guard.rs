@@ -61,6 +61,16 @@ impl Leadership {
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn guard(&self, client: Client) -> Client {
+        self.guarded(client, true)
+    }
+
+    /// Returns a guarded client of another cluster than that of the manager. The next owner of a slot does
+    /// not need the versions of its writes, because the versions of clusters have no common order.
+    pub(crate) fn guard_other_cluster(&self, client: Client) -> Client {
+        self.guarded(client, false)
+    }
+
+    fn guarded(&self, client: Client, records_writes: bool) -> Client {
         let namespace = client.default_namespace().to_owned();
         let leadership = self.clone();
         let send = tower::service_fn(move |request: Request<Body>| {
@@ -80,7 +90,8 @@ impl Leadership {
                 // The guard does not await between this check and the send.
                 authority.check()?;
                 let send = async {
-                    let record = permit.map(|permit| permit.start_write(&path));
+                    let recorded = permit.filter(|_| records_writes);
+                    let record = recorded.map(|permit| permit.start_write(&path));
                     let response = client.send(request).await?;
                     match record {
                         Some(record) => record_result(record, response, is_delete).await,

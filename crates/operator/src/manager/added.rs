@@ -131,7 +131,7 @@ pub enum AddControllerError {
     DuplicateName(String),
     /// The controller needs objects of all slots, but an informer caches only the slots of this process.
     #[error(
-        "failed to add the controller {controller:?}: it needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`"
+        "failed to add the controller {controller:?}: it needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`, or `ClusterSharding::ByKey` for many clusters"
     )]
     IncompleteInformer {
         /// The name of the controller.

@@ -4,12 +4,12 @@ use futures_util::FutureExt;
 use kube_informer::Cached;
 
 use super::{
-    Manager, RunsOn,
+    Manager,
     runnables::{TaskKind, TaskSpec},
 };
 use crate::{
     Action, ClusterController, ClusterProvider, ClusterRequest, Clusters, Failure, Leadership,
-    election::hostname,
+    clusters::ClusterShards, election::hostname,
 };
 
 impl Manager {
@@ -25,7 +25,10 @@ impl Manager {
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());
         let instance = identity.or_else(hostname);
         let count_requests = move |client| metrics.count_requests(client);
-        let clusters = Clusters::new(count_requests, self.leadership.clone(), instance);
+        let sharding = self.options.shards.as_ref().map(|shards| shards.clusters);
+        let shards =
+            self.gate.clone().zip(sharding).map(|(gate, sharding)| ClusterShards::new(gate, sharding));
+        let clusters = Clusters::new(count_requests, self.leadership.clone(), instance, shards);
         #[cfg(any(feature = "http", feature = "metrics"))]
         {
             self.view.clusters = Some(clusters.clone());
@@ -40,8 +43,9 @@ impl Manager {
         clusters
     }
 
-    /// Adds a controller of the objects of many clusters. It runs only on the leader, also with
-    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards).
+    /// Adds a controller of the objects of many clusters. It runs only on the leader. With
+    /// [`ManagerOptions::shards`](crate::ManagerOptions::shards), it runs in every process instead, for the
+    /// objects in the slots of the process.
     pub fn add_cluster_controller<T, F, R, E>(&mut self, controller: ClusterController<T>, reconcile: F)
     where
         T: Cached,
@@ -50,6 +54,8 @@ impl Manager {
         E: Into<Failure> + 'static,
     {
         let prepared = controller.prepare(reconcile, &self.metrics);
-        self.add_prepared(self.leadership_for(RunsOn::LeaderOnly), prepared);
+        let is_sharded = self.gate.is_some();
+        let leadership = if is_sharded { Leadership::always() } else { self.leadership.clone() };
+        self.add_prepared(leadership, prepared);
     }
 }

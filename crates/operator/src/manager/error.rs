@@ -64,7 +64,7 @@ pub enum ManagerError {
     },
     /// A controller needs objects of all slots, but an informer caches only the slots of this process.
     #[error(
-        "the controller {controller:?} needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`"
+        "the controller {controller:?} needs objects of all slots, but the informer {informer} caches only the slots of this process; use `Selection::all_slots`, or `ClusterSharding::ByKey` for many clusters"
     )]
     IncompleteInformer {
         /// The name of the controller.

@@ -86,7 +86,7 @@ impl ShardsStage {
     ) -> BoxFuture<'static, ()> {
         let Self { sharding, owned, division, ready, gate: _, rejected: _ } = self;
         let is_required = move |informer: &InformerStatus| !optional.contains(informer);
-        let caches = Caches { owned, factory, division, is_required, ready };
+        let caches = Caches { owned, factory, division, cluster: None, is_required, ready };
         async move {
             tokio::select! {
                 biased;

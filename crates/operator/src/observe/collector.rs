@@ -199,7 +199,9 @@ fn with_unique_names(
 /// The number of clusters by state, and whether each cluster fails.
 fn encode_clusters(encoder: &mut DescriptorEncoder<'_>, clusters: &Clusters) -> fmt::Result {
     let all = clusters.status();
-    let states = [ClusterState::Starting, ClusterState::Synced, ClusterState::Failing].map(|state| {
+    use ClusterState::{Failing, OtherReplica, Starting, Synced};
+
+    let states = [Starting, Synced, Failing, OtherReplica].map(|state| {
         let count = all.iter().filter(|cluster| cluster.state == state).count();
         ([("state", state.to_string())], count as f64)
     });

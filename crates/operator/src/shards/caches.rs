@@ -71,11 +71,13 @@ pub(crate) struct CacheState {
     pub(crate) before: ReadySlots,
 }
 
-/// The caches of a manager with shards.
+/// The caches of a manager with shards, or of one of its clusters.
 pub(crate) struct Caches<R> {
     pub(crate) owned: OwnedSlots,
     pub(crate) factory: InformerFactory,
     pub(crate) division: (ShardKey, SlotCount),
+    /// The slots of the objects of another cluster. `None` for the cluster of the manager.
+    pub(crate) cluster: Option<SlotSet>,
     /// Returns whether all controllers need a cache, and the process must not claim slots that are not in it.
     pub(crate) is_required: R,
     pub(crate) ready: watch::Sender<Readiness>,
@@ -98,7 +100,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                 _ = changes.changed() => {}
                 Some(id) = waits.next() => { known.remove(&id); }
                 () = self.track_slots() => {}
-                () = self.fill(informers) => {}
+                () = self.fill(informers), if self.cluster.is_none() => {}
             }
         }
     }
@@ -107,7 +109,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
     async fn track_slots(&self) {
         let mut changes = self.owned.subscribe();
         loop {
-            let owned = active_slots(&changes.borrow_and_update());
+            let owned = self.active_slots(&changes.borrow_and_update());
             self.ready.send_if_modified(|ready| std::mem::replace(&mut ready.owned, owned.clone()) != owned);
             self.count_ready();
             // `owned` keeps the sender, so the channel is never closed.
@@ -175,7 +177,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
                 }
             } else if let Err(error) = self.catch_up(&informer, waiting, &current).await {
                 let error = error.to_string();
-                if failure.as_ref() != Some(&error) {
+                // The log contains one line for a cluster that fails.
+                if failure.as_ref() != Some(&error) && self.cluster.is_none() {
                     tracing::warn!(%error, "cache does not contain the writes of earlier owners yet; claimed slots wait");
                     failure = Some(error);
                 }
@@ -191,7 +194,7 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         current: &Ownership,
         in_cache: Option<SlotSet>,
     ) -> ReadySlots {
-        let mut owned = active_slots(current);
+        let mut owned = self.active_slots(current);
         owned.retain(|slot, _| in_cache.is_none_or(|slots| slots.contains(*slot)));
         let status = informer.status();
         // An informer that is created later must not stop the controllers that do not use it.
@@ -201,7 +204,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
             let Readiness { owned: all_owned, caches } = ready;
             let state = caches.entry(informer.id()).or_default();
             let previous = state.clone();
-            if is_required && !state.is_required {
+            // A cache of another cluster is usually created before a claim, and synced afterwards.
+            if is_required && !state.is_required && self.cluster.is_none() {
                 state.before = all_owned.clone();
             }
             state.is_required |= is_required;
@@ -222,7 +226,8 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
     ) -> Result<(), WaitForLatestError> {
         let (started, status) = (Instant::now(), informer.status());
         // The versions of another cluster have no order with the versions of the table.
-        let resource = resource_of(&status.path).filter(|_| !informer.is_adopted());
+        let is_other = self.cluster.is_some() || informer.is_adopted();
+        let resource = resource_of(&status.path).filter(|_| !is_other);
         let version = |slot: &Slot| ownership.written.get(slot)?.version(resource.as_ref()?);
         let known = slots.iter().filter_map(|(slot, epoch)| Some((*slot, *epoch, version(slot)?)));
         let reached = known.map(async |(slot, epoch, version)| {
@@ -255,7 +260,9 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
         }
         let (set, took): (SlotSet, _) = (slots.keys().copied().collect(), started.elapsed());
         let informer_name = informer.status().name;
-        tracing::info!(informer = %informer_name, slots = %set, ?took, "cache contains the writes of earlier owners");
+        if self.cluster.is_none() {
+            tracing::info!(informer = %informer_name, slots = %set, ?took, "cache contains the writes of earlier owners");
+        }
         self.ready.send_modify(|ready| {
             if let Some(cache) = ready.caches.get_mut(&informer.id()) {
                 cache.ready.extend(slots);
@@ -265,8 +272,20 @@ impl<R: Fn(&InformerStatus) -> bool> Caches<R> {
     }
 
     fn count_ready(&self) {
+        if self.cluster.is_some() {
+            return;
+        }
         let ready = self.ready.borrow();
         self.owned.become_ready(|slot| ready.is_ready(slot));
+    }
+
+    /// Returns the slots for which work may start, with their epochs. After the end of the Lease, the result
+    /// contains them until another member claims them.
+    fn active_slots(&self, ownership: &Ownership) -> ReadySlots {
+        let is_here = |slot: &Slot| self.cluster.is_none_or(|slots| slots.contains(*slot));
+        let active =
+            ownership.slots.iter().filter(|(slot, held)| held.phase == Phase::Active && is_here(slot));
+        active.map(|(slot, held)| (*slot, held.epoch)).collect()
     }
 }
 
@@ -275,11 +294,4 @@ async fn changed<T>(channel: &mut watch::Receiver<T>) {
     if channel.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-/// Returns the slots for which work may start, with their epochs. After the end of the Lease, the result
-/// contains them until another member claims them.
-fn active_slots(ownership: &Ownership) -> ReadySlots {
-    let active = ownership.slots.iter().filter(|(_, held)| held.phase == Phase::Active);
-    active.map(|(slot, held)| (*slot, held.epoch)).collect()
 }

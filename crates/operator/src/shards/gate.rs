@@ -2,19 +2,21 @@
 
 use std::{future::ready, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt, stream};
-use kube_informer::{Cached, CachedReadError, InformerId, ObjectKey, Scope};
+use futures_util::{FutureExt, Stream, StreamExt, future::select_all, stream};
+use kube_informer::{Cached, CachedReadError, InformerFactory, InformerId, InformerStatus, ObjectKey, Scope};
 use kube_object::{ObjectIdRef, Shard, ShardKey, Slot, SlotCount, SlotSet};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    caches::{CacheState, Readiness, ReadySlots},
+    caches::{CacheState, Caches, Readiness, ReadySlots},
+    cluster_slots::ClusterSharding,
     owned::{OwnedSlots, SlotPermit},
     scope::{SlotLost, with_permit},
 };
 use crate::controller::{
     action::Action,
     informers::Informers,
+    keys::RequestKey,
     reconcile::KeyRequest,
     work::{Reconciled, Work},
 };
@@ -32,6 +34,8 @@ pub(crate) enum SourceInformers {
     /// The namespaces of a `MultiNamespaceInformer` can change, and the informer can belong to another
     /// factory. A cache that the manager does not know is not considered.
     Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
+    /// Returns the informer of the cluster with this name. The manager's own caches do not contain it.
+    Clusters(Box<dyn Fn(&str) -> Option<InformerId> + Send + Sync>),
 }
 
 /// Selects the sources of a controller whose informers may cache only the slots of this process.
@@ -41,18 +45,63 @@ pub(crate) enum SlotSources {
     None,
     /// An owned or watched object can have another slot than the reconciled object.
     Reconciled,
+    /// The informers of many clusters.
+    Clusters,
     /// All objects of a namespace have the slot of the reconciled object.
     All,
 }
 
-/// Decides which keys a controller reconciles. Clones refer to the same slots.
+/// Decides which keys a controller reconciles.
+pub(crate) trait Gate<Q>: Send + Sync + 'static {
+    /// Returns whether the slot of a key is ready.
+    fn is_open(&self, key: &Q) -> bool;
+
+    /// Returns a permit to reconcile a key, if its slot is ready.
+    fn permit(&self, key: &Q) -> Option<SlotPermit>;
+}
+
+/// Decides which keys a controller of one cluster reconciles. Clones refer to the same slots.
 #[derive(Clone)]
 pub(crate) struct SlotGate {
     owned: OwnedSlots,
-    ready: watch::Receiver<Readiness>,
+    /// The caches of the manager, and also those of the cluster if the manager has many clusters.
+    layers: Vec<Layer>,
     /// Determines the slot of a key. The slots come from `owned`, so the set is empty here.
     division: Shard,
+    /// The cluster of the keys. `None` for the cluster of the manager.
+    cluster: Option<(ClusterSharding, Arc<str>)>,
+}
+
+/// Caches that must contain the writes of the earlier owners of a slot.
+#[derive(Clone)]
+struct Layer {
+    ready: watch::Receiver<Readiness>,
     sources: Arc<[SourceInformers]>,
+}
+
+impl Layer {
+    /// Returns the epoch of a slot, if all required caches and all caches of the controller are ready.
+    fn ready_epoch(&self, ready: &Readiness, slot: Slot) -> Option<u64> {
+        let epoch = *ready.owned.get(&slot)?;
+        let is_ready = |cache: &CacheState| cache.ready.get(&slot) == Some(&epoch);
+        let are_ready = self.sources.iter().all(|source| match source {
+            SourceInformers::Fixed(ids) => ids.iter().all(|id| ready.caches.get(id).is_some_and(is_ready)),
+            SourceInformers::Namespaces(ids) => {
+                ids().iter().filter_map(|id| ready.caches.get(id)).all(is_ready)
+            }
+            SourceInformers::Clusters(_) => true,
+        });
+        let mut required = ready.caches.values().filter(|cache| cache.is_required);
+        let is_required_ready = |cache| is_ready(cache) || cache.before.get(&slot) == Some(&epoch);
+        (are_ready && required.all(is_required_ready)).then_some(epoch)
+    }
+
+    /// Returns the slots for which all caches are ready, and marks this state as known.
+    fn ready_slots(&mut self) -> ReadySlots {
+        let ready = self.ready.borrow_and_update().clone();
+        let epoch = |slot: &Slot| Some((*slot, self.ready_epoch(&ready, *slot)?));
+        ready.owned.keys().filter_map(epoch).collect()
+    }
 }
 
 impl SlotGate {
@@ -62,13 +111,59 @@ impl SlotGate {
         (key, count): (ShardKey, SlotCount),
     ) -> Self {
         let division = Shard { key, count, slots: SlotSet::default() };
-        Self { owned, ready, division, sources: Arc::default() }
+        Self { owned, layers: vec![Layer { ready, sources: Arc::default() }], division, cluster: None }
     }
 
     /// Returns the gate of a controller. A slot is open if all required caches and all caches of the
     /// controller are ready.
     pub(crate) fn of(&self, sources: impl Iterator<Item = SourceInformers>) -> Self {
-        Self { sources: sources.collect(), ..self.clone() }
+        let mut gate = self.clone();
+        let sources: Arc<[_]> = sources.collect();
+        gate.layers.iter_mut().for_each(|layer| layer.sources = Arc::clone(&sources));
+        gate
+    }
+
+    /// Returns the gate of a controller for a cluster. A slot is open if the caches of the cluster are ready
+    /// too. `informers` are the informers of the controller in the cluster.
+    pub(crate) fn in_cluster(
+        &self,
+        sharding: ClusterSharding,
+        cluster: &str,
+        ready: watch::Receiver<Readiness>,
+        informers: Vec<InformerId>,
+    ) -> Self {
+        let mut gate = self.clone();
+        gate.layers.push(Layer { ready, sources: Arc::new([SourceInformers::Fixed(informers)]) });
+        gate.cluster = Some((sharding, cluster.into()));
+        gate
+    }
+
+    /// Returns the caches of a cluster. `slots` are the slots of its objects.
+    pub(crate) fn cluster_caches(
+        &self,
+        factory: InformerFactory,
+        slots: SlotSet,
+        ready: watch::Sender<Readiness>,
+    ) -> Caches<fn(&InformerStatus) -> bool> {
+        let division = (self.division.key, self.division.count);
+        Caches {
+            owned: self.owned.clone(),
+            factory,
+            division,
+            cluster: Some(slots),
+            is_required: |_| true,
+            ready,
+        }
+    }
+
+    /// Returns the slots of this process.
+    pub(crate) fn owned_slots(&self) -> &OwnedSlots {
+        &self.owned
+    }
+
+    /// Returns the key and the number of the slots.
+    pub(crate) fn division(&self) -> &Shard {
+        &self.division
     }
 
     /// Returns the sources that may cache only the slots of this process. `scope` is the scope of the
@@ -80,51 +175,33 @@ impl SlotGate {
         }
     }
 
-    /// Returns whether the slot of a key is ready.
-    pub(crate) fn is_open(&self, key: &ObjectKey) -> bool {
-        self.ready_epoch(&self.ready.borrow(), self.slot_of(key)).is_some()
+    /// Returns the epoch of a slot, if it is ready in all layers.
+    fn ready_epoch(&self, slot: Slot) -> Option<u64> {
+        let mut epochs = self.layers.iter().map(|layer| layer.ready_epoch(&layer.ready.borrow(), slot));
+        let first = epochs.next()??;
+        epochs.all(|epoch| epoch == Some(first)).then_some(first)
     }
 
-    /// Returns a permit to reconcile a key, if its slot is ready.
-    fn permit(&self, key: &ObjectKey) -> Option<SlotPermit> {
-        let permit = self.owned.recorded_permit(self.slot_of(key))?;
-        let epoch = self.ready_epoch(&self.ready.borrow(), permit.slot());
-        Some(permit).filter(|permit| epoch == Some(permit.epoch()))
-    }
-
-    /// Returns the epoch of a slot, if all caches of the controller are ready.
-    fn ready_epoch(&self, ready: &Readiness, slot: Slot) -> Option<u64> {
-        let epoch = *ready.owned.get(&slot)?;
-        let is_ready = |cache: &CacheState| cache.ready.get(&slot) == Some(&epoch);
-        let are_ready = self.sources.iter().all(|source| match source {
-            SourceInformers::Fixed(ids) => ids.iter().all(|id| ready.caches.get(id).is_some_and(is_ready)),
-            SourceInformers::Namespaces(ids) => {
-                ids().iter().filter_map(|id| ready.caches.get(id)).all(is_ready)
-            }
-        });
-        let mut required = ready.caches.values().filter(|cache| cache.is_required);
-        let is_required_ready = |cache| is_ready(cache) || cache.before.get(&slot) == Some(&epoch);
-        (are_ready && required.all(is_required_ready)).then_some(epoch)
-    }
-
-    /// Returns the slots for which all caches of the controller are ready.
-    fn ready_slots(&self, ready: &Readiness) -> ReadySlots {
-        let epoch = |slot: &Slot| Some((*slot, self.ready_epoch(ready, *slot)?));
-        ready.owned.keys().filter_map(epoch).collect()
+    /// Returns the slots that are ready in all layers, and marks this state as known.
+    fn ready_slots(&mut self) -> ReadySlots {
+        let common = |all: ReadySlots, slots: ReadySlots| {
+            all.into_iter().filter(|(slot, epoch)| slots.get(slot) == Some(epoch)).collect()
+        };
+        self.layers.iter_mut().map(Layer::ready_slots).reduce(common).unwrap_or_default()
     }
 
     /// Returns the slots that become ready for the controller. Collects slots for this time.
-    fn gained(&self, time: Duration) -> impl Stream<Item = SlotSet> + use<> {
+    pub(crate) fn gained(&self, time: Duration) -> impl Stream<Item = SlotSet> + Send + use<> {
         stream::unfold((self.clone(), ReadySlots::new()), move |(mut gate, mut known)| async move {
             let mut is_collected = time.is_zero();
             loop {
-                let ready = gate.ready.borrow_and_update().clone();
-                let ready = gate.ready_slots(&ready);
+                let ready = gate.ready_slots();
                 let gained = ready.iter().filter(|(slot, epoch)| known.get(slot) != Some(epoch));
                 let gained: SlotSet = gained.map(|(slot, _)| *slot).collect();
                 if gained.is_empty() {
                     known = ready;
-                    gate.ready.changed().await.ok()?;
+                    let changes = gate.layers.iter_mut().map(|layer| layer.ready.changed().boxed());
+                    select_all(changes).await.0.ok()?;
                 } else if is_collected {
                     return Some((gained, (gate, ready)));
                 } else {
@@ -159,23 +236,38 @@ impl SlotGate {
         })
     }
 
-    fn slot_of(&self, key: &ObjectKey) -> Slot {
-        self.division.slot_of(&ObjectIdRef::new(key.namespace(), key.name(), "", ""))
+    pub(crate) fn slot_of(&self, key: &ObjectKey) -> Slot {
+        match &self.cluster {
+            None => self.division.slot_of(&ObjectIdRef::new(key.namespace(), key.name(), "", "")),
+            Some((sharding, cluster)) => sharding.slot_of(&self.division, cluster, key),
+        }
+    }
+}
+
+impl Gate<ObjectKey> for SlotGate {
+    fn is_open(&self, key: &ObjectKey) -> bool {
+        self.ready_epoch(self.slot_of(key)).is_some()
+    }
+
+    fn permit(&self, key: &ObjectKey) -> Option<SlotPermit> {
+        let permit = self.owned.recorded_permit(self.slot_of(key))?;
+        let epoch = self.ready_epoch(permit.slot());
+        Some(permit).filter(|permit| epoch == Some(permit.epoch()))
     }
 }
 
 /// Reconciles keys while this process owns their slots.
-pub(crate) struct ShardedWork<W> {
+pub(crate) struct ShardedWork<W, G> {
     pub(crate) work: W,
-    pub(crate) gate: SlotGate,
+    pub(crate) gate: G,
 }
 
-impl<W: Work<ObjectKey>> Work<ObjectKey> for ShardedWork<W> {
-    fn ready(&self, key: &ObjectKey) -> impl Future<Output = Result<(), CachedReadError>> + Send {
+impl<Q: RequestKey, W: Work<Q>, G: Gate<Q>> Work<Q> for ShardedWork<W, G> {
+    fn ready(&self, key: &Q) -> impl Future<Output = Result<(), CachedReadError>> + Send {
         self.work.ready(key)
     }
 
-    async fn reconcile(&self, request: KeyRequest<ObjectKey>) -> Reconciled {
+    async fn reconcile(&self, request: KeyRequest<Q>) -> Reconciled {
         let Some(permit) = self.gate.permit(&request.key) else {
             // If the slot is open, the Lease expired and may be renewed. Otherwise, another process
             // reconciles the key, and the key is queued again if the slot returns.

@@ -13,6 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    cluster_slots::ClusterSharding,
     lease_client::LeaseClient,
     lease_loop,
     member::{Member, Settings},
@@ -39,6 +40,8 @@ pub struct ShardOptions {
     pub key: ShardKey,
     /// The number of slots. It must be equal in all replicas. The default is 64.
     pub count: SlotCount,
+    /// How the slots divide the objects of many clusters. It must be equal in all replicas.
+    pub clusters: ClusterSharding,
     /// The objects that the informers of a manager cache. By default, all objects.
     pub caches: CachedSlots,
     /// With [`CachedSlots::Own`], the process also caches the slots that it will own if one other process
@@ -89,6 +92,7 @@ impl ShardOptions {
             name: name.into(),
             key: ShardKey::Namespace,
             count: SlotCount::default(),
+            clusters: ClusterSharding::default(),
             caches: CachedSlots::default(),
             standby: false,
             weight: 1,
@@ -188,11 +192,12 @@ impl Sharding {
     /// # Errors
     /// Returns an [`ElectionError`] if the times are unsafe; see [`LeaseTimes::validate`].
     pub fn new(client: Client, options: ShardOptions) -> Result<Self, ElectionError> {
-        let ShardOptions { key, count, .. } = options;
+        let ShardOptions { key, count, clusters, .. } = options;
         let settle_time = options.settle_time.min(MAX_TIME);
         let options = ShardOptions { drain_timeout: options.drain_timeout.min(MAX_TIME), ..options };
         let caches_standby_slots = options.standby;
-        let (times, table) = (options.times.validate()?, TableOptions::new(key, count));
+        let (times, table) =
+            (options.times.validate()?, TableOptions { clusters, ..TableOptions::new(key, count) });
         let settings = Settings { times, table, settle_time, caches_standby_slots };
         let shared = Shared::new(&options.name);
         Ok(Self { options, settings, client, shared })

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube_object::{ShardKey, Slot, SlotCount, SlotSet};
 use serde::{Deserialize, Serialize};
 
-use super::written::{Term, Written};
+use super::{
+    cluster_slots::ClusterSharding,
+    written::{Term, Written},
+};
 
 /// The version of the format. Members of different formats never own slots at the same time: a member takes
 /// no part while the table has another format and an owner.
@@ -27,12 +30,13 @@ pub(crate) struct TableOptions {
     pub(crate) format: u32,
     pub(crate) key: ShardKey,
     pub(crate) count: SlotCount,
+    pub(crate) clusters: ClusterSharding,
 }
 
 impl TableOptions {
-    /// Returns the options of this version of the program.
+    /// Returns the options of this version of the program, with the default for many clusters.
     pub(crate) fn new(key: ShardKey, count: SlotCount) -> Self {
-        Self { format: FORMAT, key, count }
+        Self { format: FORMAT, key, count, clusters: ClusterSharding::default() }
     }
 }
 
@@ -41,8 +45,15 @@ impl TableOptions {
 pub(crate) struct Table {
     format: u32,
     key: Key,
+    /// A table without this field has the default.
+    #[serde(default, skip_serializing_if = "is_default")]
+    clusters: ClusterSharding,
     /// In the order of the numbers of the slots.
     slots: Vec<Entry>,
+}
+
+fn is_default(clusters: &ClusterSharding) -> bool {
+    *clusters == ClusterSharding::default()
 }
 
 /// The field of an object that determines its slot.
@@ -87,9 +98,9 @@ pub(crate) enum TableError {
     )]
     Invalid(String),
     #[error(
-        "the table has {slots} slots by {key}, and this program has other options; stop the other replicas, or use their `ShardOptions::key` and `ShardOptions::count`"
+        "the table has {slots} slots by {key} and the clusters {clusters:?}, and this program has other options; stop the other replicas, or use their `ShardOptions::key`, `ShardOptions::count` and `ShardOptions::clusters`"
     )]
-    OtherOptions { slots: usize, key: &'static str },
+    OtherOptions { slots: usize, key: &'static str, clusters: ClusterSharding },
 }
 
 /// The only field in each text.
@@ -111,8 +122,8 @@ struct AnyEntry {
 }
 
 impl Table {
-    pub(crate) fn new(TableOptions { format, key, count }: TableOptions) -> Self {
-        Self { format, key: key.into(), slots: vec![Entry::default(); count.get().into()] }
+    pub(crate) fn new(TableOptions { format, key, count, clusters }: TableOptions) -> Self {
+        Self { format, key: key.into(), clusters, slots: vec![Entry::default(); count.get().into()] }
     }
 
     /// Parses the text of a table. If the table has another format, only the owners and the epochs are known.
@@ -125,7 +136,8 @@ impl Table {
         let AnyFormat { slots } =
             serde_json::from_str(text).map_err(|_| TableError::UnknownFormat(format))?;
         let entry = |AnyEntry { owner, epoch }| Entry { owner, epoch, written: Written::default() };
-        Ok(Self { format, key: Key::Unknown, slots: slots.into_iter().map(entry).collect() })
+        let clusters = ClusterSharding::default();
+        Ok(Self { format, key: Key::Unknown, clusters, slots: slots.into_iter().map(entry).collect() })
     }
 
     /// Returns the text of the table.
@@ -148,7 +160,7 @@ impl Table {
             Key::Uid => "uid",
             Key::Unknown => "an unknown key",
         };
-        Err(TableError::OtherOptions { slots: self.slots.len(), key })
+        Err(TableError::OtherOptions { slots: self.slots.len(), key, clusters: self.clusters })
     }
 
     /// Returns the table, or a new table if this one has other options. Epochs never decrease.
@@ -168,14 +180,14 @@ impl Table {
     }
 
     fn has_options(&self, options: TableOptions) -> bool {
-        let is_same_key = self.key == Key::from(options.key);
+        let is_same_key = self.key == Key::from(options.key) && self.clusters == options.clusters;
         self.has_format(options) && is_same_key && self.slots.len() == usize::from(options.count.get())
     }
 
     /// Returns whether this table can be a later state of `before`. Only a claim changes the owner, and it
     /// increases the epoch. After a restored backup, the result is false.
     pub(crate) fn can_follow(&self, before: &Self) -> bool {
-        let options = |table: &Self| (table.format, table.key, table.slots.len());
+        let options = |table: &Self| (table.format, table.key, table.clusters, table.slots.len());
         if options(self) != options(before) {
             return true; // the options change only without owners, and epochs do not decrease
         }
@@ -350,8 +362,15 @@ mod tests {
         let mut table = Table::new(options(ShardKey::Uid, 2));
         table.claim(Slot(0), "a");
         let error = table.check(options(ShardKey::Uid, 4)).unwrap_err();
-        assert_eq!(error, TableError::OtherOptions { slots: 2, key: "uid" });
+        assert_eq!(
+            error,
+            TableError::OtherOptions { slots: 2, key: "uid", clusters: ClusterSharding::ByCluster }
+        );
         assert!(table.check(options(ShardKey::Namespace, 2)).is_err());
+        let clusters = ClusterSharding::ByKey;
+        assert!(table.check(TableOptions { clusters, ..options(ShardKey::Uid, 2) }).is_err());
+        let by_key = Table::new(TableOptions { clusters, ..options(ShardKey::Uid, 1) });
+        assert_eq!(Table::parse(&by_key.text()), Ok(by_key));
         table.release(Slot(0), "a", None);
         assert_eq!(table.check(options(ShardKey::Uid, 4)), Ok(()));
         let mut changed = table.with_options(options(ShardKey::Uid, 4));

@@ -5,6 +5,7 @@ mod leaving;
 mod pages;
 mod providers;
 mod replicas;
+mod shards;
 
 use std::{sync::Arc, time::Duration};
 
