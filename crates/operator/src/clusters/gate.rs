@@ -1,4 +1,4 @@
-//! `ClusterShards` and `ClusterGate`: a process reconciles only the objects of clusters that are in its slots.
+//! `ClusterShards` and `ClusterGate`: a process reconciles only the objects of clusters in its slots.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

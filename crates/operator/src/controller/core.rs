@@ -106,11 +106,13 @@ impl<Q: RequestKey> ControllerCore<Q> {
         metrics: &Metrics,
     ) -> PreparedController {
         let Self { sources, options, limiter, filter, handles, handle: _ } = self;
+        let of_clusters =
+            |source: &dyn QueueKeys<Q>| matches!(source.informers(), SourceInformers::Clusters(_));
         let mut others = sources.iter().filter(|source| match allowed {
             SlotSources::None => true,
             SlotSources::Reconciled => !source.is_primary(),
-            SlotSources::Clusters => !matches!(source.informers(), SourceInformers::Clusters(_)),
-            SlotSources::All => false,
+            SlotSources::Clusters => !of_clusters(&***source),
+            SlotSources::All => of_clusters(&***source),
         });
         let incomplete_informer = others.find_map(|source| source.sharded_informer());
         let (state, keys) = ControllerState::new(options, limiter, filter, metrics);

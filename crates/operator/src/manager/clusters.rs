@@ -17,9 +17,11 @@ impl Manager {
     /// second provider, [`Manager::run`] returns
     /// [`ManagerError::DuplicateName`](crate::ManagerError::DuplicateName).
     ///
-    /// The caches of the clusters also run on followers. The manager does not wait for them at its start, and
-    /// does not check their permissions. `/readyz` contains the state of each cluster. It fails until each
-    /// cluster that exists at the start has synced or has failed, and never because of a cluster afterwards.
+    /// The caches of the clusters also run on followers. With the option `shards`, each process engages only
+    /// the clusters in its slots; see [`ClusterSharding`](crate::ClusterSharding). The manager
+    /// does not wait for the clusters at its start, and does not check their permissions. `/readyz` contains
+    /// the state of each cluster. It fails until each cluster that exists at the start has synced or has
+    /// failed, and never because of a cluster afterwards.
     pub fn clusters(&mut self, provider: impl ClusterProvider) -> Clusters {
         let metrics = self.metrics.clone();
         let identity = self.options.election.as_ref().map(|election| election.identity.clone());

@@ -41,8 +41,9 @@ pub struct ManagerOptions {
     /// The group of processes that share the objects of the controllers. The default is `None`. This option
     /// is experimental.
     ///
-    /// With this option, the controllers of [`Manager::add_controller`](crate::Manager::add_controller) run
-    /// in every process, and each process reconciles only the objects in its slots. The option
+    /// With this option, the controllers of [`Manager::add_controller`](crate::Manager::add_controller) and
+    /// [`Manager::add_cluster_controller`](crate::Manager::add_cluster_controller) run in every
+    /// process, and each process reconciles only the objects in its slots. The option
     /// [`election`](Self::election) then decides only about tasks and controllers that run on the leader.
     ///
     /// Controllers support [`ShardKey::Namespace`](kube_object::ShardKey::Namespace) and

@@ -7,7 +7,8 @@ use futures_util::StreamExt;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use kube_client::client::Body;
-use kube_operator::{ClusterSharding, ClusterState, OwnedSlots, ShardOptions};
+use kube_operator::{CachedSlots, ClusterSharding, ClusterState, OwnedSlots, SecretProvider, ShardOptions};
+use tokio::time::timeout;
 
 use super::*;
 
@@ -267,4 +268,37 @@ async fn three_processes_share_the_objects_of_each_cluster() {
     for seed in 0..SEEDS {
         run_seed(seed, ClusterSharding::ByKey, 3).await;
     }
+}
+
+/// Each process of a group by cluster has only some of the clusters, so a summary would be incomplete.
+#[tokio::test(start_paused = true)]
+async fn controller_of_the_hub_needs_all_clusters() {
+    for (sharding, is_rejected) in [(ClusterSharding::ByCluster, true), (ClusterSharding::ByKey, false)] {
+        let mut world = World::on(Server::new(), shards(sharding));
+        let source = Source::watches_clusters(&world.clusters.informer::<ConfigMap>(), |_, event| {
+            [event.key().clone()]
+        });
+        let maps = world.manager.factory().informer::<ConfigMap>().unwrap();
+        let controller = Controller::new(&maps).watches_source(source);
+        world
+            .manager
+            .add_controller(controller, async |_: Request<ConfigMap>| Ok::<_, Failure>(Action::Done));
+        let result = timeout(SECOND, world.manager.run(std::future::pending())).await;
+        let is_incomplete = matches!(result, Ok(Err(ManagerError::IncompleteInformer { .. })));
+        assert_eq!(is_incomplete, is_rejected, "{sharding:?}");
+        assert!(is_rejected || result.is_err(), "the other manager runs: {result:?}");
+    }
+}
+
+/// The Secret of a cluster can have another slot than the cluster.
+#[tokio::test(start_paused = true)]
+async fn provider_of_secrets_needs_all_slots() {
+    let options = shards(ClusterSharding::ByCluster);
+    let own = options.shards.map(|shards| ShardOptions { caches: CachedSlots::Own, ..shards });
+    let options = ManagerOptions { shards: own, bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let secrets = manager.factory().informer::<Secret>().unwrap();
+    let _clusters = manager.clusters(SecretProvider::new(&secrets));
+    let error = manager.run(std::future::pending()).await.unwrap_err().to_string();
+    assert!(error.contains("Selection::all_slots"), "{error}");
 }
