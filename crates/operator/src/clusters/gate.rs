@@ -19,7 +19,7 @@ use crate::{
     SlotPermit,
     shards::{
         cluster_slots::ClusterSharding,
-        gate::{Gate, SlotGate, SourceInformers},
+        gate::{FindInformer, Gate, SlotGate, SourceInformers},
     },
 };
 
@@ -93,7 +93,7 @@ impl ClusterShards {
     }
 }
 
-type FindInformer = Box<dyn Fn(&str) -> Option<InformerId> + Send + Sync>;
+type FindCluster = Arc<dyn Fn(&ClusterName) -> Option<Cluster> + Send + Sync>;
 
 /// Decides which keys a controller of many clusters reconciles.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ pub(super) struct ClusterGate {
     main: SlotGate,
     /// The sources of the controller in each cluster.
     sources: Arc<[FindInformer]>,
-    find: Arc<dyn Fn(&ClusterName) -> Option<Cluster> + Send + Sync>,
+    find: FindCluster,
 }
 
 impl ClusterGate {

@@ -35,8 +35,11 @@ pub(crate) enum SourceInformers {
     /// factory. A cache that the manager does not know is not considered.
     Namespaces(Box<dyn Fn() -> Vec<InformerId> + Send + Sync>),
     /// Returns the informer of the cluster with this name. The manager's own caches do not contain it.
-    Clusters(Box<dyn Fn(&str) -> Option<InformerId> + Send + Sync>),
+    Clusters(FindInformer),
 }
+
+/// Returns the informer of the cluster with this name.
+pub(crate) type FindInformer = Box<dyn Fn(&str) -> Option<InformerId> + Send + Sync>;
 
 /// Selects the sources of a controller whose informers may cache only the slots of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -180,7 +180,7 @@ async fn converge(processes: &[Process], fleet: &Arc<Mutex<Fleet>>, context: &st
 /// reconciled, and never by two processes at the same time.
 async fn run_seed(seed: u64, sharding: ClusterSharding, processes: usize) {
     let context = format!("seed {seed}, {sharding:?}, {processes} processes");
-    let options = (sharding, if seed % 2 == 0 { Duration::ZERO } else { 2 * SECOND });
+    let options = (sharding, if seed.is_multiple_of(2) { Duration::ZERO } else { 2 * SECOND });
     let (mut rng, hub, ledger) = (Rng::with_seed(seed), Server::new(), Shared::default());
     let fleet: Arc<Mutex<Fleet>> = Arc::new(Mutex::new((0..CLUSTERS).map(new_cluster).collect()));
     let mut running = Vec::new();
