@@ -21,7 +21,9 @@ const API_VERSION: &str = "apiextensions.k8s.io/v1";
 /// # #[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
 /// # struct WebsiteSpec { hosts: Vec<String> }
 /// # mod v1beta1 {
-/// # use super::*;
+/// # use kube::CustomResource;
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
 /// # #[derive(Clone, Debug, Deserialize, Serialize, CustomResource, JsonSchema)]
 /// # #[kube(group = "example.com", version = "v1beta1", kind = "Website", namespaced)]
 /// # pub struct WebsiteSpec { pub host: String }
