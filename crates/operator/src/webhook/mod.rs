@@ -106,8 +106,9 @@ impl Webhooks {
     ///
     /// The handler receives the object, and a request whose `object` is `None`. It returns the changed
     /// object, or [`Mutated`] with warnings, or [`Denied`]. The response contains a JSON patch with only the
-    /// changes of the handler, so fields that `K` does not contain are retained. Requests that delete an
-    /// object are permitted without a call, because they have no object that can change.
+    /// changes of the handler, so fields that `K` does not contain are retained. If the handler changes the
+    /// length of a list, the new list contains only the fields of `K`. Requests that delete an object are
+    /// permitted without a call, because they have no object that can change.
     ///
     /// # Panics
     /// Panics if `path` does not start with `/`, or if another webhook has this path.
