@@ -16,10 +16,10 @@ use kube_client::{
 use kube_informer_examples::{
     cli,
     cluster::ClusterArgs,
-    database::{CRD, Database, DatabaseSpec, manifests, v1beta1, webhooks},
+    database::{CRD, Database, DatabaseSpec, configurations, crd, v1beta1, webhooks},
 };
 use kube_operator::{
-    Manager, ManagerOptions, wait_for_crd,
+    Manager, ManagerOptions, ensure_crd,
     webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions},
 };
 use kube_testserver::Server;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 const NAME: &str = "orders";
+const FIELD_MANAGER: &str = "databases";
 
 /// Serves webhooks for Databases, and shows their effects.
 #[derive(Parser)]
@@ -64,8 +65,9 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     };
     let namespace = flags.cluster.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let (manager, base_url) = manager(&client, &namespace, flags.address, &flags.host)?;
-    for manifest in manifests(&base_url)? {
-        apply(&client, &manifest).await?;
+    ensure_crd(&client, &crd(&base_url)?, FIELD_MANAGER, Duration::from_secs(30)).await?;
+    for configuration in configurations(&base_url) {
+        apply(&client, &configuration).await?;
     }
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
@@ -96,19 +98,15 @@ fn manager(
     Ok((manager, format!("https://{host}:{port}")))
 }
 
-/// Applies a manifest, and waits until a CRD is served.
+/// Applies a manifest.
 async fn apply(client: &Client, manifest: &Value) -> anyhow::Result<()> {
     let types: TypeMeta = serde_json::from_value(manifest.clone())?;
     let resource = ApiResource::from_gvk(&(&types).try_into()?);
     let name = manifest["metadata"]["name"].as_str().context("the manifest has no name")?;
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let params = PatchParams::apply("databases").force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     let applied = api.patch(name, &params, &Patch::Apply(manifest)).await;
-    applied.with_context(|| format!("cannot apply {} {name}", types.kind))?;
-    if name == CRD {
-        wait_for_crd(client, CRD, Duration::from_secs(30)).await?;
-    }
-    Ok(())
+    applied.map(drop).with_context(|| format!("cannot apply {} {name}", types.kind))
 }
 
 /// Creates a database in the old version, and prints the effects of the webhooks.

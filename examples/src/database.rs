@@ -2,6 +2,9 @@
 
 use std::num::ParseIntError;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,
+};
 use kube::{CustomResource, CustomResourceExt};
 use kube_client::core::crd::{MergeError, merge_crds};
 use kube_operator::webhook::{AdmissionRequest, Conversion, Denied, Webhooks};
@@ -76,17 +79,27 @@ pub fn webhooks() -> Webhooks {
         .convert("/convert", Conversion::<Database>::new().version::<v1beta1::Database>())
 }
 
-/// Returns the CRD and the configurations of the webhooks. `base_url` is the address of the webhooks for
-/// the API server.
+/// Returns the CRD. `base_url` is the address of the webhooks for the API server.
 ///
 /// # Errors
 ///
 /// Fails if the versions of the CRD contradict each other.
-pub fn manifests(base_url: &str) -> Result<[Value; 3], MergeError> {
-    let mut crd = json!(merge_crds(vec![v1beta1::Database::crd(), Database::crd()], "v1")?);
-    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-        "conversionReviewVersions": ["v1"], "clientConfig": {"url": format!("{base_url}/convert")},
-    }});
+pub fn crd(base_url: &str) -> Result<CustomResourceDefinition, MergeError> {
+    let mut crd = merge_crds(vec![v1beta1::Database::crd(), Database::crd()], "v1")?;
+    let url = Some(format!("{base_url}/convert"));
+    crd.spec.conversion = Some(CustomResourceConversion {
+        strategy: "Webhook".to_owned(),
+        webhook: Some(WebhookConversion {
+            client_config: Some(WebhookClientConfig { url, ..WebhookClientConfig::default() }),
+            conversion_review_versions: vec!["v1".to_owned()],
+        }),
+    });
+    Ok(crd)
+}
+
+/// Returns the configurations of the admission webhooks. `base_url` is the address of the webhooks for the
+/// API server.
+pub fn configurations(base_url: &str) -> [Value; 2] {
     let configuration = |kind: &str, path: &str| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "databases"},
@@ -102,9 +115,8 @@ pub fn manifests(base_url: &str) -> Result<[Value; 3], MergeError> {
             }],
         })
     };
-    Ok([
-        crd,
+    [
         configuration("MutatingWebhookConfiguration", "default"),
         configuration("ValidatingWebhookConfiguration", "validate"),
-    ])
+    ]
 }

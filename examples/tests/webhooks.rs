@@ -4,15 +4,17 @@ use kube_client::{
     Api, Client, Error,
     api::{Patch, PatchParams, PostParams},
 };
-use kube_informer_examples::database::{CRD, Database, DatabaseSpec, manifests, v1beta1, webhooks};
+use kube_informer_examples::database::{CRD, Database, DatabaseSpec, configurations, crd, v1beta1, webhooks};
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
 /// A server that calls the webhooks, and the typed clients of both versions.
 fn serve() -> (Api<v1beta1::Database>, Api<Database>) {
     let server = Server::new();
-    for manifest in manifests("https://127.0.0.1:1").unwrap() {
-        server.create(&manifest).unwrap();
+    let url = "https://127.0.0.1:1";
+    server.create(&crd(url).unwrap()).unwrap();
+    for configuration in configurations(url) {
+        server.create(&configuration).unwrap();
     }
     for (name, path) in [
         (format!("default.{CRD}"), "/default"),

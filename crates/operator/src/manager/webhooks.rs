@@ -85,7 +85,7 @@ impl Manager {
         let loaded = serving.clone();
         self.add_readyz_check("webhooks", move || match *loaded.borrow() {
             Some(_) => Ok(()),
-            None => Err("there is no certificate yet; see the log".to_owned()),
+            None => Err("the Secret has no usable certificate yet; the log contains the reason".to_owned()),
         });
         (ServingCertificate::Stored(serving), task)
     }

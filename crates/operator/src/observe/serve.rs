@@ -83,17 +83,19 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
     loop {
+        let accepts = limits.closes_oldest || connections.len() < limits.connections;
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if limits.closes_oldest || connections.len() < limits.connections => match accepted {
+            accepted = listener.accept(), if accepts => match accepted {
                 Ok((stream, _)) => {
                     by_age.retain(|connection| !connection.is_finished());
                     if by_age.len() >= limits.connections && let Some(oldest) = by_age.pop_front() {
                         oldest.abort();
                     }
-                    let served = serve_connection(stream, transport.clone(), router.clone(), limits, stop.clone());
+                    let (transport, router, stop) = (transport.clone(), router.clone(), stop.clone());
+                    let served = serve_connection(stream, transport, router, limits, stop);
                     by_age.push_back(connections.spawn(served));
                 }
                 Err(error) => {

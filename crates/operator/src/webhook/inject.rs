@@ -1,6 +1,10 @@
 //! Writes the CA bundle into webhook configurations and CRDs.
 
-use json_patch_of_kube::{Patch as JsonPatch, PatchOperation, jsonptr::PointerBuf};
+use std::iter;
+
+use json_patch_of_kube::{
+    AddOperation, Patch as JsonPatch, PatchOperation, TestOperation, jsonptr::PointerBuf,
+};
 use k8s_openapi::ByteString;
 use kube_client::{
     Api, Client, Error,
@@ -70,29 +74,23 @@ pub(super) async fn inject(client: &Client, target: &CaTarget, bundle: &str) -> 
 /// Returns the patch that writes the bundle. It fails if the object changes in between.
 fn patch(object: &DynamicObject, bundle: &str) -> JsonPatch {
     let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
-    let mut paths: Vec<Vec<String>> = Vec::new();
-    let own = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
     let is_old = |client_config: &Value| client_config.is_object() && client_config["caBundle"] != bundle;
+    let mut paths = Vec::new();
     for (index, webhook) in object.data["webhooks"].as_array().into_iter().flatten().enumerate() {
         if is_old(&webhook["clientConfig"]) {
-            paths.push(own(&["webhooks", &index.to_string(), "clientConfig", "caBundle"]));
+            let index = index.to_string();
+            paths.push(PointerBuf::from_tokens(["webhooks", &index, "clientConfig", "caBundle"]));
         }
     }
     if is_old(&object.data["spec"]["conversion"]["webhook"]["clientConfig"]) {
-        paths.push(own(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]));
+        let tokens = ["spec", "conversion", "webhook", "clientConfig", "caBundle"];
+        paths.push(PointerBuf::from_tokens(tokens));
     }
     if paths.is_empty() {
         return JsonPatch(Vec::new());
     }
-    let version = json!(object.metadata.resource_version);
-    let path = |parts: &[String]| PointerBuf::from_tokens(parts);
-    let test = json_patch_of_kube::TestOperation {
-        path: path(&own(&["metadata", "resourceVersion"])),
-        value: version,
-    };
-    let adds = paths.iter().map(|parts| {
-        let add = json_patch_of_kube::AddOperation { path: path(parts), value: bundle.clone() };
-        PatchOperation::Add(add)
-    });
-    JsonPatch(std::iter::once(PatchOperation::Test(test)).chain(adds).collect())
+    let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
+    let test = TestOperation { path, value: json!(object.metadata.resource_version) };
+    let add = |path| PatchOperation::Add(AddOperation { path, value: bundle.clone() });
+    JsonPatch(iter::once(PatchOperation::Test(test)).chain(paths.into_iter().map(add)).collect())
 }

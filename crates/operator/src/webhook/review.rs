@@ -65,20 +65,20 @@ fn admission_request(mut review: Value) -> Result<Value, WebhookError> {
 }
 
 /// Decodes a request. The inner result denies an object that `K` cannot represent.
-fn decode<K>(request: Value) -> Result<Result<AdmissionRequest<K>, Denied>, WebhookError>
+fn decode<K>(mut request: Value) -> Result<Result<AdmissionRequest<K>, Denied>, WebhookError>
 where
     K: Resource + DeserializeOwned,
 {
-    // The request without objects can be decoded if only an object is invalid.
-    let mut envelope = request.clone();
-    for key in ["object", "oldObject"] {
-        envelope[key] = Value::Null;
-    }
-    if let Err(error) = serde_json::from_value::<AdmissionRequest<K>>(envelope) {
-        return Err(WebhookError::InvalidReview(error.to_string()));
-    }
-    let decoded = serde_json::from_value(request);
-    Ok(decoded.map_err(|error| Denied::unreadable(format!("the webhook cannot decode the object: {error}"))))
+    let [object, old_object] = ["object", "oldObject"].map(|key| request[key].take());
+    let request: AdmissionRequest<K> =
+        serde_json::from_value(request).map_err(|error| WebhookError::InvalidReview(error.to_string()))?;
+    let with_objects = || {
+        let (object, old_object) = (serde_json::from_value(object)?, serde_json::from_value(old_object)?);
+        Ok(AdmissionRequest { object, old_object, ..request })
+    };
+    Ok(with_objects().map_err(|error: serde_json::Error| {
+        Denied::unreadable(format!("the webhook cannot decode the object: {error}"))
+    }))
 }
 
 /// Runs a handler. A panic becomes a denial, so that the client learns the cause.
