@@ -92,8 +92,8 @@ fn manager(
         names: vec![host.to_owned()],
         ..SecretCertificate::new(namespace, "database-webhooks", "database-webhooks", targets)
     };
-    let certificate = WebhookCertificate::Secret(certificate);
-    manager.serve_webhooks(webhooks(), WebhookOptions { bind_address, certificate })?;
+    let options = WebhookOptions::new(WebhookCertificate::Secret(certificate));
+    manager.serve_webhooks(webhooks(), WebhookOptions { bind_address, ..options })?;
     let port = manager.local_webhook_address().context("the manager serves no webhooks")?.port();
     Ok((manager, format!("https://{host}:{port}")))
 }

@@ -103,8 +103,10 @@ impl Replica {
             overlap: Duration::from_secs(2),
             ..SecretCertificate::new("default", SECRET, "web", targets)
         };
-        let certificate = WebhookCertificate::Secret(certificate);
-        let options = WebhookOptions { bind_address: ([127, 0, 0, 1], 0).into(), certificate };
+        let options = WebhookOptions {
+            bind_address: ([127, 0, 0, 1], 0).into(),
+            ..WebhookOptions::new(WebhookCertificate::Secret(certificate))
+        };
         manager.serve_webhooks(webhooks(), options)?;
         let address = manager.local_webhook_address().context("an address")?;
         let running = tokio::spawn(async move {
@@ -172,15 +174,18 @@ async fn install(client: &Client, service: &Service) -> Result<()> {
 
 /// Waits until the operation succeeds.
 async fn eventually<T, E: std::fmt::Debug>(mut operation: impl AsyncFnMut() -> Result<T, E>) -> Result<T> {
+    let mut last = None;
     let attempts = async {
         loop {
             match operation().await {
                 Ok(value) => return value,
-                Err(_) => sleep(Duration::from_millis(50)).await,
+                Err(error) => last = Some(error),
             }
+            sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(Duration::from_secs(60), attempts).await.context("the operation does not succeed within a minute")
+    let succeeded = timeout(Duration::from_secs(60), attempts).await;
+    succeeded.with_context(|| format!("the operation does not succeed within a minute: {last:?}"))
 }
 
 fn config_map(name: &str) -> ConfigMap {
@@ -230,11 +235,10 @@ impl Load {
     }
 
     /// Waits for this number of further operations.
-    async fn progress(&self, count: usize) {
+    async fn progress(&self, count: usize) -> Result<()> {
         let target = self.done.load(Ordering::Relaxed) + count;
-        while self.done.load(Ordering::Relaxed) < target {
-            sleep(Duration::from_millis(10)).await;
-        }
+        let is_done = || self.done.load(Ordering::Relaxed) >= target;
+        eventually(async || if is_done() { Ok(()) } else { Err("the load has stopped") }).await
     }
 }
 
@@ -298,10 +302,10 @@ async fn webhooks_serve_a_real_api_server() -> Result<()> {
     }
     let secrets = Api::<Secret>::default_namespaced(client.clone());
     for _ in 0..2 {
-        load.progress(100).await;
+        load.progress(100).await?;
         renew(&secrets).await?;
     }
-    load.progress(100).await;
+    load.progress(100).await?;
     ensure!(load.refused.load(Ordering::Relaxed) == 0, "a renewal refused requests");
 
     // The replica dies while it converts objects. Requests fail until the Service has removed it.
@@ -313,7 +317,7 @@ async fn webhooks_serve_a_real_api_server() -> Result<()> {
     ensure!(refused > 0, "the load did not observe the kill");
     sleep(Duration::from_secs(1)).await;
     let refused = load.refused.load(Ordering::Relaxed);
-    load.progress(200).await;
+    load.progress(200).await?;
     ensure!(load.refused.load(Ordering::Relaxed) == refused, "requests fail after the Service was updated");
     load.stops.store(true, Ordering::Relaxed);
     while let Some(writer) = writers.join_next().await {

@@ -40,6 +40,15 @@ pub enum ManagerError {
         /// The reason for the failure.
         reason: String,
     },
+    /// An option of the webhook server is invalid.
+    #[cfg(feature = "webhooks")]
+    #[error("the webhook option `{option}` is invalid: {reason}")]
+    InvalidWebhookOption {
+        /// The name of the option, for example `SecretCertificate::validity`.
+        option: &'static str,
+        /// Why the option is invalid, and how to correct it.
+        reason: String,
+    },
     /// The election options are unsafe.
     #[error(transparent)]
     Election(#[from] ElectionError),

@@ -84,8 +84,8 @@ impl Stages {
             shards.check(&self.caches.factory)?;
         }
         self.caches.factory.start();
-        self.election.start_permission_check(self.caches.client.clone(), required_rules);
-        self.caches.wait_for_sync(options.cache_sync_timeout).await?;
+        self.election.start_permission_check(self.caches.client.clone(), required_rules.clone());
+        self.caches.wait_for_sync(options.cache_sync_timeout, required_rules).await?;
         on_synced();
         if let Some(election) = election {
             self.election.start(election);
@@ -123,8 +123,13 @@ impl CacheStage {
         Self { factory, client, optional }
     }
 
-    /// Waits until the required caches are filled. An error contains the rules that they lack.
-    async fn wait_for_sync(&self, limit: Duration) -> Result<(), ManagerError> {
+    /// Waits until the required caches are filled. An error contains the missing ones of these rules, for example
+    /// rules without which the conversion webhook of a cache has no certificate.
+    async fn wait_for_sync(
+        &self,
+        limit: Duration,
+        mut required_rules: BTreeSet<MissingRule>,
+    ) -> Result<(), ManagerError> {
         let started = Instant::now();
         let is_required = |informer: &InformerStatus| !self.optional.contains(informer);
         let synced = tokio::select! {
@@ -137,9 +142,13 @@ impl CacheStage {
             return Ok(());
         };
         let informers = self.factory.status();
-        let rules =
-            permissions::rules_of_informers(informers.iter().filter(|informer| is_required(informer)));
-        let check = permissions::missing_rules(&self.client, rules);
+        let rules_of = |required| {
+            let informers = informers.iter().filter(move |informer| is_required(informer) == required);
+            permissions::rules_of_informers(informers)
+        };
+        let optional = &rules_of(false) - &rules_of(true);
+        required_rules.retain(|rule| !optional.contains(rule));
+        let check = permissions::missing_rules(&self.client, required_rules);
         let missing = timeout(PERMISSION_CHECK_TIMEOUT, check).await.unwrap_or_default();
         Err(ManagerError::CacheSync { error, missing })
     }

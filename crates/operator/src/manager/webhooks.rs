@@ -14,7 +14,10 @@ use crate::{
         serve::{Limits, Transport, listen, serve},
         tls::ServingCertificate,
     },
-    webhook::{CertificateTask, SecretCertificate, WebhookCertificate, Webhooks},
+    webhook::{
+        CertificateTask, MAX_ADMISSION_BYTES, SecretCertificate, WebhookCertificate, Webhooks,
+        budget::{BodyBudget, DEFAULT_BYTES_IN_PROGRESS},
+    },
 };
 
 /// Configures the webhook server of a [`Manager`].
@@ -24,12 +27,39 @@ pub struct WebhookOptions {
     pub bind_address: SocketAddr,
     /// The certificate of the server.
     pub certificate: WebhookCertificate,
+    /// The maximum total size of the bodies in progress, in bytes. The default is 256 MiB, the maximum size of
+    /// one ConversionReview. A decoded body needs several times its size. If a body does not fit within half of
+    /// the time limit of its request, the response has code 503. A body that is larger than this limit is
+    /// rejected. The minimum is 7 MiB, and the maximum is 4 GiB.
+    ///
+    /// Bodies of at most 64 KiB do not count. All connections together hold at most 64 MiB of them.
+    pub max_bytes_in_progress: usize,
 }
 
 impl WebhookOptions {
-    /// Creates options with the default address.
+    /// Creates options with the default address and limit.
     pub fn new(certificate: WebhookCertificate) -> Self {
-        Self { bind_address: (Ipv4Addr::UNSPECIFIED, 9443).into(), certificate }
+        Self {
+            bind_address: (Ipv4Addr::UNSPECIFIED, 9443).into(),
+            certificate,
+            max_bytes_in_progress: DEFAULT_BYTES_IN_PROGRESS,
+        }
+    }
+
+    /// Returns the first invalid option, with the reason.
+    fn invalid(&self) -> Option<(&'static str, String)> {
+        let bytes = self.max_bytes_in_progress;
+        if bytes < MAX_ADMISSION_BYTES {
+            let reason = format!(
+                "{bytes} bytes are less than the maximum size of an AdmissionReview; use at least \
+                 {MAX_ADMISSION_BYTES} bytes"
+            );
+            return Some(("WebhookOptions::max_bytes_in_progress", reason));
+        }
+        match &self.certificate {
+            WebhookCertificate::Secret(certificate) => certificate.invalid(),
+            WebhookCertificate::Files { .. } => None,
+        }
     }
 }
 
@@ -41,6 +71,7 @@ pub(super) struct WebhookServer {
     /// Keeps the certificate in a Secret up to date.
     task: Option<CertificateTask>,
     webhooks: Webhooks,
+    budget: BodyBudget,
 }
 
 impl Manager {
@@ -53,8 +84,8 @@ impl Manager {
     /// [`WebhookCertificate::Secret`], `/readyz` fails until this process has the certificate.
     ///
     /// # Errors
-    /// Returns [`ManagerError::Bind`] if the address cannot be bound, and [`ManagerError::Certificate`] if a
-    /// file of the certificate is invalid.
+    /// Returns [`ManagerError::InvalidWebhookOption`] if an option is invalid, [`ManagerError::Bind`] if the
+    /// address cannot be bound, and [`ManagerError::Certificate`] if a file of the certificate is invalid.
     ///
     /// # Panics
     /// Panics if this manager serves webhooks already. Combine the handlers in one [`Webhooks`].
@@ -64,6 +95,10 @@ impl Manager {
         options: WebhookOptions,
     ) -> Result<(), ManagerError> {
         assert!(self.webhooks.is_none(), "this manager serves webhooks already");
+        if let Some((option, reason)) = options.invalid() {
+            return Err(ManagerError::InvalidWebhookOption { option, reason });
+        }
+        let budget = BodyBudget::new(options.max_bytes_in_progress);
         let (certificate, task) = match options.certificate {
             WebhookCertificate::Files { certificate, key } => {
                 (ServingCertificate::Files(WatchedCertificate::load(certificate, key)?.into()), None)
@@ -75,7 +110,7 @@ impl Manager {
         };
         let address = options.bind_address;
         let (listener, address) = listen(address).map_err(|source| ManagerError::Bind { address, source })?;
-        self.webhooks = Some(WebhookServer { listener, address, certificate, task, webhooks });
+        self.webhooks = Some(WebhookServer { listener, address, certificate, task, webhooks, budget });
         Ok(())
     }
 
@@ -100,12 +135,15 @@ impl Manager {
 impl WebhookServer {
     /// Starts the server, and the task that renews its certificate.
     pub(super) fn start(self, tasks: &mut TaskGroup, metrics: &Metrics) {
-        let Self { listener, address, certificate, task, webhooks } = self;
-        let router = counted(&webhooks, metrics);
+        let Self { listener, address, certificate, task, webhooks, budget } = self;
+        let router = counted(&webhooks, webhooks.router_within(&budget), metrics);
         let serve_task = Box::new(move |_, stop| {
             async move {
                 tracing::info!(%address, ?webhooks, "webhook server started");
-                Ok(serve(listener, Transport::Tls(certificate), router, Limits::WEBHOOKS, stop).await?)
+                serve(listener, Transport::Tls(certificate), router, Limits::WEBHOOKS, stop).await?;
+                // The threads that work on abandoned requests end soon.
+                budget.idle().await;
+                Ok(())
             }
             .boxed()
         });
@@ -124,11 +162,11 @@ impl WebhookServer {
 }
 
 #[cfg(feature = "metrics")]
-fn counted(webhooks: &Webhooks, metrics: &Metrics) -> axum::Router {
-    metrics.webhooks.count(webhooks.router(), webhooks.paths().map(str::to_owned))
+fn counted(webhooks: &Webhooks, router: axum::Router, metrics: &Metrics) -> axum::Router {
+    metrics.webhooks.count(router, webhooks.paths().map(str::to_owned))
 }
 
 #[cfg(not(feature = "metrics"))]
-fn counted(webhooks: &Webhooks, _: &Metrics) -> axum::Router {
-    webhooks.router()
+fn counted(_: &Webhooks, router: axum::Router, _: &Metrics) -> axum::Router {
+    router
 }

@@ -1,16 +1,20 @@
 //! Serves the pages over HTTP/1, with or without TLS. The number of connections is limited, and all
 //! connections are closed with the manager.
 
+mod connections;
+
 use std::{
-    collections::VecDeque,
     io,
     net::{SocketAddr, TcpListener},
     pin::pin,
     time::Duration,
 };
 
-use axum::Router;
-use hyper::server::conn::http1;
+use axum::{
+    Router,
+    http::{HeaderValue, header::CONNECTION},
+};
+use hyper::{server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -18,35 +22,41 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    task::{AbortHandle, JoinSet},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-/// The limits of a server.
+use self::connections::{ConnectionState, Connections};
+
+/// The limits of a server. If all places are taken, a further connection closes the oldest connection without a
+/// request so far, or else the connection that is idle for the longest time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     connections: usize,
-    /// True if a further connection closes the oldest connection, so that idle clients cannot block other
-    /// clients. Otherwise, a further connection waits.
-    closes_oldest: bool,
+    /// True if a further connection can also close a connection with a request in progress. Otherwise, it waits
+    /// until a request ends.
+    closes_busy: bool,
     /// Limit for receiving the head of a request, and for an idle connection.
     header_read_timeout: Duration,
 }
 
 impl Limits {
     pub(crate) const PAGES: Self =
-        Self { connections: 64, closes_oldest: true, header_read_timeout: Duration::from_secs(60) };
+        Self { connections: 64, closes_busy: true, header_read_timeout: Duration::from_secs(60) };
     /// A closed connection could fail the request of a client. A Go client closes idle connections after
-    /// 90 s. The server waits for a longer time, so it closes no connection on which a client sends a
-    /// request.
+    /// 90 s, also connections without a request so far. The server waits for a longer time, so it closes no
+    /// connection on which a client sends a request, unless all places are taken.
     #[cfg(feature = "webhooks")]
     pub(crate) const WEBHOOKS: Self =
-        Self { connections: 1024, closes_oldest: false, header_read_timeout: Duration::from_secs(120) };
+        Self { connections: 1024, closes_busy: false, header_read_timeout: Duration::from_secs(120) };
 }
 
 /// Age limit of a connection. A slow reader can therefore not hold it indefinitely.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
+
+/// The age after which a response tells the client to use another connection. The client then sends no request
+/// while the server closes an old connection. An idle connection ends before the age limit.
+const LAST_REQUEST_AGE: Duration = MAX_CONNECTION_AGE.checked_div(2).unwrap();
 
 /// Time limit for a response in progress after a stop.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -80,23 +90,16 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut connections = JoinSet::new();
-    let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
+    let mut connections = Connections::new(limits.connections, limits.closes_busy);
     loop {
-        let accepts = limits.closes_oldest || connections.len() < limits.connections;
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if accepts => match accepted {
+            () = connections.changed() => {}
+            accepted = listener.accept(), if connections.has_place() => match accepted {
                 Ok((stream, _)) => {
-                    by_age.retain(|connection| !connection.is_finished());
-                    if by_age.len() >= limits.connections && let Some(oldest) = by_age.pop_front() {
-                        oldest.abort();
-                    }
                     let (transport, router, stop) = (transport.clone(), router.clone(), stop.clone());
-                    let served = serve_connection(stream, transport, router, limits, stop);
-                    by_age.push_back(connections.spawn(served));
+                    connections.spawn(|state| serve_connection(stream, transport, router, limits, state, stop));
                 }
                 Err(error) => {
                     // If too many files are open, an immediate retry would fail again.
@@ -107,7 +110,7 @@ pub(crate) async fn serve(
         }
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
+    connections.join().await;
     Ok(())
 }
 
@@ -118,13 +121,14 @@ async fn serve_connection(
     transport: Transport,
     router: Router,
     limits: Limits,
+    state: ConnectionState,
     stop: CancellationToken,
 ) {
     match transport {
-        Transport::Plain => serve_http(stream, router, limits, stop).await,
+        Transport::Plain => serve_http(stream, router, limits, state, stop).await,
         #[cfg(feature = "tls")]
         Transport::Tls(certificate) => match stop.run_until_cancelled(certificate.accept(stream)).await {
-            Some(Ok(stream)) => serve_http(stream, router, limits, stop).await,
+            Some(Ok(stream)) => serve_http(stream, router, limits, state, stop).await,
             Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             None => {}
         },
@@ -135,12 +139,26 @@ async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     router: Router,
     limits: Limits,
+    state: ConnectionState,
     stop: CancellationToken,
 ) {
+    let (router, opened) = (TowerToHyperService::new(router), Instant::now());
+    let service = hyper::service::service_fn(move |request| {
+        let busy = state.begin_request();
+        let responded = router.call(request);
+        async move {
+            let mut response = responded.await?;
+            if opened.elapsed() >= LAST_REQUEST_AGE {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            drop(busy);
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_read_timeout)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
     tokio::select! {
         biased;
@@ -159,3 +177,6 @@ fn log_error(ended: hyper::Result<()>) {
         tracing::debug!(%error, "connection failed");
     }
 }
+
+#[cfg(all(test, feature = "webhooks"))]
+mod tests;

@@ -18,6 +18,9 @@ type Label = (&'static str, Cow<'static, str>);
 /// The default buckets of Prometheus, as in controller-runtime.
 const BUCKETS_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
+/// The label of requests to a path without a webhook. Clients select the paths, so the paths cannot be labels.
+const UNKNOWN_PATH: &str = "<unknown>";
+
 /// Counts the requests to webhooks. The label `webhook` contains the path.
 #[derive(Clone)]
 pub(crate) struct WebhookMetrics {
@@ -48,12 +51,14 @@ impl WebhookMetrics {
         );
     }
 
-    /// Returns a router that counts its requests to these paths.
+    /// Returns a router that counts its requests to these paths, and to unknown paths.
     pub(crate) fn count(&self, router: Router, paths: impl Iterator<Item = String>) -> Router {
         let (metrics, paths): (_, Arc<BTreeSet<String>>) = (self.clone(), Arc::new(paths.collect()));
         router.layer(middleware::from_fn(move |request: Request, next: Next| {
-            let path = paths.get(request.uri().path()).cloned();
-            let mut pending = path.map(|path| PendingRequest::new(metrics.clone(), path));
+            let path = request.uri().path();
+            let label = paths.get(path).map_or(UNKNOWN_PATH, String::as_str);
+            let mut pending =
+                (path != "/healthz").then(|| PendingRequest::new(metrics.clone(), label.to_owned()));
             async move {
                 let response = next.run(request).await;
                 if let Some(pending) = &mut pending {
@@ -94,5 +99,34 @@ impl Drop for PendingRequest {
         self.metrics.seconds.get_or_create_owned(&label).observe(seconds);
         let code = ("code", std::mem::take(&mut self.code));
         self.metrics.requests.get_or_create_owned(&[code, path]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, routing::get};
+    use prometheus_client::encoding::text;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn unknown_paths_have_one_label_and_health_checks_are_not_counted() {
+        let (metrics, mut registry) = (WebhookMetrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        let router =
+            Router::new().route("/validate", get(async || "ok")).route("/healthz", get(async || "ok"));
+        let router = metrics.count(router, ["/validate".to_owned()].into_iter());
+        for path in ["/validate", "/healthz", "/a", "/b"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            router.clone().oneshot(request).await.unwrap();
+        }
+        let mut pages = String::new();
+        text::encode(&mut pages, &registry).unwrap();
+        let total = "controller_runtime_webhook_requests_total";
+        let counts: Vec<_> = pages.lines().filter_map(|line| line.strip_prefix(total)).collect();
+        assert_eq!(counts.len(), 2, "{pages}");
+        assert!(counts.contains(&"{code=\"404\",webhook=\"<unknown>\"} 2"), "{pages}");
+        assert!(counts.contains(&"{code=\"200\",webhook=\"/validate\"} 1"), "{pages}");
     }
 }

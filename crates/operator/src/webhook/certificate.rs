@@ -1,6 +1,6 @@
-//! The certificate of the webhooks: files, or a Secret that the manager creates and renews.
+//! `CertificateTask`: creates and renews the certificate of the webhooks in a Secret.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -10,9 +10,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    inject::{CaTarget, inject},
-    rotation::{Schedule, Step},
-    stored::{Pair, Stored},
+    inject::inject,
+    options::SecretCertificate,
+    rotation::Step,
+    stored::{Content, Pair, Stored},
 };
 use crate::{Leadership, MissingRule, observe::certificate::Certificate, redact::redact};
 
@@ -26,106 +27,13 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The minimum delay between two steps. A configuration such as an overlap of zero must not flood the server.
 const MIN_DELAY: Duration = Duration::from_millis(100);
 
-/// Selects the TLS certificate of the webhooks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WebhookCertificate {
-    /// The certificate is in files, for example from cert-manager, which also writes the CA bundle. The
-    /// manager reloads the files like the files of
-    /// [`CertificateSource::Files`](crate::CertificateSource::Files).
-    Files {
-        /// The PEM file with the certificate chain.
-        certificate: PathBuf,
-        /// The PEM file with the private key.
-        key: PathBuf,
-    },
-    /// The manager creates the certificate, and stores it in a Secret that all replicas share.
-    Secret(SecretCertificate),
-}
-
-/// Configures a certificate that the manager creates, renews, and publishes.
-///
-/// The first replica that starts creates the Secret. It also writes the CA bundle into the
-/// [targets](Self::targets), because the caches of a replica may need a conversion webhook before a leader
-/// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after
-/// two thirds of its validity. It publishes the new certificate in the targets, and waits for
-/// [`overlap`](Self::overlap) before a replica serves it, so no request fails.
-///
-/// This process needs permission to `get`, `create` and `update` the Secret, and to `get` and `patch` the
-/// targets. The manager checks these permissions at the start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretCertificate {
-    /// The namespace of the Secret.
-    pub namespace: String,
-    /// The name of the Secret.
-    pub name: String,
-    /// The DNS names or IP addresses in the certificate. kube-apiserver uses `SERVICE.NAMESPACE.svc`. If the
-    /// stored certificate lacks a name, a replica replaces it immediately.
-    pub names: Vec<String>,
-    /// The objects that contain the CA bundle.
-    pub targets: Vec<CaTarget>,
-    /// The validity of a certificate. The default is one year.
-    pub validity: Duration,
-    /// The time between the publication of a new certificate and its use. Afterwards, the CA bundle contains
-    /// the old certificate for the same time. The default is 10 minutes. The time must be longer than 10 s,
-    /// the interval in which replicas read the Secret, and than the delay of the caches of kube-apiserver.
-    pub overlap: Duration,
-}
-
-impl SecretCertificate {
-    /// Creates a configuration for webhooks behind a Service. `namespace` is the namespace of the Secret and
-    /// of the Service.
-    pub fn new(
-        namespace: &str,
-        secret: &str,
-        service: &str,
-        targets: impl IntoIterator<Item = CaTarget>,
-    ) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: secret.to_owned(),
-            names: vec![format!("{service}.{namespace}.svc")],
-            targets: targets.into_iter().collect(),
-            validity: Duration::from_secs(365 * 24 * 3600),
-            overlap: Duration::from_secs(600),
-        }
-    }
-
-    fn schedule(&self) -> Schedule {
-        Schedule { validity: self.validity, overlap: self.overlap }
-    }
-
-    /// Returns the permissions that this configuration needs.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = MissingRule> {
-        let rule = |group: &str, resource: &str, verb: &str, namespace: Option<&str>, name: Option<&str>| {
-            MissingRule {
-                group: group.to_owned(),
-                resource: resource.to_owned(),
-                verb: verb.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                name: name.map(str::to_owned),
-            }
-        };
-        let namespace = Some(self.namespace.as_str());
-        // RBAC does not know the name of a new object.
-        let mut rules = vec![rule("", "secrets", "create", namespace, None)];
-        for verb in ["get", "update"] {
-            rules.push(rule("", "secrets", verb, namespace, Some(&self.name)));
-        }
-        for target in &self.targets {
-            let (group, plural, name) = target.parts();
-            rules.extend(["get", "patch"].map(|verb| rule(&group, &plural, verb, None, Some(&name))));
-        }
-        rules.into_iter()
-    }
-}
-
 /// Reports why the certificate in a Secret cannot be used now. The task retries.
 #[derive(Debug, thiserror::Error)]
 enum SyncError {
-    #[error("cannot {verb} the Secret {secret}: {}", redact(source))]
-    Secret { verb: &'static str, secret: String, source: Error },
-    #[error("cannot write the CA bundle into {target:?}: {}", redact(source))]
-    Inject { target: CaTarget, source: Error },
+    #[error("cannot {verb} the Secret {secret}: {}{missing}", redact(source))]
+    Secret { verb: &'static str, secret: String, source: Error, missing: String },
+    #[error("cannot write the CA bundle into {target}: {}{missing}", redact(source))]
+    Inject { target: String, source: Error, missing: String },
     #[error("cannot create a certificate for {names:?}: {reason}; correct the names in `SecretCertificate`")]
     Create { names: Vec<String>, reason: String },
     #[error(
@@ -192,12 +100,6 @@ impl CertificateTask {
 
     /// Executes the next step. Returns the time until the next step.
     async fn sync(&mut self) -> Result<Duration, SyncError> {
-        // The Secret contains the names as one text, separated by commas.
-        let is_unusable = |name: &String| name.is_empty() || name.contains(',');
-        if self.options.names.is_empty() || self.options.names.iter().any(is_unusable) {
-            let reason = "a name is missing, is empty, or contains a comma".to_owned();
-            return Err(SyncError::Create { names: self.options.names.clone(), reason });
-        }
         let now = Timestamp::now();
         let (mut secret, mut stored) = self.read_or_create(now).await?;
         self.load(&stored)?;
@@ -206,9 +108,11 @@ impl CertificateTask {
         let mut is_injected = self.was_injected && !is_leader;
         if !is_injected {
             for target in &self.options.targets {
-                inject(&self.client, target, &stored.bundle)
-                    .await
-                    .map_err(|source| SyncError::Inject { target: target.clone(), source })?;
+                inject(&self.client, target, &stored.bundle).await.map_err(|(verb, source)| {
+                    let (_, plural, name) = target.parts();
+                    let missing = self.missing(verb, &plural, &name, &source);
+                    SyncError::Inject { target: format!("{plural} {name}"), source, missing }
+                })?;
             }
             (is_injected, self.was_injected) = (true, true);
         }
@@ -241,7 +145,21 @@ impl CertificateTask {
     }
 
     fn secret_error(&self, verb: &'static str, source: Error) -> SyncError {
-        SyncError::Secret { verb, secret: self.secret_name(), source }
+        let missing = self.missing(verb, "secrets", &self.options.name, &source);
+        SyncError::Secret { verb, secret: self.secret_name(), source, missing }
+    }
+
+    /// Returns the rule that this account lacks, if RBAC denied the request.
+    fn missing(&self, verb: &str, resource: &str, name: &str, error: &Error) -> String {
+        // Quotas and other webhooks also respond with 403.
+        let denial = format!("cannot {verb} resource \"{resource}\"");
+        let is_denied =
+            matches!(error, Error::Api(status) if status.code == 403 && status.message.contains(&denial));
+        // A rule for `create` has no name.
+        let is_of = |rule: &MissingRule| rule.name.is_none() || rule.name.as_deref() == Some(name);
+        let mut rules = self.options.rules().filter(|rule| rule.verb == verb && rule.resource == resource);
+        let rule = rules.find(|rule| is_denied && is_of(rule));
+        rule.map(|rule| format!("; this account {rule}")).unwrap_or_default()
     }
 
     fn create_error(&self, error: &rcgen::Error) -> SyncError {
@@ -250,24 +168,32 @@ impl CertificateTask {
 
     async fn read_or_create(&self, now: Timestamp) -> Result<(Secret, Stored), SyncError> {
         let found = self.secrets().get_opt(&self.options.name).await;
-        if let Some(secret) = found.map_err(|source| self.secret_error("get", source))? {
-            let stored = Stored::read(&secret).ok_or_else(|| SyncError::Unusable {
-                secret: self.secret_name(),
-                reason: "a field is missing".to_owned(),
-            })?;
-            return Ok((secret, stored));
+        let found = found.map_err(|source| self.secret_error("get", source))?;
+        if let Some(secret) = &found {
+            match Stored::read(secret) {
+                Content::Stored(stored) => return Ok((secret.clone(), stored)),
+                Content::Empty => {}
+                Content::Unusable(reason) => {
+                    return Err(SyncError::Unusable { secret: self.secret_name(), reason });
+                }
+            }
         }
-        let schedule = self.options.schedule();
         let names = self.options.names.iter().cloned().collect();
-        let pair = Pair::create(&names, now, schedule).map_err(|error| self.create_error(&error))?;
-        let stored = Stored::new(pair, names, now);
-        let mut secret = Secret::default();
+        let pair = Pair::create(&names, now, self.options.schedule());
+        let stored = Stored::new(pair.map_err(|error| self.create_error(&error))?, names, now);
+        let is_new = found.is_none();
+        let mut secret = found.unwrap_or_default();
         secret.metadata.name = Some(self.options.name.clone());
         stored.write(&mut secret);
-        // If another replica has created the Secret in between, the conflict leads to a retry, which reads
-        // the Secret.
-        let created = self.secrets().create(&PostParams::default(), &secret).await;
-        Ok((created.map_err(|source| self.secret_error("create", source))?, stored))
+        // If another replica has written the Secret in between, the conflict leads to a retry, which reads the
+        // Secret.
+        let (secrets, params) = (self.secrets(), PostParams::default());
+        let (verb, written) = if is_new {
+            ("create", secrets.create(&params, &secret).await)
+        } else {
+            ("update", secrets.replace(&self.options.name, &params, &secret).await)
+        };
+        Ok((written.map_err(|source| self.secret_error(verb, source))?, stored))
     }
 
     fn load(&mut self, stored: &Stored) -> Result<(), SyncError> {
@@ -286,20 +212,18 @@ impl CertificateTask {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        convert::Infallible,
-        sync::atomic::{AtomicUsize, Ordering},
-    };
+    use std::convert::Infallible;
 
     use http::{Request, Response};
-    use kube_client::client::Body;
+    use kube_client::{client::Body, core::Status};
     use tokio::time::timeout;
 
     use super::*;
+    use crate::webhook::CaTarget;
 
-    fn task(names: &[&str], client: Client) -> CertificateTask {
-        let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let options = SecretCertificate { names, ..SecretCertificate::new("shop", "tls", "web", []) };
+    fn task(client: Client) -> CertificateTask {
+        let options =
+            SecretCertificate::new("shop", "tls", "web", [CaTarget::Crd("webs.example.com".into())]);
         CertificateTask::new(options, client, Leadership::always()).0
     }
 
@@ -309,7 +233,7 @@ mod tests {
             std::future::pending::<Result<Response<Body>, Infallible>>()
         });
         let stop = CancellationToken::new();
-        let running = task(&["web.shop.svc"], Client::new(silent, "shop")).run(stop.clone());
+        let running = task(Client::new(silent, "shop")).run(stop.clone());
         let stopped = async {
             sleep(Duration::from_secs(1)).await;
             stop.cancel();
@@ -318,18 +242,20 @@ mod tests {
         timeout(Duration::from_secs(2), both).await.expect("the task stops");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn invalid_names_are_reported_without_requests() {
-        let requests = Arc::new(AtomicUsize::new(0));
-        for names in [&["a,b"][..], &[""], &[]] {
-            let counter = Arc::clone(&requests);
-            let service = tower::service_fn(move |_: Request<Body>| {
-                counter.fetch_add(1, Ordering::Relaxed);
-                async { Ok::<_, Infallible>(Response::new(Body::empty())) }
-            });
-            let error = task(names, Client::new(service, "shop")).sync().await.unwrap_err();
-            assert!(error.to_string().contains("correct the names"), "{error}");
-        }
-        assert_eq!(requests.load(Ordering::Relaxed), 0);
+    #[tokio::test]
+    async fn only_a_denial_by_rbac_names_a_rule() {
+        let silent =
+            tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
+        let task = task(Client::new(silent, "shop"));
+        let denied = |code: u16, message: &str| {
+            let status = Status::failure(message, "Forbidden").with_code(code);
+            task.missing("create", "secrets", "tls", &Error::Api(status.boxed()))
+        };
+        let text = "secrets is forbidden: User \"u\" cannot create resource \"secrets\" in API group \"\"";
+        let expected = "; this account is not allowed to create secrets of API group \"\" in namespace shop; \
+                        add this rule to a Role";
+        assert_eq!(denied(403, text), expected);
+        assert_eq!(denied(403, "exceeded quota"), "");
+        assert_eq!(denied(409, text), "");
     }
 }

@@ -5,6 +5,7 @@ use std::{any::Any, collections::BTreeMap, fmt::Display, panic::AssertUnwindSafe
 use kube_client::Resource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::review::{WebhookError, request_of};
 
@@ -160,16 +161,17 @@ impl<Hub> Conversion<Hub> {
         std::panic::catch_unwind(AssertUnwindSafe(convert)).unwrap_or_else(|panic| Err(panic_text(&*panic)))
     }
 
-    /// Answers a ConversionReview. If one object cannot be converted, the result is a failure.
-    pub(super) fn review(&self, mut review: Value) -> Result<Value, WebhookError> {
+    /// Answers a ConversionReview. If one object cannot be converted, the result is a failure. If the token is
+    /// cancelled, the result is incomplete, and no client receives it.
+    pub(super) fn review(&self, mut review: Value, stop: &CancellationToken) -> Result<Value, WebhookError> {
         let expected = "apiextensions.k8s.io/v1/ConversionReview";
         let mut request = request_of(&mut review, API_VERSION, "ConversionReview", expected)?;
         let invalid =
             |field: &str| WebhookError::InvalidReview(format!("the field `request.{field}` is missing"));
         let Value::Array(objects) = request["objects"].take() else { return Err(invalid("objects")) };
         let version = request["desiredAPIVersion"].as_str().ok_or_else(|| invalid("desiredAPIVersion"))?;
-        let converted: Result<Vec<_>, _> =
-            objects.into_iter().map(|object| self.convert(object, version)).collect();
+        let wanted = objects.into_iter().take_while(|_| !stop.is_cancelled());
+        let converted: Result<Vec<_>, _> = wanted.map(|object| self.convert(object, version)).collect();
         let mut response = json!({"uid": request["uid"]});
         match converted {
             Ok(objects) => {

@@ -47,6 +47,12 @@ impl CaTarget {
         (ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural), name)
     }
 
+    /// Returns the name of the object.
+    pub(super) fn name(&self) -> &str {
+        let (Self::Validating(name) | Self::Mutating(name) | Self::Crd(name)) = self;
+        name
+    }
+
     /// Returns the group, the plural name of the resource, and the name of the object.
     pub(crate) fn parts(&self) -> (String, String, String) {
         let (resource, name) = self.resource();
@@ -57,16 +63,21 @@ impl CaTarget {
 /// Writes the bundle into an object. Sends no patch if the object contains the bundle already.
 ///
 /// # Errors
-/// Returns the error of the request. A conflict means that another client has changed the object.
-pub(super) async fn inject(client: &Client, target: &CaTarget, bundle: &str) -> Result<(), Error> {
+/// Returns the verb and the error of the request. A conflict means that another client has changed the object.
+pub(super) async fn inject(
+    client: &Client,
+    target: &CaTarget,
+    bundle: &str,
+) -> Result<(), (&'static str, Error)> {
     let (resource, name) = target.resource();
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let object = api.get(name).await?;
+    let object = api.get(name).await.map_err(|error| ("get", error))?;
     let patch = patch(&object, bundle);
     if patch.0.is_empty() {
         return Ok(());
     }
-    api.patch(name, &PatchParams::default(), &Patch::<()>::Json(patch)).await?;
+    let patched = api.patch(name, &PatchParams::default(), &Patch::<()>::Json(patch)).await;
+    patched.map_err(|error| ("patch", error))?;
     tracing::info!(kind = resource.kind, name, "CA bundle of webhooks written");
     Ok(())
 }

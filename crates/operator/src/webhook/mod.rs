@@ -1,9 +1,11 @@
 //! Webhooks: validating and mutating admission webhooks, and conversion webhooks of CRDs.
 
 mod admission;
+pub(crate) mod budget;
 mod certificate;
 mod conversion;
 mod inject;
+mod options;
 mod patch;
 mod review;
 mod rotation;
@@ -17,19 +19,20 @@ use kube_client::Resource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-pub(crate) use self::certificate::CertificateTask;
+use self::budget::BodyShare;
 pub use self::{
     admission::{Admitted, Denied, Mutated},
-    certificate::{SecretCertificate, WebhookCertificate},
     conversion::{Conversion, ConversionError},
     inject::CaTarget,
+    options::{SecretCertificate, WebhookCertificate},
     review::WebhookError,
 };
+pub(crate) use self::{certificate::CertificateTask, router::MAX_ADMISSION_BYTES};
 pub use crate::manager::WebhookOptions;
 pub use kube_core::admission::{AdmissionRequest, Operation};
 
-/// Returns the response to a review.
-type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, WebhookError>> + Send + Sync>;
+/// Returns the response to a review. The share belongs to the body of the review.
+type Handler = Arc<dyn Fn(Value, BodyShare) -> BoxFuture<'static, Result<Value, WebhookError>> + Send + Sync>;
 
 /// Contains the handlers of webhooks, by their URL paths.
 ///
@@ -97,9 +100,9 @@ impl Webhooks {
         F: Future<Output = Result<A, Denied>> + Send + 'static,
     {
         let handler = Arc::new(handler);
-        self.add(path, WebhookKind::Admission, move |review| {
+        self.add(path, WebhookKind::Admission, move |review, share| {
             let handler = Arc::clone(&handler);
-            async move { review::validate(review, |request| handler(request)).await }
+            async move { review::validate(review, &share, |request| handler(request)).await }
         })
     }
 
@@ -124,13 +127,14 @@ impl Webhooks {
         F: Future<Output = Result<M, Denied>> + Send + 'static,
     {
         let handler = Arc::new(handler);
-        self.add(path, WebhookKind::Admission, move |review| {
+        self.add(path, WebhookKind::Admission, move |review, share| {
             let handler = Arc::clone(&handler);
-            async move { review::mutate(review, |object, request| handler(object, request)).await }
+            async move { review::mutate(review, &share, |object, request| handler(object, request)).await }
         })
     }
 
-    /// Adds the conversion webhook of a CRD.
+    /// Adds the conversion webhook of a CRD. The conversions of a review with more than 64 KiB run on a thread
+    /// for blocking work.
     ///
     /// # Panics
     /// Panics if `path` does not start with `/`, or if another webhook has this path.
@@ -139,9 +143,9 @@ impl Webhooks {
         Hub: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
         let conversion = Arc::new(conversion);
-        self.add(path, WebhookKind::Conversion, move |review| {
+        self.add(path, WebhookKind::Conversion, move |review, share| {
             let conversion = Arc::clone(&conversion);
-            async move { conversion.review(review) }
+            async move { share.run(move |stop| conversion.review(review, stop)).await }
         })
     }
 
@@ -149,13 +153,13 @@ impl Webhooks {
         mut self,
         path: &str,
         kind: WebhookKind,
-        handler: impl Fn(Value) -> F + Send + Sync + 'static,
+        handler: impl Fn(Value, BodyShare) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<Value, WebhookError>> + Send + 'static,
     {
         assert!(path.starts_with('/'), "the path {path:?} of a webhook must start with /");
-        let handler: Handler = Arc::new(move |review| handler(review).boxed());
+        let handler: Handler = Arc::new(move |review, share| handler(review, share).boxed());
         let replaced = self.handlers.insert(path.to_owned(), (kind, handler));
         assert!(replaced.is_none(), "two webhooks have the path {path}");
         self
@@ -176,8 +180,11 @@ impl Webhooks {
     /// # Cancel safety
     /// If the future is dropped, the future of the handler is dropped.
     pub async fn respond(&self, path: &str, review: Value) -> Result<Value, WebhookError> {
-        let (_, handler) =
-            self.handlers.get(path).ok_or_else(|| WebhookError::UnknownPath(path.to_owned()))?;
-        handler(review).await
+        let (_, handler) = self.handlers.get(path).ok_or_else(|| self.unknown_path(path))?;
+        handler(review, BodyShare::default()).await
+    }
+
+    fn unknown_path(&self, path: &str) -> WebhookError {
+        WebhookError::UnknownPath { path: path.to_owned(), known: self.paths().map(str::to_owned).collect() }
     }
 }

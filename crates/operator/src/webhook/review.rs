@@ -10,7 +10,7 @@ use kube_core::admission::AdmissionRequest;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{Admitted, Denied, Mutated, patch::patch};
+use super::{Admitted, BodyShare, Denied, Mutated, patch::patch};
 
 /// The only version of reviews that kube-apiserver requires.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -21,9 +21,16 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 pub enum WebhookError {
     /// No webhook has this path.
     #[error(
-        "there is no webhook with the path {0}; correct `clientConfig` in the webhook configuration or in the CRD"
+        "there is no webhook with the path {path}, only {}; \
+         correct `clientConfig` in the webhook configuration or in the CRD",
+        .known.join(", ")
     )]
-    UnknownPath(String),
+    UnknownPath {
+        /// The path of the request.
+        path: String,
+        /// The paths of the webhooks.
+        known: Vec<String>,
+    },
     /// The request is not a review of the kind and version that the webhook supports.
     #[error(
         "expected a {expected}, and the body has the kind {found}; \
@@ -92,16 +99,20 @@ async fn run<T>(handled: impl Future<Output = Result<T, Denied>>) -> Result<T, D
 /// Returns the response to the review of a validating webhook.
 pub(super) async fn validate<K, A, F>(
     review: Value,
+    share: &BodyShare,
     handler: impl FnOnce(AdmissionRequest<K>) -> F,
 ) -> Result<Value, WebhookError>
 where
-    K: Resource + DeserializeOwned,
+    K: Resource + DeserializeOwned + Send + 'static,
     A: Into<Admitted>,
     F: Future<Output = Result<A, Denied>>,
 {
-    let request = admission_request(review)?;
-    let uid = request["uid"].clone();
-    let result = match decode::<K>(request)? {
+    let decoded = share.run(move |_| {
+        let request = admission_request(review)?;
+        Ok((request["uid"].clone(), decode::<K>(request)?))
+    });
+    let (uid, decoded) = decoded.await?;
+    let result = match decoded {
         Ok(request) => run(async { handler(request).await.map(Into::into) }).await,
         Err(denied) => Err(denied),
     };
@@ -111,26 +122,32 @@ where
 /// Returns the response to the review of a mutating webhook.
 pub(super) async fn mutate<K, M, F>(
     review: Value,
+    share: &BodyShare,
     handler: impl FnOnce(K, AdmissionRequest<K>) -> F,
 ) -> Result<Value, WebhookError>
 where
-    K: Resource + DeserializeOwned + Serialize,
+    K: Resource + DeserializeOwned + Serialize + Send + 'static,
     M: Into<Mutated<K>>,
     F: Future<Output = Result<M, Denied>>,
 {
-    let request = admission_request(review)?;
-    let (uid, object) = (request["uid"].clone(), request["object"].clone());
-    let mut request = match decode::<K>(request)? {
+    let decoded = share.run(move |_| {
+        let request = admission_request(review)?;
+        let (uid, object) = (request["uid"].clone(), request["object"].clone());
+        Ok((uid, object, decode::<K>(request)?))
+    });
+    let (uid, object, decoded) = decoded.await?;
+    let mut request = match decoded {
         Ok(request) => request,
         Err(denied) => return Ok(respond(&uid, Err(denied), None)),
     };
     let Some(typed) = request.object.take() else { return Ok(respond(&uid, Ok(Admitted::new()), None)) };
     let result = run(async {
         let failed = |error| Denied::failed(format!("the webhook cannot encode the object: {error}"));
-        let before = serde_json::to_value(&typed).map_err(failed)?;
+        let encode = move |typed: &K| serde_json::to_value(typed).map_err(failed);
+        let (typed, before) = share.run(move |_| encode(&typed).map(|before| (typed, before))).await?;
         let Mutated { object: changed, admitted } = handler(typed, request).await?.into();
-        let after = serde_json::to_value(&changed).map_err(failed)?;
-        Ok((patch(&object, &before, &after), admitted))
+        let patched = share.run(move |_| Ok(patch(&object, &before, &encode(&changed)?)));
+        Ok((patched.await?, admitted))
     });
     Ok(match result.await {
         Ok((patch, admitted)) => respond(&uid, Ok(admitted), Some(patch)),

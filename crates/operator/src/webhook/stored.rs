@@ -45,6 +45,16 @@ pub(super) struct Stored {
     pub(super) rotation: Rotation,
 }
 
+/// The contents of a Secret.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Stored(Stored),
+    /// The Secret has no data yet, or only empty values.
+    Empty,
+    /// The Secret contains other data. The text is the reason.
+    Unusable(String),
+}
+
 impl Pair {
     /// Creates a certificate that is valid for these names, from yesterday, because clocks differ.
     pub(super) fn create(
@@ -80,21 +90,39 @@ impl Stored {
         Self { current, next: None, bundle, names, rotation: Rotation::new(now) }
     }
 
-    /// Reads a Secret. Returns `None` if it lacks a field, for example because it was created empty.
-    pub(super) fn read(secret: &Secret) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-        let pair = |name: &str| {
-            let (certificate, key) = (text(&format!("{name}.crt"))?, text(&format!("{name}.key"))?);
-            Some(Pair { certificate, key: Key(key) })
-        };
-        let annotations = secret.metadata.annotations.as_ref()?;
-        let rotation = serde_json::from_str(annotations.get(ROTATION)?).ok()?;
-        let names = annotations.get(NAMES)?.split(',').map(str::to_owned).collect();
-        Some(Self { current: pair("tls")?, next: pair("next"), bundle: text("ca.crt")?, names, rotation })
+    /// Reads a Secret.
+    pub(super) fn read(secret: &Secret) -> Content {
+        let data = secret.data.iter().flatten();
+        // A chart can create the Secret. `kubernetes.io/tls` then requires the keys, which can be empty.
+        if data.into_iter().all(|(_, value)| value.0.is_empty()) {
+            return Content::Empty;
+        }
+        Self::parse(secret).map_or_else(Content::Unusable, Content::Stored)
     }
 
-    /// Writes the contents into a Secret, and keeps its metadata.
+    /// Returns the contents, or the part that is missing or invalid.
+    fn parse(secret: &Secret) -> Result<Self, String> {
+        let text = |key: &str| {
+            let value = secret.data.as_ref().and_then(|data| data.get(key));
+            let text = value.and_then(|value| String::from_utf8(value.0.clone()).ok());
+            text.ok_or_else(|| format!("the field `{key}` is missing or invalid"))
+        };
+        let annotation = |key: &str| {
+            let value = secret.metadata.annotations.as_ref().and_then(|annotations| annotations.get(key));
+            let missing = || format!("the annotation {key} is missing, so another program wrote the Secret");
+            value.cloned().ok_or_else(missing)
+        };
+        let pair = |name: &str| {
+            let (certificate, key) = (text(&format!("{name}.crt"))?, text(&format!("{name}.key"))?);
+            Ok::<_, String>(Pair { certificate, key: Key(key) })
+        };
+        let rotation = serde_json::from_str(&annotation(ROTATION)?)
+            .map_err(|error| format!("the annotation {ROTATION} is invalid: {error}"))?;
+        let names = annotation(NAMES)?.split(',').map(str::to_owned).collect();
+        Ok(Self { current: pair("tls")?, next: pair("next").ok(), bundle: text("ca.crt")?, names, rotation })
+    }
+
+    /// Writes the contents into a Secret. Keeps its metadata, and its type, which cannot change.
     pub(super) fn write(&self, secret: &mut Secret) {
         let mut data = vec![
             ("tls.crt", self.current.certificate.as_str()),
@@ -106,7 +134,7 @@ impl Stored {
         }
         let bytes = |(key, text): (&str, &str)| (key.to_owned(), ByteString(text.as_bytes().to_vec()));
         secret.data = Some(data.into_iter().map(bytes).collect());
-        secret.type_ = Some("kubernetes.io/tls".to_owned());
+        secret.type_.get_or_insert_with(|| "kubernetes.io/tls".to_owned());
         let rotation = serde_json::json!(self.rotation).to_string();
         let names = self.names.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let annotations = secret.metadata.annotations.get_or_insert_default();
@@ -176,12 +204,24 @@ mod tests {
             assert!(served.iter().all(|pair| stored.bundle.contains(&pair.certificate)));
             let mut secret = Secret::default();
             stored.write(&mut secret);
-            assert_eq!(Stored::read(&secret).as_ref(), Some(stored));
+            assert_eq!(Stored::read(&secret), Content::Stored(stored.clone()));
             assert!(!format!("{stored:?}").contains("PRIVATE KEY"));
         }
         assert_eq!(retired.bundle, promoted.current.certificate);
         // The bundle contains the next certificate before a replica serves it.
         assert!(published.bundle.contains(&promoted.current.certificate));
-        assert_eq!(Stored::read(&Secret::default()), None);
+    }
+
+    #[test]
+    fn secret_with_empty_values_is_empty_and_other_data_is_unusable() {
+        let secret = |value: &str| {
+            let value = ByteString(value.as_bytes().to_vec());
+            let data = ["tls.crt", "tls.key"].map(|key| (key.to_owned(), value.clone()));
+            Secret { data: Some(data.into()), ..Secret::default() }
+        };
+        assert_eq!(Stored::read(&Secret::default()), Content::Empty);
+        assert_eq!(Stored::read(&secret("")), Content::Empty);
+        let reason = format!("the annotation {ROTATION} is missing, so another program wrote the Secret");
+        assert_eq!(Stored::read(&secret("x")), Content::Unusable(reason));
     }
 }

@@ -103,10 +103,9 @@ async fn roles_contain_shards_webhooks_and_reads_of_unselected_objects() {
     manager.add_controller(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
     let targets = [CaTarget::Crd("webs.example.com".to_owned()), CaTarget::Validating("web".to_owned())];
     let certificate = SecretCertificate::new("ops", "web-certificate", "web", targets);
-    let webhooks = WebhookOptions {
-        bind_address: ([127, 0, 0, 1], 0).into(),
-        certificate: WebhookCertificate::Secret(certificate),
-    };
+    let bind_address = ([127, 0, 0, 1], 0).into();
+    let webhooks =
+        WebhookOptions { bind_address, ..WebhookOptions::new(WebhookCertificate::Secret(certificate)) };
     manager.serve_webhooks(Webhooks::default(), webhooks).unwrap();
     let expected = [
         "* /configmaps[] get,list,watch",

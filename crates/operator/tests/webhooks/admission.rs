@@ -194,7 +194,7 @@ async fn unreadable_object_is_denied_and_invalid_review_is_an_error() {
     assert_eq!(answer["response"], json!({"uid": "1", "allowed": true, "warnings": ["careful"]}));
 
     let error = webhooks.respond("/other", review(&request(&json!({})))).await.unwrap_err();
-    assert!(matches!(error, WebhookError::UnknownPath(path) if path == "/other"));
+    assert!(matches!(error, WebhookError::UnknownPath { path, .. } if path == "/other"));
     let error = webhooks.respond("/validate", json!({"apiVersion": "v1", "kind": "Pod"})).await.unwrap_err();
     assert!(error.to_string().contains("the body has the kind v1/Pod"), "{error}");
     for invalid in [Value::Null, json!(5), json!({}), json!({"uid": 5})] {

@@ -5,11 +5,18 @@ use kube_client::{
     Api, Client,
     api::{ListParams, PostParams},
 };
-use kube_operator::webhook::{Conversion, Webhooks};
+use kube_operator::{
+    axum::{
+        body::{Body, to_bytes},
+        http::Request,
+    },
+    webhook::{Conversion, Webhooks},
+};
 use kube_testserver::Server;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 #[derive(Clone, Debug, Deserialize, Serialize, CustomResource, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
@@ -31,7 +38,9 @@ impl From<v1beta1::Website> for Website {
     fn from(old: v1beta1::Website) -> Self {
         let mut new = Self::new("renamed", WebsiteSpec { hosts: vec![old.spec.host] });
         new.metadata.labels = old.metadata.labels;
-        new.metadata.annotations = Some([("converted".to_owned(), "yes".to_owned())].into());
+        let thread = format!("{:?}", std::thread::current().id());
+        let annotations = [("converted", "yes"), ("thread", &*thread)];
+        new.metadata.annotations = Some(annotations.map(|(key, value)| (key.into(), value.into())).into());
         new
     }
 }
@@ -147,5 +156,24 @@ async fn objects_that_cannot_be_converted_fail_the_review() {
         let mut review = review("", &json!([]));
         review["request"] = invalid;
         assert!(webhooks.respond("/convert", review).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn only_large_reviews_are_converted_on_another_thread() {
+    let own_thread = format!("{:?}", std::thread::current().id());
+    for (bytes, is_own) in [(1, true), (100 << 10, false)] {
+        let object = json!({
+            "apiVersion": "example.com/v1beta1", "kind": "Website", "metadata": {"name": "a"},
+            "spec": {"host": "x".repeat(bytes)}
+        });
+        let request = Request::post("/convert").header("content-type", "application/json");
+        let body = review("example.com/v1", &json!([object])).to_string();
+        let response = webhooks().router().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let converted = &review["response"]["convertedObjects"][0];
+        assert_eq!(converted["spec"]["hosts"][0].as_str().map(str::len), Some(bytes));
+        assert_eq!(converted["metadata"]["annotations"]["thread"] == own_thread, is_own);
     }
 }

@@ -65,7 +65,12 @@ async fn invalid_requests_are_rejected_with_the_reason() {
         (post("/validate"), long_kind, 400, "expected a admission.k8s.io/v1/AdmissionReview"),
         (post("/validate"), deep, 400, "the body is not JSON: recursion limit exceeded"),
         (post("/validate"), large, 413, "cannot read the body, which may have at most 7340032 bytes"),
-        (post("/absent"), review(), 404, "there is no webhook with the path /absent"),
+        (
+            post("/absent"),
+            review(),
+            404,
+            "there is no webhook with the path /absent, only /slow, /validate; correct `clientConfig`",
+        ),
     ] {
         let (found, text) = send(request, body).await;
         assert_eq!(found, code, "{text}");

@@ -20,7 +20,10 @@ use kube_operator::{
 };
 use kube_testserver::Server;
 use serde_json::{Value, json};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::conversion::{Website, v1beta1};
 
@@ -70,8 +73,9 @@ fn certificate() -> SecretCertificate {
 fn manager(server: &Server, certificate: SecretCertificate) -> Manager {
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     let mut manager = Manager::new(Client::new(server.service(), "default"), options).unwrap();
-    let certificate = WebhookCertificate::Secret(certificate);
-    let options = WebhookOptions { bind_address: ([127, 0, 0, 1], 0).into(), certificate };
+    let bind_address = ([127, 0, 0, 1], 0).into();
+    let options =
+        WebhookOptions { bind_address, ..WebhookOptions::new(WebhookCertificate::Secret(certificate)) };
     manager.serve_webhooks(webhooks(), options).unwrap();
     server.service_address("default", "web", manager.local_webhook_address().unwrap());
     manager
@@ -81,6 +85,24 @@ fn config_map(name: &str) -> ConfigMap {
     let mut object = ConfigMap::default();
     object.metadata.name = Some(name.to_owned());
     object
+}
+
+/// Waits until the condition is true. Fails with the awaited condition after a minute.
+async fn until(awaited: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let attempts = async {
+        while !condition().await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let within_a_minute = timeout(Duration::from_secs(60), attempts).await;
+    assert!(within_a_minute.is_ok(), "after a minute, the test still waits for this: {awaited}");
+}
+
+/// Waits until the server accepts a ConfigMap, so it calls the webhook and trusts its certificate.
+async fn until_served(api: &Api<ConfigMap>) {
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let accepts = async || api.create(&dry_run, &config_map("permitted")).await.is_ok();
+    until("the webhook is served, and its configuration contains the CA bundle", accepts).await;
 }
 
 #[tokio::test]
@@ -104,7 +126,8 @@ async fn cache_that_needs_the_conversion_webhook_is_synced() {
         }
     });
     let running = tokio::spawn(manager.run(pending()));
-    assert_eq!(hosts.recv().await.unwrap(), "a.example.com");
+    let host = timeout(Duration::from_secs(60), hosts.recv()).await.expect("a reconcile within a minute");
+    assert_eq!(host.unwrap(), "a.example.com");
 
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.service(), "default"));
     let error = api.create(&PostParams::default(), &config_map("denied")).await.unwrap_err().to_string();
@@ -117,19 +140,18 @@ async fn cache_that_needs_the_conversion_webhook_is_synced() {
 async fn age(secrets: &Api<Secret>) {
     const ROTATION: &str = "kube-informer.dev/certificate-rotation";
     let created = (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(300 * 24)).to_string();
-    loop {
+    until("the previous renewal is complete", async || {
         let mut secret = secrets.get("web-certificate").await.unwrap();
         let annotation = secret.metadata.annotations.get_or_insert_default().get_mut(ROTATION).unwrap();
         let mut rotation: Value = serde_json::from_str(annotation).unwrap();
-        if rotation["stage"] == "stable" {
-            rotation["created"] = json!(created);
-            *annotation = rotation.to_string();
-            if secrets.replace("web-certificate", &PostParams::default(), &secret).await.is_ok() {
-                return;
-            }
+        if rotation["stage"] != "stable" {
+            return false;
         }
-        sleep(Duration::from_millis(10)).await;
-    }
+        rotation["created"] = json!(created);
+        *annotation = rotation.to_string();
+        secrets.replace("web-certificate", &PostParams::default(), &secret).await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,15 +169,9 @@ async fn no_request_fails_during_renewals() {
         let secret = secrets.get_opt("web-certificate").await.unwrap();
         secret.and_then(|secret| secret.data?.get("tls.crt").cloned())
     };
-    while served().await.is_none() {
-        sleep(Duration::from_millis(10)).await;
-    }
     let api = Api::<ConfigMap>::default_namespaced(client);
+    until_served(&api).await;
     let create = PostParams { dry_run: true, ..PostParams::default() };
-    // The first request waits for the CA bundle.
-    while api.create(&create, &config_map("first")).await.is_err() {
-        sleep(Duration::from_millis(10)).await;
-    }
     let mut writers = JoinSet::new();
     for writer in 0..4 {
         let (api, create) = (api.clone(), create.clone());
@@ -168,9 +184,7 @@ async fn no_request_fails_during_renewals() {
     for _ in 0..3 {
         let old = served().await;
         age(&secrets).await;
-        while served().await == old {
-            sleep(Duration::from_millis(10)).await;
-        }
+        until("the certificate is renewed", async || served().await != old).await;
     }
     // The last renewal completes.
     age(&secrets).await;
@@ -198,10 +212,7 @@ async fn deleted_secret_and_removed_bundle_are_restored() {
     let client = Client::new(server.service(), "default");
     let secrets = Api::<Secret>::default_namespaced(client.clone());
     let api = Api::<ConfigMap>::default_namespaced(client);
-    let create = PostParams { dry_run: true, ..PostParams::default() };
-    while api.create(&create, &config_map("first")).await.is_err() {
-        sleep(Duration::from_millis(10)).await;
-    }
+    until_served(&api).await;
     secrets.delete("web-certificate", &DeleteParams::default()).await.unwrap();
     let patch = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let patch: json_patch_of_kube::Patch = serde_json::from_value(patch).unwrap();
@@ -210,11 +221,9 @@ async fn deleted_secret_and_removed_bundle_are_restored() {
         .patch("names", &Default::default(), &kube_client::api::Patch::<()>::Json(patch))
         .await
         .unwrap();
-    while secrets.get_opt("web-certificate").await.unwrap().is_none()
-        || api.create(&create, &config_map("again")).await.is_err()
-    {
-        sleep(Duration::from_millis(10)).await;
-    }
+    let has_secret = async || secrets.get_opt("web-certificate").await.unwrap().is_some();
+    until("the Secret is created again", has_secret).await;
+    until_served(&api).await;
     running.abort();
 }
 
@@ -224,20 +233,66 @@ async fn certificate_without_a_configured_name_is_replaced() {
     install(&server);
     let secrets = Api::<Secret>::default_namespaced(Client::new(server.service(), "default"));
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.service(), "default"));
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     for name in ["old.default.svc", "web.default.svc", "old.default.svc"] {
         let certificate = SecretCertificate { names: vec![name.into()], ..certificate() };
         let running = tokio::spawn(manager(&server, certificate).run(pending()));
         // The server verifies the name `web.default.svc`.
-        while name.starts_with("web") && api.create(&dry_run, &config_map("permitted")).await.is_err() {
-            sleep(Duration::from_millis(10)).await;
+        if name.starts_with("web") {
+            until_served(&api).await;
         }
-        while secrets.get_opt("web-certificate").await.unwrap().is_none() {
-            sleep(Duration::from_millis(10)).await;
-        }
+        let has_secret = async || secrets.get_opt("web-certificate").await.unwrap().is_some();
+        until("the Secret is created", has_secret).await;
         running.abort();
     }
     let secret = secrets.get("web-certificate").await.unwrap();
     let names = &secret.metadata.annotations.unwrap()["kube-informer.dev/certificate-names"];
     assert_eq!(names, "old.default.svc,web.default.svc");
+}
+
+#[tokio::test]
+async fn empty_secret_of_a_chart_is_filled_and_keeps_its_type() {
+    for (kind, data) in
+        [("kubernetes.io/tls", json!({"tls.crt": "", "tls.key": ""})), ("Opaque", json!(null))]
+    {
+        let server = Server::new();
+        install(&server);
+        let metadata = json!({"name": "web-certificate", "namespace": "default", "labels": {"chart": "web"}});
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data
+        });
+        server.create(&secret).unwrap();
+        let running = tokio::spawn(manager(&server, certificate()).run(pending()));
+        let client = Client::new(server.service(), "default");
+        until_served(&Api::default_namespaced(client.clone())).await;
+        let secret = Api::<Secret>::default_namespaced(client).get("web-certificate").await.unwrap();
+        assert_eq!(secret.type_.as_deref(), Some(kind));
+        assert_eq!(secret.metadata.labels.unwrap()["chart"], "web");
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn invalid_options_are_an_early_error() {
+    let client = Client::new(Server::new().service(), "default");
+    let error_of = |change: fn(&mut SecretCertificate, &mut usize)| {
+        let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+        let mut manager = Manager::new(client.clone(), options).unwrap();
+        let (mut certificate, mut bytes) = (certificate(), 256 << 20);
+        change(&mut certificate, &mut bytes);
+        let options = WebhookOptions {
+            max_bytes_in_progress: bytes,
+            ..WebhookOptions::new(WebhookCertificate::Secret(certificate))
+        };
+        manager.serve_webhooks(webhooks(), options).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error_of(|certificate, _| certificate.validity = Duration::ZERO),
+        "the webhook option `SecretCertificate::validity` is invalid: the certificate would never be valid; \
+         use for example 365 days"
+    );
+    assert_eq!(
+        error_of(|_, bytes| *bytes = 1),
+        "the webhook option `WebhookOptions::max_bytes_in_progress` is invalid: 1 bytes are less than the \
+         maximum size of an AdmissionReview; use at least 7340032 bytes"
+    );
 }
