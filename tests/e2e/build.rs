@@ -24,7 +24,7 @@ const PAGES: [(&str, &str, Option<&str>); 14] = [
     ("replay", "docs/replay.md", None),
     ("warm_restarts", "docs/warm-restarts.md", None),
     ("shards", "docs/shards.md", None),
-    ("webhooks", "docs/webhooks.md", None),
+    ("webhooks", "docs/webhooks.md", Some("webhooks_manifests.rs")),
     ("clusters", "docs/clusters.md", None),
 ];
 

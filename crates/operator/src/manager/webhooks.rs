@@ -80,7 +80,8 @@ impl Manager {
     /// have stopped.
     ///
     /// A request may take as long as kube-apiserver waits (`timeoutSeconds`), and at most 30 s. An
-    /// AdmissionReview may contain 7 MiB, and a ConversionReview 256 MiB. With
+    /// AdmissionReview may contain 7 MiB, and a ConversionReview 256 MiB. The server has at most 1,024
+    /// connections. If all are open, a further one replaces a connection without a request in progress. With
     /// [`WebhookCertificate::Secret`], `/readyz` fails until this process has the certificate.
     ///
     /// # Errors

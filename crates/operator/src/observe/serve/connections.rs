@@ -159,7 +159,8 @@ mod tests {
     async fn ended_connection_leaves_its_place() {
         let mut connections = Connections::new(1, false);
         connections.spawn(|state| async move { drop(state.begin_request()) });
-        connections.changed().await;
-        assert!(connections.has_place() && connections.open.is_empty());
+        while !connections.has_place() || !connections.open.is_empty() {
+            connections.changed().await;
+        }
     }
 }

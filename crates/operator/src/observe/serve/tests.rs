@@ -128,3 +128,29 @@ async fn incomplete_head_is_closed_at_the_time_limit() {
     client.read_to_end(&mut rest).await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 120);
 }
+
+#[tokio::test]
+async fn closed_connection_drops_its_request() {
+    let (started, dropped) = (CancellationToken::new(), CancellationToken::new());
+    let slow = {
+        let (started, dropped) = (started.clone(), dropped.clone());
+        move || {
+            let (started, guard) = (started.clone(), dropped.clone().drop_guard());
+            async move {
+                started.cancel();
+                std::future::pending::<()>().await;
+                drop(guard);
+            }
+        }
+    };
+    let (listener, address) = listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let router = Router::new().route("/slow", get(slow));
+    let served = serve(listener, Transport::Plain, router, Limits::WEBHOOKS, CancellationToken::new());
+    let _served = AbortOnDropHandle::new(tokio::spawn(served));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    timeout(GUARD, started.cancelled()).await.expect("the request starts");
+    assert!(!dropped.is_cancelled());
+    drop(client);
+    timeout(GUARD, dropped.cancelled()).await.expect("the request is dropped");
+}
