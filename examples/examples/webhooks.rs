@@ -20,7 +20,7 @@ use kube_informer_examples::{
 };
 use kube_operator::{
     Manager, ManagerOptions, ensure_crd,
-    webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions},
+    webhook::{CaBundleTarget, SecretCertificate, WebhookCertificate, WebhookOptions},
 };
 use kube_testserver::Server;
 use serde_json::{Value, json};
@@ -87,7 +87,11 @@ fn manager(
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     let mut manager = Manager::new(client.clone(), options)?;
     let name = "databases".to_owned();
-    let targets = [CaTarget::Mutating(name.clone()), CaTarget::Validating(name), CaTarget::Crd(CRD.into())];
+    let targets = [
+        CaBundleTarget::Mutating(name.clone()),
+        CaBundleTarget::Validating(name),
+        CaBundleTarget::Crd(CRD.into()),
+    ];
     let certificate = SecretCertificate {
         names: vec![host.to_owned()],
         ..SecretCertificate::new(namespace, "database-webhooks", "database-webhooks", targets)

@@ -10,7 +10,8 @@ use kube_operator::{
     Manager, ManagerOptions,
     axum::{body::Body, http::Request},
     webhook::{
-        AdmissionRequest, CaTarget, Denied, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks,
+        AdmissionRequest, CaBundleTarget, Denied, SecretCertificate, WebhookCertificate, WebhookOptions,
+        Webhooks,
     },
 };
 use kube_testserver::Server;
@@ -68,7 +69,8 @@ fn manager(server: &Server, verb: &str, resource: &str, needs_conversion: bool) 
         ..ManagerOptions::default()
     };
     let mut manager = Manager::new(client, options).unwrap();
-    let targets = [CaTarget::Validating("names".into()), CaTarget::Crd("websites.example.com".into())];
+    let targets =
+        [CaBundleTarget::Validating("names".into()), CaBundleTarget::Crd("websites.example.com".into())];
     let certificate = SecretCertificate::new("default", "web-certificate", "web", targets);
     let bind_address = ([127, 0, 0, 1], 0).into();
     let options =

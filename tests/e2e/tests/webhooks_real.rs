@@ -28,7 +28,7 @@ use kube_informer_e2e::real::{Options, RealServer};
 use kube_operator::{
     Manager, ManagerOptions, wait_for_crd,
     webhook::{
-        AdmissionRequest, CaTarget, Conversion, Denied, SecretCertificate, WebhookCertificate,
+        AdmissionRequest, CaBundleTarget, Conversion, Denied, SecretCertificate, WebhookCertificate,
         WebhookOptions, Webhooks,
     },
 };
@@ -97,10 +97,10 @@ impl Replica {
     fn start(client: Client) -> Result<Self> {
         let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
         let mut manager = Manager::new(client, options)?;
-        let targets = [CaTarget::Validating("names".into()), CaTarget::Crd(CRD.into())];
+        let targets = [CaBundleTarget::Validating("names".into()), CaBundleTarget::Crd(CRD.into())];
         let certificate = SecretCertificate {
             names: vec!["127.0.0.1".into()],
-            overlap: Duration::from_secs(2),
+            publish_delay: Duration::from_secs(2),
             ..SecretCertificate::new("default", SECRET, "web", targets)
         };
         let options = WebhookOptions {

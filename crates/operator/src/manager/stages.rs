@@ -123,8 +123,8 @@ impl CacheStage {
         Self { factory, client, optional }
     }
 
-    /// Waits until the required caches are filled. An error contains the missing ones of these rules, for example
-    /// rules without which the conversion webhook of a cache has no certificate.
+    /// Waits until the required caches are filled. An error contains the missing ones of these rules, for
+    /// example rules without which the conversion webhook of a cache has no certificate.
     async fn wait_for_sync(
         &self,
         limit: Duration,

@@ -27,10 +27,10 @@ pub struct WebhookOptions {
     pub bind_address: SocketAddr,
     /// The certificate of the server.
     pub certificate: WebhookCertificate,
-    /// The maximum total size of the bodies in progress, in bytes. The default is 256 MiB, the maximum size of
-    /// one ConversionReview. A decoded body needs several times its size. If a body does not fit within half of
-    /// the time limit of its request, the response has code 503. A body that is larger than this limit is
-    /// rejected. The minimum is 7 MiB, and the maximum is 4 GiB.
+    /// The maximum total size of the bodies in progress, in bytes. The default is 256 MiB, the maximum size
+    /// of one ConversionReview. A decoded body needs several times its size. If a body does not fit within
+    /// half of the time limit of its request, the response has code 503. A body that is larger than this
+    /// limit is rejected. The minimum is 7 MiB, and the maximum is 4 GiB.
     ///
     /// Bodies of at most 64 KiB do not count. All connections together hold at most 64 MiB of them.
     pub max_bytes_in_progress: usize,

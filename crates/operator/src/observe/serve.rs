@@ -28,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::connections::{ConnectionState, Connections};
 
-/// The limits of a server. If all places are taken, a further connection closes the oldest connection without a
-/// request so far, or else the connection that is idle for the longest time.
+/// The limits of a server. If all places are taken, a further connection closes the oldest connection without
+/// a request so far, or else the connection that is idle for the longest time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     connections: usize,
-    /// True if a further connection can also close a connection with a request in progress. Otherwise, it waits
-    /// until a request ends.
+    /// True if a further connection can also close a connection with a request in progress. Otherwise, it
+    /// waits until a request ends.
     closes_busy: bool,
     /// Limit for receiving the head of a request, and for an idle connection.
     header_read_timeout: Duration,
@@ -54,8 +54,8 @@ impl Limits {
 /// Age limit of a connection. A slow reader can therefore not hold it indefinitely.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// The age after which a response tells the client to use another connection. The client then sends no request
-/// while the server closes an old connection. An idle connection ends before the age limit.
+/// The age after which a response tells the client to use another connection. The client then sends no
+/// request while the server closes an old connection. An idle connection ends before the age limit.
 const LAST_REQUEST_AGE: Duration = MAX_CONNECTION_AGE.checked_div(2).unwrap();
 
 /// Time limit for a response in progress after a stop.
@@ -99,7 +99,8 @@ pub(crate) async fn serve(
             accepted = listener.accept(), if connections.has_place() => match accepted {
                 Ok((stream, _)) => {
                     let (transport, router, stop) = (transport.clone(), router.clone(), stop.clone());
-                    connections.spawn(|state| serve_connection(stream, transport, router, limits, state, stop));
+                    let serve = |state| serve_connection(stream, transport, router, limits, state, stop);
+                    connections.spawn(serve);
                 }
                 Err(error) => {
                     // If too many files are open, an immediate retry would fail again.

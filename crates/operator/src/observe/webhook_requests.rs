@@ -18,7 +18,8 @@ type Label = (&'static str, Cow<'static, str>);
 /// The default buckets of Prometheus, as in controller-runtime.
 const BUCKETS_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// The label of requests to a path without a webhook. Clients select the paths, so the paths cannot be labels.
+/// The label of requests to a path without a webhook. Clients select the paths, so the paths cannot be
+/// labels.
 const UNKNOWN_PATH: &str = "<unknown>";
 
 /// Counts the requests to webhooks. The label `webhook` contains the path.

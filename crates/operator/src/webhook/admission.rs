@@ -3,13 +3,13 @@
 use kube_client::core::response::Status;
 
 /// Permits a request. This is the result of a validating webhook. `Ok(())` has the same effect as
-/// `Ok(Admitted::new())`.
+/// `Ok(Allowed::new())`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub struct Allowed {
     pub(super) warnings: Vec<String>,
 }
 
-impl Admitted {
+impl Allowed {
     /// Creates a result without warnings.
     pub fn new() -> Self {
         Self::default()
@@ -23,7 +23,7 @@ impl Admitted {
     }
 }
 
-impl From<()> for Admitted {
+impl From<()> for Allowed {
     fn from((): ()) -> Self {
         Self::new()
     }
@@ -34,19 +34,19 @@ impl From<()> for Admitted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutated<K> {
     pub(super) object: K,
-    pub(super) admitted: Admitted,
+    pub(super) allowed: Allowed,
 }
 
 impl<K> Mutated<K> {
     /// Creates a result without warnings.
     pub fn new(object: K) -> Self {
-        Self { object, admitted: Admitted::new() }
+        Self { object, allowed: Allowed::new() }
     }
 
-    /// Adds a warning, like [`Admitted::warn`].
+    /// Adds a warning, like [`Allowed::warn`].
     #[must_use]
     pub fn warn(mut self, text: impl Into<String>) -> Self {
-        self.admitted = self.admitted.warn(text);
+        self.allowed = self.allowed.warn(text);
         self
     }
 }

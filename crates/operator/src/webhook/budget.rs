@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// thread decodes it in less than a millisecond. All connections together hold 64 MiB of small bodies.
 const SMALL_BODY_BYTES: usize = 64 << 10;
 
-/// The default limit for the total size of large bodies in progress: one ConversionReview of the maximum size.
+/// The default limit for the total size of large bodies in progress: one ConversionReview of the maximum
+/// size.
 pub(crate) const DEFAULT_BYTES_IN_PROGRESS: usize = super::router::MAX_CONVERSION_BYTES;
 
 /// The total size of the large bodies that may be in progress at the same time.

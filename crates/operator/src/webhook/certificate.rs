@@ -18,13 +18,13 @@ use super::{
 use crate::{Leadership, MissingRule, observe::certificate::Certificate, redact::redact};
 
 /// The maximum time after which each replica reads the Secret, and the leader checks the targets. The time
-/// is shorter if certificates overlap only for a short time.
+/// is shorter if the publish delay is short.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The delay after a failure, for example if the server is not reachable.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The minimum delay between two steps. A configuration such as an overlap of zero must not flood the server.
+/// The minimum delay between two steps. A short publish delay must not flood the server.
 const MIN_DELAY: Duration = Duration::from_millis(100);
 
 /// Reports why the certificate in a Secret cannot be used now. The task retries.
@@ -125,7 +125,7 @@ impl CertificateTask {
         };
         // An unusable certificate is replaced without a leader, because a cache may need a webhook.
         let Some(step) = step.filter(|step| is_leader || *step == Step::Replace) else {
-            return Ok(INTERVAL.min(self.options.overlap / 4));
+            return Ok(INTERVAL.min(self.options.publish_delay / 4));
         };
         let next = stored.after(step, now, || Pair::create(&stored.names, now, self.options.schedule()));
         next.map_err(|error| self.create_error(&error))?.write(&mut secret);
@@ -185,8 +185,8 @@ impl CertificateTask {
         let mut secret = found.unwrap_or_default();
         secret.metadata.name = Some(self.options.name.clone());
         stored.write(&mut secret);
-        // If another replica has written the Secret in between, the conflict leads to a retry, which reads the
-        // Secret.
+        // If another replica has written the Secret in between, the conflict leads to a retry, which reads
+        // the Secret.
         let (secrets, params) = (self.secrets(), PostParams::default());
         let (verb, written) = if is_new {
             ("create", secrets.create(&params, &secret).await)
@@ -219,11 +219,11 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::webhook::CaTarget;
+    use crate::webhook::CaBundleTarget;
 
     fn task(client: Client) -> CertificateTask {
         let options =
-            SecretCertificate::new("shop", "tls", "web", [CaTarget::Crd("webs.example.com".into())]);
+            SecretCertificate::new("shop", "tls", "web", [CaBundleTarget::Crd("webs.example.com".into())]);
         CertificateTask::new(options, client, Leadership::always()).0
     }
 

@@ -161,8 +161,8 @@ impl<Hub> Conversion<Hub> {
         std::panic::catch_unwind(AssertUnwindSafe(convert)).unwrap_or_else(|panic| Err(panic_text(&*panic)))
     }
 
-    /// Answers a ConversionReview. If one object cannot be converted, the result is a failure. If the token is
-    /// cancelled, the result is incomplete, and no client receives it.
+    /// Answers a ConversionReview. If one object cannot be converted, the result is a failure. If the token
+    /// is cancelled, the result is incomplete, and no client receives it.
     pub(super) fn review(&self, mut review: Value, stop: &CancellationToken) -> Result<Value, WebhookError> {
         let expected = "apiextensions.k8s.io/v1/ConversionReview";
         let mut request = request_of(&mut review, API_VERSION, "ConversionReview", expected)?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Identifies an object that contains the CA bundle of webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum CaTarget {
+pub enum CaBundleTarget {
     /// All webhooks of a ValidatingWebhookConfiguration.
     Validating(String),
     /// All webhooks of a MutatingWebhookConfiguration.
@@ -25,7 +25,7 @@ pub enum CaTarget {
     Crd(String),
 }
 
-impl CaTarget {
+impl CaBundleTarget {
     fn resource(&self) -> (ApiResource, &str) {
         let (group, kind, plural, name) = match self {
             Self::Validating(name) => (
@@ -66,7 +66,7 @@ impl CaTarget {
 /// Returns the verb and the error of the request. A conflict means that another client has changed the object.
 pub(super) async fn inject(
     client: &Client,
-    target: &CaTarget,
+    target: &CaBundleTarget,
     bundle: &str,
 ) -> Result<(), (&'static str, Error)> {
     let (resource, name) = target.resource();

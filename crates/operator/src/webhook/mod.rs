@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use self::budget::BodyShare;
 pub use self::{
-    admission::{Admitted, Denied, Mutated},
+    admission::{Allowed, Denied, Mutated},
     conversion::{Conversion, ConversionError},
-    inject::CaTarget,
+    inject::CaBundleTarget,
     options::{SecretCertificate, WebhookCertificate},
     review::WebhookError,
 };
@@ -42,7 +42,7 @@ type Handler = Arc<dyn Fn(Value, BodyShare) -> BoxFuture<'static, Result<Value, 
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube_operator::webhook::{AdmissionRequest, Admitted, Denied, Webhooks};
+/// use kube_operator::webhook::{AdmissionRequest, Allowed, Denied, Webhooks};
 ///
 /// let webhooks = Webhooks::new()
 ///     .validate("/validate-configmap", |request: AdmissionRequest<ConfigMap>| async move {
@@ -83,7 +83,7 @@ impl Webhooks {
     /// Adds a validating webhook. Corresponds to `CustomValidator` of controller-runtime.
     ///
     /// The handler receives the request. `object` is the new object, and `None` for a deletion. `old_object`
-    /// is `None` for a creation. The handler returns `Ok(())`, [`Admitted`] with warnings, or [`Denied`]. If
+    /// is `None` for a creation. The handler returns `Ok(())`, [`Allowed`] with warnings, or [`Denied`]. If
     /// an object cannot be decoded into `K`, the webhook denies the request with code 400, and does not call
     /// the handler.
     ///
@@ -96,7 +96,7 @@ impl Webhooks {
     ) -> Self
     where
         K: Resource + DeserializeOwned + Send + 'static,
-        A: Into<Admitted>,
+        A: Into<Allowed>,
         F: Future<Output = Result<A, Denied>> + Send + 'static,
     {
         let handler = Arc::new(handler);
@@ -133,8 +133,8 @@ impl Webhooks {
         })
     }
 
-    /// Adds the conversion webhook of a CRD. The conversions of a review with more than 64 KiB run on a thread
-    /// for blocking work.
+    /// Adds the conversion webhook of a CRD. The conversions of a review with more than 64 KiB run on a
+    /// thread for blocking work.
     ///
     /// # Panics
     /// Panics if `path` does not start with `/`, or if another webhook has this path.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{inject::CaTarget, rotation::Schedule};
+use super::{inject::CaBundleTarget, rotation::Schedule};
 use crate::MissingRule;
 
 /// Selects the TLS certificate of the webhooks.
@@ -29,7 +29,7 @@ pub enum WebhookCertificate {
 /// [targets](Self::targets), because the caches of a replica may need a conversion webhook before a leader
 /// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after
 /// two thirds of its validity. It publishes the new certificate in the targets, and waits for
-/// [`overlap`](Self::overlap) before a replica serves it, so no request fails.
+/// [`publish_delay`](Self::publish_delay) before a replica serves it, so no request fails.
 ///
 /// This process needs permission to `get`, `create` and `update` the Secret, and to `get` and `patch` the
 /// targets. The manager checks these permissions at the start.
@@ -43,13 +43,13 @@ pub struct SecretCertificate {
     /// stored certificate lacks a name, a replica replaces it immediately.
     pub names: Vec<String>,
     /// The objects that contain the CA bundle.
-    pub targets: Vec<CaTarget>,
+    pub targets: Vec<CaBundleTarget>,
     /// The validity of a certificate. The default is one year.
     pub validity: Duration,
     /// The time between the publication of a new certificate and its use. Afterwards, the CA bundle contains
-    /// the old certificate for the same time. The default is 10 minutes. The time must be shorter than a third
-    /// of the validity. It should be longer than the delay of the caches of kube-apiserver.
-    pub overlap: Duration,
+    /// the old certificate for the same time. The default is 10 minutes. The time must be shorter than a
+    /// third of the validity. It should be longer than the delay of the caches of kube-apiserver.
+    pub publish_delay: Duration,
 }
 
 impl SecretCertificate {
@@ -59,7 +59,7 @@ impl SecretCertificate {
         namespace: &str,
         secret: &str,
         service: &str,
-        targets: impl IntoIterator<Item = CaTarget>,
+        targets: impl IntoIterator<Item = CaBundleTarget>,
     ) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -67,13 +67,13 @@ impl SecretCertificate {
             names: vec![format!("{service}.{namespace}.svc")],
             targets: targets.into_iter().collect(),
             validity: Duration::from_secs(365 * 24 * 3600),
-            overlap: Duration::from_secs(600),
+            publish_delay: Duration::from_secs(600),
         }
     }
 
     /// Returns the first invalid option, with the reason.
     pub(crate) fn invalid(&self) -> Option<(&'static str, String)> {
-        let Self { namespace, name, names, targets, validity, overlap } = self;
+        let Self { namespace, name, names, targets, validity, publish_delay } = self;
         let is_invalid = |name: &str| !is_object_name(name);
         let no_object =
             |value: &str| format!("{value:?} is not the name of an object; use a name such as `web`");
@@ -99,18 +99,18 @@ impl SecretCertificate {
             let reason = "the certificate would never be valid; use for example 365 days".to_owned();
             return Some(("SecretCertificate::validity", reason));
         }
-        if overlap.is_zero() || *overlap >= *validity / 3 {
+        if publish_delay.is_zero() || *publish_delay >= *validity / 3 {
             let reason = format!(
-                "{overlap:?} is zero, or not shorter than a third of the validity {validity:?}, and the certificate \
-                 is renewed in its last third; use for example 10 minutes"
+                "{publish_delay:?} is zero, or not shorter than a third of the validity {validity:?}, and the \
+                 certificate is renewed in its last third; use for example 10 minutes"
             );
-            return Some(("SecretCertificate::overlap", reason));
+            return Some(("SecretCertificate::publish_delay", reason));
         }
         None
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        Schedule { validity: self.validity, overlap: self.overlap }
+        Schedule { validity: self.validity, publish_delay: self.publish_delay }
     }
 
     /// Returns the permissions that this configuration needs.
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn invalid_options_are_reported_with_reason_and_remedy() {
         let valid =
-            || SecretCertificate::new("shop", "tls", "web", [CaTarget::Crd("webs.example.com".into())]);
+            || SecretCertificate::new("shop", "tls", "web", [CaBundleTarget::Crd("webs.example.com".into())]);
         assert_eq!(valid().invalid(), None);
         let hosts =
             ["127.0.0.1", "::1", "*.shop.svc", "web.shop.svc.cluster.local"].map(str::to_owned).to_vec();
@@ -177,7 +177,7 @@ mod tests {
             ("names", named("https://web"), "is not a DNS name"),
             (
                 "targets",
-                SecretCertificate { targets: vec![CaTarget::Validating("A".into())], ..valid() },
+                SecretCertificate { targets: vec![CaBundleTarget::Validating("A".into())], ..valid() },
                 "\"A\" is not the name of an object",
             ),
             (
@@ -185,15 +185,15 @@ mod tests {
                 SecretCertificate { validity: Duration::ZERO, ..valid() },
                 "would never be valid; use",
             ),
-            ("overlap", SecretCertificate { overlap: Duration::ZERO, ..valid() }, "0ns is zero"),
+            ("publish_delay", SecretCertificate { publish_delay: Duration::ZERO, ..valid() }, "0ns is zero"),
             (
-                "overlap",
-                SecretCertificate { validity: hour, overlap: hour / 3, ..valid() },
+                "publish_delay",
+                SecretCertificate { validity: hour, publish_delay: hour / 3, ..valid() },
                 "1200s is zero, or not",
             ),
             (
-                "overlap",
-                SecretCertificate { overlap: Duration::MAX, ..valid() },
+                "publish_delay",
+                SecretCertificate { publish_delay: Duration::MAX, ..valid() },
                 "use for example 10 minutes",
             ),
         ] {

@@ -10,7 +10,7 @@ use kube_core::admission::AdmissionRequest;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{Admitted, BodyShare, Denied, Mutated, patch::patch};
+use super::{Allowed, BodyShare, Denied, Mutated, patch::patch};
 
 /// The only version of reviews that kube-apiserver requires.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -104,7 +104,7 @@ pub(super) async fn validate<K, A, F>(
 ) -> Result<Value, WebhookError>
 where
     K: Resource + DeserializeOwned + Send + 'static,
-    A: Into<Admitted>,
+    A: Into<Allowed>,
     F: Future<Output = Result<A, Denied>>,
 {
     let decoded = share.run(move |_| {
@@ -140,25 +140,25 @@ where
         Ok(request) => request,
         Err(denied) => return Ok(respond(&uid, Err(denied), None)),
     };
-    let Some(typed) = request.object.take() else { return Ok(respond(&uid, Ok(Admitted::new()), None)) };
+    let Some(typed) = request.object.take() else { return Ok(respond(&uid, Ok(Allowed::new()), None)) };
     let result = run(async {
         let failed = |error| Denied::failed(format!("the webhook cannot encode the object: {error}"));
         let encode = move |typed: &K| serde_json::to_value(typed).map_err(failed);
         let (typed, before) = share.run(move |_| encode(&typed).map(|before| (typed, before))).await?;
-        let Mutated { object: changed, admitted } = handler(typed, request).await?.into();
+        let Mutated { object: changed, allowed } = handler(typed, request).await?.into();
         let patched = share.run(move |_| Ok(patch(&object, &before, &encode(&changed)?)));
-        Ok((patched.await?, admitted))
+        Ok((patched.await?, allowed))
     });
     Ok(match result.await {
-        Ok((patch, admitted)) => respond(&uid, Ok(admitted), Some(patch)),
+        Ok((patch, allowed)) => respond(&uid, Ok(allowed), Some(patch)),
         Err(denied) => respond(&uid, Err(denied), None),
     })
 }
 
 /// Writes an AdmissionReview with a response.
-fn respond(uid: &Value, result: Result<Admitted, Denied>, patch: Option<Patch>) -> Value {
+fn respond(uid: &Value, result: Result<Allowed, Denied>, patch: Option<Patch>) -> Value {
     let response = match result {
-        Ok(Admitted { warnings }) => {
+        Ok(Allowed { warnings }) => {
             let mut response = json!({"uid": uid, "allowed": true});
             if !warnings.is_empty() {
                 response["warnings"] = json!(warnings);

@@ -51,7 +51,7 @@ pub(super) struct Schedule {
     /// The validity of a certificate.
     pub(super) validity: Duration,
     /// The duration of each of the stages `Published` and `Promoted`.
-    pub(super) overlap: Duration,
+    pub(super) publish_delay: Duration,
 }
 
 impl Rotation {
@@ -65,14 +65,14 @@ impl Rotation {
         let passed = |since: Timestamp, time: Duration| {
             now.duration_since(since) >= SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)
         };
-        let overlapped = || is_injected && passed(self.since, schedule.overlap);
+        let has_passed = || is_injected && passed(self.since, schedule.publish_delay);
         match self.stage {
             Stage::Stable | Stage::Promoted if passed(self.created, schedule.validity) => Some(Step::Replace),
             Stage::Stable => {
                 (is_injected && passed(self.created, schedule.validity / 3 * 2)).then_some(Step::Publish)
             }
-            Stage::Published => overlapped().then_some(Step::Promote),
-            Stage::Promoted => overlapped().then_some(Step::Retire),
+            Stage::Published => has_passed().then_some(Step::Promote),
+            Stage::Promoted => has_passed().then_some(Step::Retire),
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
-    const SCHEDULE: Schedule = Schedule { validity: Duration::from_secs(300 * 3600), overlap: HOUR };
+    const SCHEDULE: Schedule = Schedule { validity: Duration::from_secs(300 * 3600), publish_delay: HOUR };
 
     fn after(hours: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)

@@ -38,8 +38,8 @@ const MAX_PATH_CHARS: usize = 128;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Webhooks {
-    /// Returns a router that serves the webhooks, and `/healthz`, over HTTP. The bodies in progress have at most
-    /// 256 MiB in total.
+    /// Returns a router that serves the webhooks, and `/healthz`, over HTTP. The bodies in progress have at
+    /// most 256 MiB in total.
     pub fn router(&self) -> Router {
         self.router_within(&BodyBudget::new(DEFAULT_BYTES_IN_PROGRESS))
     }

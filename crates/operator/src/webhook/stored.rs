@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn bundle_always_contains_the_served_certificates() {
-        let schedule = Schedule { validity: Duration::from_secs(3600), overlap: Duration::from_secs(60) };
+        let schedule =
+            Schedule { validity: Duration::from_secs(3600), publish_delay: Duration::from_secs(60) };
         let now = Timestamp::UNIX_EPOCH;
         let names = BTreeSet::from(["web.shop.svc".to_owned()]);
         let create = || Pair::create(&names, now, schedule);

@@ -9,7 +9,7 @@ use kube_informer::{CachedApi, InformerFactory};
 use kube_operator::{
     Action, Controller, ElectionOptions, Failure, Manager, ManagerOptions, RbacRoles, Request, RunsOn,
     ShardOptions, WriteKind, offline_client,
-    webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks},
+    webhook::{CaBundleTarget, SecretCertificate, WebhookCertificate, WebhookOptions, Webhooks},
 };
 use kube_testserver::Server;
 use serde_json::json;
@@ -101,7 +101,8 @@ async fn roles_contain_shards_webhooks_and_reads_of_unselected_objects() {
     let api = CachedApi::new(Api::all(client), &maps);
     let controller = Controller::new(&api).reconcile_unselected(&api, "example.com/web").unwrap();
     manager.add_controller(controller, |_: Request<ConfigMap>| async { Ok::<_, Failure>(Action::Done) });
-    let targets = [CaTarget::Crd("webs.example.com".to_owned()), CaTarget::Validating("web".to_owned())];
+    let targets =
+        [CaBundleTarget::Crd("webs.example.com".to_owned()), CaBundleTarget::Validating("web".to_owned())];
     let certificate = SecretCertificate::new("ops", "web-certificate", "web", targets);
     let bind_address = ([127, 0, 0, 1], 0).into();
     let webhooks =

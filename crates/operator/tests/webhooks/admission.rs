@@ -5,9 +5,7 @@ use kube_client::{
     Api, Client, Error,
     api::{DeleteParams, PostParams},
 };
-use kube_operator::webhook::{
-    AdmissionRequest, Admitted, Denied, Mutated, Operation, WebhookError, Webhooks,
-};
+use kube_operator::webhook::{AdmissionRequest, Allowed, Denied, Mutated, Operation, WebhookError, Webhooks};
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
@@ -180,9 +178,8 @@ fn request(object: &Value) -> Value {
 
 #[tokio::test]
 async fn unreadable_object_is_denied_and_invalid_review_is_an_error() {
-    let webhooks = Webhooks::new().validate("/validate", |_: AdmissionRequest<ConfigMap>| async {
-        Ok(Admitted::new().warn("careful"))
-    });
+    let webhooks = Webhooks::new()
+        .validate("/validate", |_: AdmissionRequest<ConfigMap>| async { Ok(Allowed::new().warn("careful")) });
     let answer = webhooks.respond("/validate", review(&request(&json!({"data": 5})))).await.unwrap();
     assert_eq!(answer["response"]["uid"], "1");
     assert_eq!(answer["response"]["allowed"], false);

@@ -14,7 +14,7 @@ use kube_client::{
 use kube_operator::{
     Action, Controller, Failure, Manager, ManagerOptions, Request,
     webhook::{
-        AdmissionRequest, CaTarget, Conversion, Denied, SecretCertificate, WebhookCertificate,
+        AdmissionRequest, CaBundleTarget, Conversion, Denied, SecretCertificate, WebhookCertificate,
         WebhookOptions, Webhooks,
     },
 };
@@ -65,7 +65,7 @@ fn install(server: &Server) {
 }
 
 fn certificate() -> SecretCertificate {
-    let targets = [CaTarget::Validating("names".into()), CaTarget::Crd(CRD.into())];
+    let targets = [CaBundleTarget::Validating("names".into()), CaBundleTarget::Crd(CRD.into())];
     SecretCertificate::new("default", "web-certificate", "web", targets)
 }
 
@@ -158,7 +158,7 @@ async fn age(secrets: &Api<Secret>) {
 async fn no_request_fails_during_renewals() {
     let server = Server::new();
     install(&server);
-    let certificate = SecretCertificate { overlap: Duration::from_millis(400), ..certificate() };
+    let certificate = SecretCertificate { publish_delay: Duration::from_millis(400), ..certificate() };
     let mut registry = kube_operator::prometheus_client::registry::Registry::default();
     let manager = manager(&server, certificate);
     manager.register_metrics(&mut registry);
@@ -206,8 +206,8 @@ async fn no_request_fails_during_renewals() {
 async fn deleted_secret_and_removed_bundle_are_restored() {
     let server = Server::new();
     install(&server);
-    // With a short overlap, the manager checks the objects often.
-    let certificate = SecretCertificate { overlap: Duration::from_millis(400), ..certificate() };
+    // With a short delay, the manager checks the objects often.
+    let certificate = SecretCertificate { publish_delay: Duration::from_millis(400), ..certificate() };
     let running = tokio::spawn(manager(&server, certificate).run(pending()));
     let client = Client::new(server.service(), "default");
     let secrets = Api::<Secret>::default_namespaced(client.clone());

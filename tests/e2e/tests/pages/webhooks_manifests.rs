@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, fs};
 use kube_testserver::Server;
 use serde_json::{Value, json};
 
+use super::webhooks;
+
 const PAGE: &str = include_str!("../../../../docs/webhooks.md");
 
 /// Returns the objects of the page, as an API server stores them.
