@@ -56,7 +56,7 @@ const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
 /// The age after which a response tells the client to use another connection. The client then sends no
 /// request while the server closes an old connection. An idle connection ends before the age limit.
-const LAST_REQUEST_AGE: Duration = MAX_CONNECTION_AGE.checked_div(2).unwrap();
+const LAST_REQUEST_AGE: Duration = Duration::from_secs(150);
 
 /// Time limit for a response in progress after a stop.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -179,5 +179,5 @@ fn log_error(ended: hyper::Result<()>) {
     }
 }
 
-#[cfg(all(test, feature = "webhooks"))]
+#[cfg(test)]
 mod tests;

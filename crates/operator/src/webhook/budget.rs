@@ -69,7 +69,8 @@ impl BodyShare {
     /// delay other tasks.
     ///
     /// # Cancel safety
-    /// If the future is dropped, for example because the client closed the connection, the token is cancelled.
+    /// If the future is dropped, for example because the client closed the connection, the token is
+    /// cancelled.
     /// A thread cannot be stopped, so the work holds the share until it returns. Its result is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,

@@ -63,7 +63,8 @@ impl CaBundleTarget {
 /// Writes the bundle into an object. Sends no patch if the object contains the bundle already.
 ///
 /// # Errors
-/// Returns the verb and the error of the request. A conflict means that another client has changed the object.
+/// Returns the verb and the error of the request. A conflict means that another client has changed the
+/// object.
 pub(super) async fn inject(
     client: &Client,
     target: &CaBundleTarget,
