@@ -70,6 +70,12 @@ impl<Q: RequestKey> KeyQueue<Q> {
         self.history.lock().add(key, run);
     }
 
+    /// Returns the position in the change log when the last reconcile of the key started. Zero if the
+    /// reconcile is not remembered.
+    pub(crate) fn last_position(&self, key: &Q) -> u64 {
+        self.history.lock().last_run(key).map_or(0, |run| run.changes.position)
+    }
+
     /// Removes the selected keys, with their reasons and last reconciles. Waits until their running
     /// reconciles have returned.
     pub(crate) async fn remove_where(&self, is_selected: impl Fn(&Q) -> bool) {
@@ -171,7 +177,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn removed_keys_have_no_reasons_runs_and_failures() {
         let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None);
-        let reason = Reason { source: "a test".into(), object: None, change: Change::Requested };
+        let reason = Reason { source: "a test".into(), group: None, object: None, change: Change::Requested };
         for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {
             keys.add(key.to_owned(), reason.clone(), Duration::ZERO, Priority::NORMAL);
             let run = LastRun {
@@ -181,7 +187,8 @@ mod tests {
                 took: Duration::ZERO,
                 waits: Default::default(),
                 calls: Default::default(),
-                changes: Vec::new(),
+                in_calls: Duration::ZERO,
+                changes: Default::default(),
                 failure,
             };
             keys.record_run(&key.to_owned(), run);

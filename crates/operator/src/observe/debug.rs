@@ -207,18 +207,23 @@ pub(crate) async fn why(
 
 fn last_run_json(run: &LastRun) -> Value {
     let calls = run.calls.by_verb();
-    let in_calls: Duration = calls.iter().map(|(_, calls)| calls.took).sum();
     let by_verb = calls.iter().map(|(verb, calls)| {
         ((*verb).to_owned(), json!({"count": calls.count, "seconds": seconds(calls.took)}))
     });
-    let changes = run.reasons.first.iter().zip(&run.changes).filter_map(|(reason, change)| {
-        let change = change.as_ref()?;
-        Some(json!({
-            "because": reason.to_string(),
-            "resourceVersion": change.version,
-            "fields": change.fields,
-            "fieldManager": change.manager,
-        }))
+    let by_reason = run.reasons.first.iter().zip(&run.changes.by_reason);
+    let by_reason = by_reason.filter_map(|(reason, changes)| Some((reason, changes.as_ref()?)));
+    let omitted: usize = by_reason.clone().map(|(_, changes)| changes.omitted).sum();
+    let changes = by_reason.flat_map(|(reason, changes)| {
+        changes.latest.iter().map(move |change| {
+            let fields: Option<Vec<&str>> =
+                change.fields.as_ref().map(|fields| fields.iter().map(|field| &**field).collect());
+            json!({
+                "because": reason.to_string(),
+                "resourceVersion": change.version,
+                "fields": fields,
+                "fieldManager": change.manager.as_deref(),
+            })
+        })
     });
     json!({
         "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
@@ -227,11 +232,12 @@ fn last_run_json(run: &LastRun) -> Value {
         "error": run.failure,
         "because": reasons_json(&run.reasons),
         "changes": changes.collect::<Vec<_>>(),
+        "omittedChanges": omitted,
         "time": {
             "queueSeconds": seconds(run.waits.queue),
             "cacheWaitSeconds": seconds(run.waits.cache),
             "apiCalls": by_verb.collect::<serde_json::Map<_, _>>(),
-            "userCodeSeconds": seconds(run.took.saturating_sub(in_calls)),
+            "userCodeSeconds": seconds(run.took.saturating_sub(run.in_calls)),
         },
     })
 }

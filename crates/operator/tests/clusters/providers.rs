@@ -225,3 +225,33 @@ async fn exec_program_of_kubeconfig_does_not_block_the_runtime() {
     stop.cancel();
     running.await.unwrap().unwrap();
 }
+
+/// The program of the context `a` runs as long as its folder exists.
+#[cfg(unix)]
+#[tokio::test]
+async fn exec_program_that_hangs_delays_neither_other_contexts_nor_the_shutdown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, started) = (folder.path().join("config"), folder.path().join("started"));
+    let script = format!("touch {}; while [ -e {0} ]; do sleep 0.02; done", started.display());
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let mut config = kubeconfig(&[("a", address), ("b", address)]);
+    config["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        "interactiveMode": "Never"
+    }});
+    std::fs::write(&path, config.to_string()).unwrap();
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let clusters = manager.clusters(KubeconfigProvider::new().path(&path));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    let engaged = async {
+        while clusters.get("b").is_none() || !started.exists() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(20 * SECOND, engaged).await.unwrap();
+    stop.cancel();
+    timeout(20 * SECOND, running).await.unwrap().unwrap().unwrap();
+    assert!(clusters.get("a").is_none() && started.exists());
+}
