@@ -4,6 +4,7 @@
 
 mod buggy;
 mod invariants;
+mod shards;
 mod users;
 
 use std::{collections::BTreeMap, env, ops::Range, thread, time::Duration};

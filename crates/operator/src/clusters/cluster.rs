@@ -125,6 +125,15 @@ impl Cluster {
         Ok(recorder)
     }
 
+    /// Returns the recorders by the name of the controller that reports the events.
+    #[cfg_attr(
+        not(any(feature = "http", feature = "metrics")),
+        expect(dead_code, reason = "only pages read this")
+    )]
+    pub(crate) fn recorders(&self) -> BTreeMap<String, EventRecorder> {
+        self.0.recorders.lock().by_controller.clone()
+    }
+
     /// Waits until the remaining events are written.
     pub(super) async fn stop_recorders(&self) {
         let mut writers = self.take_event_writers();

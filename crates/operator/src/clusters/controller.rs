@@ -202,6 +202,7 @@ impl<T: Cached> ClusterController<T> {
         let keys = |cluster: &Cluster, event: &Event<T>, queue: &RequestQueue<'_, ClusterKey>| {
             queue.add(ClusterKey::new(cluster.name().clone(), event.key().clone()));
         };
+        core.cluster_of = Some(|key| key.cluster.as_str());
         core.sources.insert(0, Source::clusters(&informer, "", filter, true, keys).0);
         let kind = owner.kind.into();
         let gate = informer.shards().map(|shards| ClusterGate::new(shards, &informer, core.informers()));

@@ -198,7 +198,8 @@ impl Clusters {
     }
 
     /// Calls a function for each cluster before its informers start, for example to add handlers to informers
-    /// of its factory. The function must not block.
+    /// of its factory. For a cluster that is already engaged, this method calls the function immediately,
+    /// after the start of its informers. The function must not block.
     pub fn on_engage(&self, engaged: impl Fn(&Cluster) + Send + Sync + 'static) {
         self.add_member(&(Arc::new(OnEngage(engaged)) as _));
     }

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     ControllerError, ControllerOptions,
     history::RunChanges,
-    keys::{KeyFilter, KeyQueue, KeyView, RequestKey},
+    keys::{ClusterOf, KeyFilter, KeyQueue, KeyView, RequestKey},
     reason::{Reason, Reasons},
 };
 use crate::observe::{
@@ -41,11 +41,12 @@ impl ControllerState {
         options: ControllerOptions,
         limiter: impl RateLimiter<Q>,
         filter: Option<KeyFilter<Q>>,
+        cluster_of: Option<ClusterOf<Q>>,
         metrics: &Metrics,
     ) -> (Arc<Self>, KeyQueue<Q>) {
         let (metrics, changes) = (metrics.for_controller(&options.name), metrics.changes.clone());
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
-        let keys = KeyQueue::new(queue, options.debounce, filter);
+        let keys = KeyQueue::new(queue, options.debounce, filter, cluster_of);
         let state = Self {
             options,
             keys: Box::new(keys.clone()),

@@ -102,14 +102,17 @@ fn queue_json(controller: &ControllerState) -> Value {
 }
 
 pub(crate) async fn events(State(state): State<Arc<PageState>>) -> Response {
-    let recorders = state.view.recorders.iter().map(|(name, recorder)| recorder_json(name, recorder));
+    let recorders = state.view.recorders();
+    let recorders =
+        recorders.iter().map(|(cluster, name, recorder)| recorder_json(cluster.as_ref(), name, recorder));
     json_page(&recorders.collect())
 }
 
-fn recorder_json(controller: &str, recorder: &EventRecorder) -> Value {
+fn recorder_json(cluster: Option<&ClusterName>, controller: &str, recorder: &EventRecorder) -> Value {
     let RecorderStatus { sent, waiting, failed, dropped, tracked_series } = recorder.status();
     let DroppedEvents { queue_full, rate_limited, invalid, stopped } = dropped;
     json!({
+        "cluster": cluster.map(ClusterName::as_str),
         "controller": controller,
         "sent": sent,
         "waiting": waiting,

@@ -96,10 +96,14 @@ async fn handlers_are_attached_before_the_caches_start() {
         let handlers = informers[0].handlers.len();
         recorded.lock().push(format!("{} informers, {handlers} handlers, {started} tasks", informers.len()));
     });
+    let clusters = world.clusters.clone();
     let running = world.run().await;
     running.engage("east", &server("1"));
     sleep(SECOND).await;
     assert_eq!(take(&engaged), ["1 informers, 2 handlers, 0 tasks"]);
+    let late = Arc::clone(&engaged);
+    clusters.on_engage(move |cluster| late.lock().push(cluster.name().to_string()));
+    assert_eq!(take(&engaged), ["east"], "the cluster is already engaged");
     assert_eq!(take(&events), ["east/default/web listed"]);
     running.stop().await;
 }

@@ -270,6 +270,38 @@ async fn three_processes_share_the_objects_of_each_cluster() {
     }
 }
 
+/// Without an election, and with default options, each process reconciles only the objects in its slots.
+#[tokio::test(start_paused = true)]
+async fn each_object_is_reconciled_by_one_process_without_an_election() {
+    let hub = Server::new();
+    let mut processes = Vec::new();
+    for _ in 0..2 {
+        let options = ManagerOptions {
+            bind_address: None,
+            shards: Some(ShardOptions::new("default", "operator")),
+            election: None,
+            ..ManagerOptions::default()
+        };
+        let mut world = World::on(hub.clone(), options);
+        let record = add_recorder(&mut world);
+        processes.push((world.run().await, record));
+    }
+    // The processes divide the slots before the clusters are engaged.
+    sleep(60 * SECOND).await;
+    for number in 0..12 {
+        let server = server("1");
+        processes.iter().for_each(|(running, _)| running.engage(&format!("cluster-{number}"), &server));
+    }
+    sleep(60 * SECOND).await;
+    let records: Vec<_> = processes.iter().map(|(_, record)| take(record)).collect();
+    let all: BTreeSet<_> = records.iter().flatten().collect();
+    assert!(records.iter().all(|record| !record.is_empty()), "{records:?}");
+    assert_eq!((all.len(), records[0].len() + records[1].len()), (12, 12), "{records:?}");
+    for (running, _) in processes {
+        running.stop().await;
+    }
+}
+
 /// Each process of a group by cluster has only some of the clusters, so a summary would be incomplete.
 #[tokio::test(start_paused = true)]
 async fn controller_of_the_hub_needs_all_clusters() {
