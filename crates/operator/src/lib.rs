@@ -121,9 +121,9 @@ mod write;
 
 pub use cached_client::{CachedClient, CachedClientError};
 pub use clusters::{
-    Cluster, ClusterConfigError, ClusterController, ClusterHandlerRegistration, ClusterIndex,
-    ClusterInformer, ClusterKey, ClusterName, ClusterProvider, ClusterRequest, ClusterSet, ClusterState,
-    ClusterStatus, Clusters, InvalidClusterName, KubeconfigProvider, ParseClusterKeyError, SecretProvider,
+    Cluster, ClusterConfigError, ClusterController, ClusterEngager, ClusterHandlerRegistration, ClusterIndex,
+    ClusterInformer, ClusterKey, ClusterName, ClusterProvider, ClusterRequest, ClusterState, ClusterStatus,
+    Clusters, InvalidClusterName, KubeconfigProvider, ParseClusterKeyError, SecretProvider,
 };
 pub use controller::{
     Controller, ControllerError,
@@ -148,7 +148,7 @@ pub use manager::{
     AddControllerError, AddedController, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
     WriteKind, offline_client,
     permissions::{
-        MissingRule,
+        RbacPermission,
         diff::{PermissionCheckError, PermissionDiff},
         roles::RbacRoles,
     },

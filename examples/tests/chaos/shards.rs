@@ -65,7 +65,7 @@ fn operator_with_shards_keeps_its_invariant() {
             }
         })
         .operator(copy_maps)
-        .invariant("each map has a copy, and no other copy exists", |server| {
+        .eventually("each map has a copy, and no other copy exists", |server| {
             let (sources, copies) = (texts(server, "source"), texts(server, "copy"));
             if sources == copies { Ok(()) } else { Err(format!("{sources:?} and {copies:?}")) }
         });

@@ -232,7 +232,7 @@ where
         let informers = (&informer).into();
         tokio::select! {
             biased;
-            () = cluster.left() => Ok(()),
+            () = cluster.disengaged() => Ok(()),
             ready = wait_for_own_writes(&informers, key) => ready,
         }
     }
@@ -248,7 +248,7 @@ where
         tokio::select! {
             biased;
             result = running => match result {
-                Err(error) if cluster.has_left() => {
+                Err(error) if cluster.is_disengaged() => {
                     tracing::debug!(error = %error.into(), "reconcile failed after its cluster has left");
                     gone
                 }
@@ -261,7 +261,7 @@ where
 
 /// Waits until a cluster has left for some time.
 async fn leave_grace(cluster: &Cluster, name: &ClusterName) {
-    cluster.left().await;
+    cluster.disengaged().await;
     sleep(LEAVE_GRACE).await;
     tracing::warn!(cluster = %name, "reconcile is dropped, because its cluster has left");
 }

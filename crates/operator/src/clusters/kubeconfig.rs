@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     name::ClusterName,
-    provider::{ClusterProvider, ClusterSet},
+    provider::{ClusterEngager, ClusterProvider},
 };
 use crate::Failure;
 
@@ -185,7 +185,7 @@ impl KubeconfigProvider {
     }
 
     /// Reads the file until the future is dropped, or the first read fails.
-    async fn follow(&self, clusters: ClusterSet) -> Result<(), Failure> {
+    async fn follow(&self, clusters: ClusterEngager) -> Result<(), Failure> {
         let (known, skipped) = (BTreeMap::new(), BTreeSet::new());
         let mut contexts = Contexts { clusters, hasher: RandomState::default(), known, skipped };
         contexts.update(self, &self.read().await?).await;
@@ -224,7 +224,7 @@ impl KubeconfigProvider {
 impl ClusterProvider for KubeconfigProvider {
     fn run(
         self: Box<Self>,
-        clusters: ClusterSet,
+        clusters: ClusterEngager,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
         async move { stop.run_until_cancelled(self.follow(clusters)).await.unwrap_or(Ok(())) }.boxed()
@@ -233,7 +233,7 @@ impl ClusterProvider for KubeconfigProvider {
 
 /// The contexts that a provider has reported.
 struct Contexts {
-    clusters: ClusterSet,
+    clusters: ClusterEngager,
     hasher: RandomState,
     /// The hash of the context, the cluster and the user of each name.
     known: BTreeMap<ClusterName, u64>,

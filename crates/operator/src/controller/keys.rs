@@ -164,6 +164,10 @@ pub(crate) trait KeyView: Send + Sync {
     /// remembered.
     fn key_status(&self, key: &str) -> Option<KeyStatus>;
     /// Returns the counts of each cluster. Empty for a controller of one cluster.
+    #[cfg_attr(
+        all(feature = "http", not(feature = "metrics")),
+        expect(dead_code, reason = "only metrics read this")
+    )]
     fn by_cluster(&self) -> Vec<(String, ClusterRuns)>;
 }
 

@@ -39,7 +39,7 @@ impl ManagerView {
     /// the manager.
     pub(crate) fn recorders(&self) -> Vec<(Option<ClusterName>, String, EventRecorder)> {
         let own = self.recorders.iter().map(|(name, recorder)| (None, name.clone(), recorder.clone()));
-        let clusters = self.clusters.iter().flat_map(Clusters::all);
+        let clusters = self.clusters.iter().flat_map(Clusters::list);
         let remote = clusters.flat_map(|cluster| {
             let recorders = cluster.recorders().into_iter();
             recorders.map(move |(name, recorder)| (Some(cluster.name().clone()), name, recorder))

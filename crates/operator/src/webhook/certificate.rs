@@ -14,7 +14,7 @@ use super::{
     rotation::{Schedule, Step},
     stored::{Pair, Stored},
 };
-use crate::{Leadership, MissingRule, observe::certificate::Certificate, redact::redact};
+use crate::{Leadership, RbacPermission, observe::certificate::Certificate, redact::redact};
 
 /// The maximum time after which each replica reads the Secret, and the leader checks the targets. The time
 /// is shorter if certificates overlap only for a short time.
@@ -95,9 +95,9 @@ impl SecretCertificate {
     }
 
     /// Returns the permissions that this configuration needs.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = MissingRule> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = RbacPermission> {
         let rule = |group: &str, resource: &str, verb: &str, namespace: Option<&str>, name: Option<&str>| {
-            MissingRule {
+            RbacPermission {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
                 verb: verb.to_owned(),

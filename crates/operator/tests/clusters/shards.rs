@@ -223,7 +223,7 @@ async fn run_seed(seed: u64, sharding: ClusterSharding, processes: usize) {
     }
     converge(&running, &fleet, &context).await;
     let names = |process: &Process| {
-        process.clusters.all().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>()
+        process.clusters.list().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>()
     };
     // A process disengages a cluster shortly after its slot has moved.
     sleep(5 * SECOND).await;
