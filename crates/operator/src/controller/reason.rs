@@ -20,8 +20,8 @@ const MAX_REASONS_PER_KEY: usize = 8;
 pub struct Reason {
     /// The name of the source: the reconciled type, an owned type, a watched type, or a stream.
     pub source: Arc<str>,
-    /// The API group of this type. Empty for the core group. `None` if the source is a stream, or if its informer
-    /// has a name from the user.
+    /// The API group of this type. Empty for the core group. `None` if the source is a stream, or if its
+    /// informer has a name from the user.
     pub group: Option<Arc<str>>,
     /// The object that changed, if it is not the reconciled object.
     pub object: Option<ObjectKey>,

@@ -172,13 +172,13 @@ impl Replay {
 
     /// Waits until the program has received all inputs.
     ///
-    /// If the program does not request an input, the replay waits for the request until ten minutes of tokio's
-    /// time after the time of the input. Then, it continues with a later input that the program requested.
-    /// If there is none, it ends.
+    /// If the program does not request an input, the replay waits for the request until ten minutes of
+    /// tokio's time after the time of the input. Then, it continues with a later input that the program
+    /// requested. If there is none, it ends.
     ///
     /// # Errors
-    /// Returns [`ReplayError::Diverged`] if the program sent other requests than the recorded ones, or did not
-    /// receive all inputs.
+    /// Returns [`ReplayError::Diverged`] if the program sent other requests than the recorded ones, or did
+    /// not receive all inputs.
     ///
     /// # Cancel safety
     /// The future does not change any state.
